@@ -1,0 +1,333 @@
+//! What can go wrong, in forms that cross the durable boundary.
+//!
+//! [`Error`] is Outlast's own; [`Failure`] is the user's error or Outlast's; [`AnyError`] is for
+//! code whose errors cannot be stored as themselves. All three can be written and read back.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::RunId;
+
+/// An error of Outlast's own. Each says what is wrong with what, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Error {
+    /// Someone asked the run to stop.
+    #[error("cancelled: {reason}")]
+    Cancelled {
+        /// Why, in the words of whoever asked.
+        reason: String,
+    },
+    /// It took longer than it may.
+    #[error("{what} timed out after {after_ms} ms")]
+    TimedOut {
+        /// The step, wait or run.
+        what: String,
+        /// How long it was allowed.
+        after_ms: u64,
+    },
+    /// User code panicked; the process went on.
+    #[error("{what} panicked: {message}")]
+    Panicked {
+        /// The step, workflow or job.
+        what: String,
+        /// The panic's message and place.
+        message: String,
+    },
+    /// The run took its process down too often.
+    #[error("poison: {crashes} processes died while they ran it")]
+    Poison {
+        /// How many.
+        crashes: u32,
+    },
+    /// A value that cannot be accepted.
+    #[error("invalid {what} {value:?}: {remedy}")]
+    Invalid {
+        /// Which kind of value.
+        what: String,
+        /// The value, shortened.
+        value: String,
+        /// What is accepted.
+        remedy: String,
+    },
+    /// More bytes or entries than allowed.
+    #[error("{what} is too large: {size}, the limit is {limit}")]
+    TooLarge {
+        /// Which thing.
+        what: String,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Bytes that do not decode as the type asked for.
+    #[error("{what} cannot be decoded as {wanted}: {detail}")]
+    Undecodable {
+        /// Which payload.
+        what: String,
+        /// The type asked for.
+        wanted: String,
+        /// What the decoder said.
+        detail: String,
+    },
+    /// No node has registered this definition.
+    #[error("no workflow or job is called {name:?}{}", suggestion(.nearest))]
+    UnknownDefinition {
+        /// The name asked for.
+        name: String,
+        /// Names that look alike.
+        nearest: Vec<String>,
+    },
+    /// No such run (perhaps it was purged).
+    #[error("there is no run {run}")]
+    UnknownRun {
+        /// The run asked for, by id or by definition and key.
+        run: String,
+    },
+    /// The run has ended already.
+    #[error("run {run} has ended ({status})")]
+    Closed {
+        /// The run.
+        run: RunId,
+        /// How it ended.
+        status: String,
+    },
+    /// The key belongs to a run with another input.
+    #[error("key {key:?} belongs to {run}, which was started with another input")]
+    KeyConflict {
+        /// The key.
+        key: String,
+        /// The run that has it.
+        run: RunId,
+    },
+    /// A promise was settled before.
+    #[error("promise {name:?} of {run} is settled already")]
+    AlreadySettled {
+        /// The promise.
+        name: String,
+        /// Its run.
+        run: RunId,
+    },
+    /// Registered twice, or otherwise not as it must be.
+    #[error("{detail}")]
+    Misconfigured {
+        /// What, and the remedy.
+        detail: String,
+    },
+    /// The database cannot be used (now, or at all).
+    #[error("{detail}")]
+    Store {
+        /// What the store said.
+        detail: String,
+        /// Whether the same call may work in a moment.
+        retryable: bool,
+    },
+    /// The engine is stopping or has stopped.
+    #[error("the engine is shutting down")]
+    ShuttingDown,
+}
+
+impl Error {
+    /// An [`Error::Invalid`], with the value shortened for showing.
+    pub fn invalid(what: &str, value: impl fmt::Display, remedy: impl Into<String>) -> Error {
+        Error::Invalid { what: what.into(), value: shorten(&value.to_string(), 80), remedy: remedy.into() }
+    }
+
+    /// An [`Error::Misconfigured`].
+    pub fn misconfigured(detail: impl Into<String>) -> Error {
+        Error::Misconfigured { detail: detail.into() }
+    }
+
+    /// The stable word for this kind of error, as in the API.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Cancelled { .. } => "cancelled",
+            Error::TimedOut { .. } => "timeout",
+            Error::Panicked { .. } => "panicked",
+            Error::Poison { .. } => "poison",
+            Error::Invalid { .. } => "invalid_argument",
+            Error::TooLarge { .. } => "payload_too_large",
+            Error::Undecodable { .. } => "undecodable",
+            Error::UnknownDefinition { .. } => "unknown_definition",
+            Error::UnknownRun { .. } => "not_found",
+            Error::Closed { .. } => "run_closed",
+            Error::KeyConflict { .. } => "idempotency_conflict",
+            Error::AlreadySettled { .. } => "already_settled",
+            Error::Misconfigured { .. } => "misconfigured",
+            Error::Store { .. } => "unavailable",
+            Error::ShuttingDown => "shutting_down",
+        }
+    }
+}
+
+fn suggestion(nearest: &[String]) -> String {
+    if nearest.is_empty() { String::new() } else { format!("; did you mean {}?", nearest.join(" or ")) }
+}
+
+/// At most `limit` bytes of `text`, cut at a character, with a mark that it was cut.
+fn shorten(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let cut = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… ({} bytes)", &text[..cut], text.len())
+}
+
+/// Why an operation gave no result: the code's own error, or Outlast's.
+///
+/// With `thiserror`, `#[from] Failure<PayError>` lets `?` carry it into your own error type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure<E> {
+    /// The error that the step, transaction or run returned.
+    Own(E),
+    /// A timeout, a panic, a cancellation, an input that was refused.
+    Outlast(Error),
+}
+
+impl<E> Failure<E> {
+    /// The code's own error, if that is what it was.
+    pub fn own(self) -> Option<E> {
+        match self {
+            Failure::Own(error) => Some(error),
+            Failure::Outlast(_) => None,
+        }
+    }
+
+    /// Outlast's error, if that is what it was.
+    pub fn outlast(&self) -> Option<&Error> {
+        match self {
+            Failure::Own(_) => None,
+            Failure::Outlast(error) => Some(error),
+        }
+    }
+
+    /// Whether a cancellation is the reason.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Failure::Outlast(Error::Cancelled { .. }))
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Failure<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Own(error) => error.fmt(f),
+            Failure::Outlast(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for Failure<E> {}
+
+impl<E> From<Error> for Failure<E> {
+    fn from(error: Error) -> Failure<E> {
+        Failure::Outlast(error)
+    }
+}
+
+/// Any error, kept as its text and the texts of its causes.
+///
+/// For step bodies and handlers whose errors cannot be stored as themselves: `?` turns every
+/// [`std::error::Error`] into one.
+///
+/// ```
+/// use outlast_core::AnyError;
+/// fn parse(text: &str) -> Result<u32, AnyError> { Ok(text.parse()?) }
+/// assert_eq!(parse("x").unwrap_err().to_string(), "invalid digit found in string");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnyError {
+    message: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<String>,
+}
+
+impl AnyError {
+    /// An error that says `message`.
+    pub fn new(message: impl Into<String>) -> AnyError {
+        AnyError { message: message.into(), causes: Vec::new() }
+    }
+
+    /// What lies behind it, outermost first.
+    pub fn causes(&self) -> &[String] {
+        &self.causes
+    }
+}
+
+impl fmt::Display for AnyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+// Like `anyhow::Error`, this is deliberately no `std::error::Error` itself, so that the
+// conversion below can cover all of those.
+impl<E: std::error::Error> From<E> for AnyError {
+    fn from(error: E) -> AnyError {
+        let causes = std::iter::successors(error.source(), |cause| cause.source());
+        AnyError { message: error.to_string(), causes: causes.map(ToString::to_string).collect() }
+    }
+}
+
+/// A [`Failure`] as the database keeps it: readable without the user's types.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureDoc {
+    /// The code's own error.
+    Own(OwnFailure),
+    /// Outlast's error.
+    Outlast(Error),
+}
+
+/// The user's error as the database keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OwnFailure {
+    /// What the error's `Display` says.
+    pub message: String,
+    /// The error itself, as JSON.
+    pub value: Box<RawValue>,
+}
+
+impl FailureDoc {
+    /// The durable form of `failure`.
+    pub fn new<E: Serialize + fmt::Display>(failure: &Failure<E>) -> FailureDoc {
+        match failure {
+            Failure::Outlast(error) => FailureDoc::Outlast(error.clone()),
+            Failure::Own(error) => match serde_json::value::to_raw_value(error) {
+                Ok(value) => FailureDoc::Own(OwnFailure { message: error.to_string(), value }),
+                Err(refused) => FailureDoc::Outlast(Error::Undecodable {
+                    what: format!("the error {:?}", shorten(&error.to_string(), 200)),
+                    wanted: "JSON".into(),
+                    detail: refused.to_string(),
+                }),
+            },
+        }
+    }
+
+    /// The failure again, with the user's own type.
+    pub fn typed<E: DeserializeOwned>(&self) -> Failure<E> {
+        match self {
+            FailureDoc::Outlast(error) => Failure::Outlast(error.clone()),
+            FailureDoc::Own(own) => match serde_json::from_str(own.value.get()) {
+                Ok(error) => Failure::Own(error),
+                Err(refused) => Failure::Outlast(Error::Undecodable {
+                    what: format!("the recorded error {:?}", shorten(&own.message, 200)),
+                    wanted: std::any::type_name::<E>().into(),
+                    detail: refused.to_string(),
+                }),
+            },
+        }
+    }
+
+    /// One line for people.
+    pub fn message(&self) -> String {
+        match self {
+            FailureDoc::Own(own) => own.message.clone(),
+            FailureDoc::Outlast(error) => error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The journal: what a run has recorded, entry by entry.
+//!
+//! An entry belongs to one operation (its kind, and its name with the occurrence: `charge`,
+//! `charge#2`) and says one thing about it: that it was opened, that an attempt failed, or how it
+//! ended. Positions are handed out in the order in which results reached the user's code.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, FailureDoc, Payload, RunId, Timestamp};
+
+/// What kind of operation an entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Op {
+    /// A side effect, recorded once.
+    Step,
+    /// A step whose rows and record commit together.
+    Transaction,
+    /// A time to wait for.
+    Sleep,
+    /// A message to this run.
+    Event,
+    /// A value settled once from anywhere.
+    Promise,
+    /// A run started by this one.
+    Child,
+    /// A message from this run to another.
+    Send,
+    /// The time, a random number, an id, a patch: a value fixed at its first use.
+    Value,
+    /// Run-local saved state.
+    State,
+    /// The request to stop, handed over.
+    Cancel,
+    /// The journal starts over with a new input.
+    Continue,
+    /// A failed attempt of a job.
+    Job,
+}
+
+/// What an entry says about its operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Phase {
+    /// It was begun; the body is an [`OpenNote`].
+    Opened,
+    /// An attempt failed; the body is an [`AttemptNote`].
+    Attempt,
+    /// It ended well; the body is the result.
+    Done,
+    /// It ended with a failure; the body is a [`FailureDoc`].
+    Failed,
+}
+
+const OPS: [Op; 12] = {
+    use Op::*;
+    [Step, Transaction, Sleep, Event, Promise, Child, Send, Value, State, Cancel, Continue, Job]
+};
+const PHASES: [Phase; 4] = [Phase::Opened, Phase::Attempt, Phase::Done, Phase::Failed];
+
+impl Op {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Step => "step",
+            Op::Transaction => "transaction",
+            Op::Sleep => "sleep",
+            Op::Event => "event",
+            Op::Promise => "promise",
+            Op::Child => "child",
+            Op::Send => "send",
+            Op::Value => "value",
+            Op::State => "state",
+            Op::Cancel => "cancel",
+            Op::Continue => "continue",
+            Op::Job => "job",
+        }
+    }
+}
+
+/// One line of a run's journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place in the run, from 1, never used twice.
+    pub pos: u32,
+    /// What kind of operation it is about.
+    pub op: Op,
+    /// What it says.
+    pub phase: Phase,
+    /// The operation's name, with its occurrence when it is not the first.
+    pub name: String,
+    /// When it was recorded, by the database's clock. Filled by the store.
+    pub at: Timestamp,
+    /// The result, the note or the failure.
+    pub body: Option<Payload>,
+}
+
+impl Entry {
+    /// The number that the database keeps for operation and phase.
+    pub fn kind_code(op: Op, phase: Phase) -> i16 {
+        let op = OPS.iter().position(|known| *known == op).unwrap_or_default() as i16;
+        let phase = PHASES.iter().position(|known| *known == phase).unwrap_or_default() as i16;
+        op * 10 + phase
+    }
+
+    /// Operation and phase of such a number; an unknown one is an error, never a default.
+    pub fn kind_from_code(code: i64) -> Result<(Op, Phase), Error> {
+        let place = |n: i64| usize::try_from(n).ok();
+        let op = place(code / 10).and_then(|n| OPS.get(n).copied());
+        let phase = place(code % 10).and_then(|n| PHASES.get(n).copied());
+        op.zip(phase)
+            .ok_or_else(|| Error::invalid("entry kind", code, "written by another version of Outlast"))
+    }
+
+    /// The failure that a [`Phase::Failed`] entry holds.
+    pub fn failure(&self) -> Result<FailureDoc, Error> {
+        self.note()
+    }
+
+    /// The body as one of the notes of this module.
+    pub fn note<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
+        let body = self.body.clone().unwrap_or_default();
+        body.decode(&format!("entry {} ({} {:?})", self.pos, self.op.word(), self.name))
+    }
+}
+
+/// The body of an [`Phase::Opened`] entry: what has to be known again after a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OpenNote {
+    /// When a sleep or a wait is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The child that was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+}
+
+/// The body of a [`Phase::Attempt`] entry: a failed attempt and when the next is due.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AttemptNote {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// Why it failed.
+    pub failure: FailureDoc,
+    /// When the next begins.
+    pub next_at: Timestamp,
+    /// What the body saved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Box<serde_json::value::RawValue>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_entry_has_a_number_of_its_own() {
+        let mut seen = std::collections::HashSet::new();
+        for op in OPS {
+            for phase in PHASES {
+                let code = Entry::kind_code(op, phase);
+                assert!(seen.insert(code));
+                assert_eq!(Entry::kind_from_code(code.into()).unwrap(), (op, phase));
+            }
+        }
+        assert!(Entry::kind_from_code(-1).is_err() && Entry::kind_from_code(999).is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! The words and rules of Outlast that need no I/O.
+//!
+//! Everything here is plain data and pure functions: what a run is called, how its status may
+//! move, what its journal says and in which order a replay hands it over, when a retry is due.
+//! No runtime, no driver, no clock: time and randomness come in as arguments.
+
+mod duration;
+mod error;
+mod id;
+mod journal;
+mod limits;
+mod payload;
+mod replay;
+mod retry;
+mod status;
+mod time;
+
+pub use duration::DurationExt;
+pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure};
+pub use id::{NodeId, RunId, ShardCount, shard_of_key};
+pub use journal::{AttemptNote, Entry, Op, OpenNote, Phase};
+pub use limits::{Limits, check_key, check_name, check_step_name};
+pub use payload::Payload;
+pub use replay::{Asked, Replay};
+pub use retry::Retry;
+pub use status::{Change, Status};
+pub use time::Timestamp;

@@ -1,0 +1,86 @@
+//! What is accepted from outside: names, keys, sizes. One place, so that every door says the same.
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// The limits that an application can raise or lower, with safe values to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The most bytes of one payload (input, output, step result, event): 1 MiB.
+    pub payload: usize,
+    /// The most entries in one run's journal: 100,000. `continue_as_new` starts over.
+    pub entries: u32,
+    /// The most unread news (events and such) of one run: 10,000.
+    pub inbox: u32,
+}
+
+impl Limits {
+    /// No payload may ever be larger than this: 4 MiB.
+    pub const HARD_PAYLOAD: usize = 4 << 20;
+    /// The longest name of a definition, queue, step, event or promise, in bytes.
+    pub const NAME: usize = 200;
+    /// The longest duration: a hundred years.
+    pub const DURATION: Duration = Duration::from_secs(100 * 366 * 86_400);
+    /// The most tags of one run.
+    pub const TAGS: usize = 64;
+    /// The deepest nesting of JSON.
+    pub const DEPTH: usize = 127;
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { payload: 1 << 20, entries: 100_000, inbox: 10_000 }
+    }
+}
+
+/// Accepts a name of a definition, queue, event, promise, tag…: 1 to 200 bytes, no control characters.
+pub fn check_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Error> {
+    if name.is_empty() || name.len() > Limits::NAME || name.chars().any(char::is_control) {
+        let remedy = format!("1 to {} bytes without control characters", Limits::NAME);
+        return Err(Error::invalid(what, name.escape_debug(), remedy));
+    }
+    Ok(name)
+}
+
+/// Accepts a step's name: like any name, but `#` marks the occurrence and is not part of it.
+pub fn check_step_name(name: &str) -> Result<&str, Error> {
+    check_name("step name", name)?;
+    match name.contains('#') {
+        true => Err(Error::invalid("step name", name, "no '#': it marks the second call of one name")),
+        false => Ok(name),
+    }
+}
+
+/// Accepts an idempotency key: 1 to 200 of letters, digits and `.`, `_`, `:`, `-`.
+pub fn check_key(key: &str) -> Result<&str, Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    if key.is_empty() || key.len() > Limits::NAME || !key.bytes().all(plain) {
+        let remedy = format!("1 to {} letters, digits, '.', '_', ':' or '-'", Limits::NAME);
+        return Err(Error::invalid("key", key.escape_debug(), remedy));
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_text_column_cannot_hold_are_refused() {
+        for name in ["", "a\0b", "a\nb", &"x".repeat(201)] {
+            assert!(check_name("queue", name).is_err(), "{name:?}");
+        }
+        assert_eq!(check_name("queue", "Grüße 📦").unwrap(), "Grüße 📦");
+        assert!(check_step_name("charge#2").is_err());
+    }
+
+    #[test]
+    fn keys_are_plain_text_that_needs_no_quoting_anywhere() {
+        for key in ["", "a/b", "a b", "ü", "a%2F", &"x".repeat(201), "a\0"] {
+            assert!(check_key(key).is_err(), "{key:?}");
+        }
+        assert!(check_key("order-42:eu.1_a").is_ok());
+    }
+}

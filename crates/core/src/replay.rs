@@ -1,0 +1,176 @@
+//! Replay: which recorded result reaches the user's code next.
+//!
+//! Results are handed over in the order of the journal: among the operations that were asked for
+//! and recorded, the one with the lowest position first. The turn polls the user's code until it
+//! is idle between two of them. That is what makes `select!` and `join!` see again what they saw.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::{Entry, Op, Phase};
+
+/// A journal that is being replayed.
+#[derive(Debug, Default)]
+pub struct Replay {
+    entries: Vec<Entry>,
+    records: HashMap<(Op, String), Record>,
+    /// Results of operations that were asked for and not handed over, lowest position first.
+    due: BinaryHeap<Reverse<(u32, usize)>>,
+    /// How many results no operation has asked for yet.
+    unasked: usize,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    opened: Option<usize>,
+    attempts: Vec<usize>,
+    result: Option<usize>,
+    asked: bool,
+}
+
+/// What the journal knows of an operation that was just asked for.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// The entry that opened it.
+    pub opened: Option<Entry>,
+    /// Its failed attempts, oldest first.
+    pub attempts: Vec<Entry>,
+    /// Whether its result is recorded and will be handed over in its turn.
+    pub recorded: bool,
+}
+
+impl Replay {
+    /// A replay of `entries`, which are in the order of their positions.
+    pub fn new(entries: Vec<Entry>) -> Replay {
+        let mut replay = Replay { records: HashMap::with_capacity(entries.len()), ..Replay::default() };
+        for (place, entry) in entries.iter().enumerate() {
+            let record = replay.records.entry((entry.op, entry.name.clone())).or_default();
+            match entry.phase {
+                Phase::Opened => record.opened = Some(place),
+                Phase::Attempt => record.attempts.push(place),
+                Phase::Done | Phase::Failed => {
+                    replay.unasked += usize::from(record.result.is_none());
+                    record.result = Some(place);
+                }
+            }
+        }
+        replay.entries = entries;
+        replay
+    }
+
+    /// The last position that the journal holds; 0 when it is empty.
+    pub fn last_pos(&self) -> u32 {
+        self.entries.last().map_or(0, |entry| entry.pos)
+    }
+
+    /// How many entries the journal holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// An operation asks for its record. `slot` is handed back by [`Replay::hand_over`].
+    pub fn ask(&mut self, op: Op, name: &str, slot: usize) -> Asked {
+        // The key is built only for look-ups in a journal that has something.
+        if self.records.is_empty() {
+            return Asked::default();
+        }
+        let Some(record) = self.records.get_mut(&(op, name.to_owned())) else { return Asked::default() };
+        if let Some(place) = record.result
+            && !record.asked
+        {
+            self.due.push(Reverse((self.entries[place].pos, slot)));
+            self.unasked -= 1;
+        }
+        record.asked = true;
+        Asked {
+            opened: record.opened.map(|place| self.entries[place].clone()),
+            attempts: record.attempts.iter().map(|place| self.entries[*place].clone()).collect(),
+            recorded: record.result.is_some(),
+        }
+    }
+
+    /// The entry that opened an operation, without asking for its result.
+    pub fn opened(&self, op: Op, name: &str) -> Option<&Entry> {
+        if self.records.is_empty() {
+            return None;
+        }
+        self.records.get(&(op, name.to_owned()))?.opened.map(|place| &self.entries[place])
+    }
+
+    /// A value that needs no waiting (the time, a random number, a started child): its result at once.
+    pub fn take(&mut self, op: Op, name: &str) -> Option<Entry> {
+        if self.records.is_empty() {
+            return None;
+        }
+        let record = self.records.get_mut(&(op, name.to_owned()))?;
+        let place = record.result?;
+        self.unasked -= usize::from(!record.asked);
+        record.asked = true;
+        Some(self.entries[place].clone())
+    }
+
+    /// The next result to hand over: the slot that asked for it, and the entry.
+    pub fn hand_over(&mut self) -> Option<(usize, Entry)> {
+        let Reverse((pos, slot)) = self.due.pop()?;
+        let place = self.entries.binary_search_by_key(&pos, |entry| entry.pos).ok()?;
+        Some((slot, self.entries[place].clone()))
+    }
+
+    /// Whether a result waits to be handed over.
+    pub fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// The results that no operation has asked for, in the order of the journal.
+    pub fn leftovers(&self) -> Vec<&Entry> {
+        if self.unasked == 0 {
+            return Vec::new();
+        }
+        let left = |record: &&Record| !record.asked;
+        let mut places: Vec<usize> = self.records.values().filter(left).filter_map(|r| r.result).collect();
+        places.sort_unstable();
+        places.into_iter().map(|place| &self.entries[place]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn done(pos: u32, name: &str) -> Entry {
+        Entry {
+            pos,
+            op: Op::Step,
+            phase: Phase::Done,
+            name: name.into(),
+            at: Timestamp::default(),
+            body: None,
+        }
+    }
+
+    #[test]
+    fn results_come_in_recorded_order_whoever_asks_first() {
+        let mut replay = Replay::new(vec![done(1, "a"), done(2, "b"), done(3, "c")]);
+        assert!(replay.ask(Op::Step, "c", 0).recorded);
+        assert!(replay.ask(Op::Step, "a", 1).recorded);
+        assert!(!replay.ask(Op::Step, "new", 2).recorded);
+
+        let order: Vec<usize> = std::iter::from_fn(|| replay.hand_over()).map(|(slot, _)| slot).collect();
+        assert_eq!(order, [1, 0]);
+        assert_eq!(replay.leftovers().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn the_same_name_of_another_kind_is_another_operation() {
+        let mut replay = Replay::new(vec![done(1, "a")]);
+        assert!(!replay.ask(Op::Event, "a", 0).recorded);
+        assert!(replay.take(Op::Step, "a").is_some());
+        assert!(replay.leftovers().is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! Points in time as the database keeps them: whole microseconds since 1970, UTC.
+
+use std::fmt;
+use std::ops::Add;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time, in microseconds since 1970 (UTC), no later than the year 9999.
+///
+/// ```
+/// use outlast_core::Timestamp;
+/// let time: Timestamp = "2027-03-14T01:30:00Z".parse().unwrap();
+/// assert_eq!(time.to_string(), "2027-03-14T01:30:00Z");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The last moment that can be named: the end of the year 9999.
+    pub const MAX: Timestamp = Timestamp(253_402_300_799_999_999);
+
+    /// From microseconds since 1970; clamped to what can be named.
+    pub fn from_micros(micros: i64) -> Timestamp {
+        Timestamp(micros.clamp(0, Self::MAX.0))
+    }
+
+    /// Microseconds since 1970.
+    pub fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// How long from `earlier` to this; zero when it is not later.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    fn add(self, duration: Duration) -> Timestamp {
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.0.saturating_add(micros))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::default() + since
+    }
+}
+
+impl From<jiff::Timestamp> for Timestamp {
+    fn from(time: jiff::Timestamp) -> Timestamp {
+        Timestamp::from_micros(time.as_microsecond())
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(time) => time.fmt(f),
+            Err(_) => write!(f, "{}us", self.0),
+        }
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> Result<Timestamp, crate::Error> {
+        let time: jiff::Timestamp = text.parse().map_err(|_| {
+            crate::Error::invalid("time", text, "write it like 2027-03-14T01:30:00Z, with its zone")
+        })?;
+        Ok(time.into())
+    }
+}

@@ -1,0 +1,166 @@
+//! Opening Outlast: where runs live, what this process knows how to run, and the engine that runs it.
+
+use std::any::{Any, TypeId};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast_core::{Error, Limits};
+use outlast_store::{DynStore, OpenOptions};
+
+use crate::Client;
+use crate::definition::{Definition, Registry};
+use crate::engine::{Engine, Settings, States};
+
+/// Outlast with its database open, about to run or to be used as a client.
+///
+/// ```
+/// use outlast::prelude::*;
+///
+/// async fn greet(ctx: Ctx, name: String) -> Result<String, AnyError> {
+///     let hello = ctx.step("greet", |_| async { Ok::<_, AnyError>(format!("Hello, {name}!")) }).await?;
+///     ctx.sleep(5.millis()).await?;
+///     Ok(hello)
+/// }
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let greet = Workflow::new("greet", greet);
+/// let app = Outlast::open("sqlite::memory:").await?.workflow(greet.clone()).run().await?;
+/// let run = app.start(greet, "world".to_owned()).await?;
+/// assert_eq!(run.result().await?, "Hello, world!");
+/// app.shutdown(1.second()).await?;
+/// # Ok::<(), AnyError>(()) }).unwrap();
+/// ```
+#[must_use = "nothing runs until .run() is called"]
+pub struct Outlast {
+    store: DynStore,
+    registry: Registry,
+    states: States,
+    settings: Settings,
+    limits: Limits,
+    wrong: Option<Error>,
+}
+
+impl Outlast {
+    /// Opens the database at `url`: `sqlite://orders.db`, `sqlite::memory:` or `postgres://…`. The
+    /// schema is made or brought up to date.
+    pub async fn open(url: &str) -> Result<Outlast, Error> {
+        Ok(Outlast::on(outlast_store::open(url, OpenOptions::default()).await?))
+    }
+
+    /// The same on a store that is open already.
+    #[doc(hidden)]
+    pub fn on(store: DynStore) -> Outlast {
+        Outlast {
+            store,
+            registry: Registry::default(),
+            states: States::default(),
+            settings: Settings::default(),
+            limits: Limits::default(),
+            wrong: None,
+        }
+    }
+
+    /// Registers a workflow.
+    pub fn workflow<D: Definition>(self, workflow: D) -> Outlast {
+        self.register(workflow)
+    }
+
+    /// Registers a job.
+    pub fn job<D: Definition>(self, job: D) -> Outlast {
+        self.register(job)
+    }
+
+    fn register<D: Definition>(mut self, definition: D) -> Outlast {
+        if let Err(error) = self.registry.add(definition.erase()) {
+            self.wrong.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Gives handlers a shared value of its type: see [`Ctx::state`](crate::Ctx::state).
+    pub fn state<T: Any + Send + Sync>(mut self, value: T) -> Outlast {
+        self.states.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// How many runs this node runs at once.
+    pub fn concurrency(mut self, runs: usize) -> Outlast {
+        self.settings.concurrency = runs;
+        self
+    }
+
+    /// Changes the engine's settings.
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Outlast {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Changes what is accepted.
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Outlast {
+        change(&mut self.limits);
+        self
+    }
+
+    /// A client only: starts, sends and looks, but runs nothing.
+    pub fn client(self) -> Client {
+        Client::new(self.store, self.limits)
+    }
+
+    /// Joins as a node and begins to run what is registered.
+    pub async fn run(self) -> Result<App, Error> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        if self.settings.concurrency == 0 || self.settings.concurrency > 1_000_000 {
+            return Err(Error::invalid("concurrency", self.settings.concurrency, "1 to 1,000,000"));
+        }
+        let client = Client::new(self.store.clone(), self.limits);
+        let engine =
+            Engine::new(self.store, self.registry, self.states, self.settings, self.limits, client.clone());
+        engine.begin().await?;
+        client.attach(&engine);
+        Ok(App { client, engine: Arc::new(Stopper(engine)) })
+    }
+}
+
+/// A running node. It is a [`Client`] too. Cheap to clone; dropping the last one stops the work at once
+/// (use [`App::shutdown`] to end it well).
+#[derive(Clone)]
+pub struct App {
+    client: Client,
+    engine: Arc<Stopper>,
+}
+
+struct Stopper(Arc<Engine>);
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        self.0.halt();
+    }
+}
+
+impl App {
+    /// The client of this node.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine.0
+    }
+
+    /// Stops: no new work, work in hand is finished or handed back within `grace`, and whatever is left
+    /// then is due for other nodes at once.
+    pub async fn shutdown(self, grace: Duration) -> Result<(), Error> {
+        self.engine.0.shut_down(grace).await
+    }
+}
+
+impl Deref for App {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}

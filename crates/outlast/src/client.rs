@@ -1,0 +1,566 @@
+//! The client: start runs, talk to them, look at them. Works with or without an engine in this process.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use outlast_core::{
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, shard_of_key,
+};
+use outlast_store::{
+    Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Due, DynStore, Ended, Filter,
+    Hold, LogLine, NewRun, NewsKind, NodeView, Page, Parent, RunView, Started,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::definition::{Definition, check_duration, check_priority};
+use crate::engine::{Engine, Slot};
+use crate::start::{Start, StartMany};
+use crate::waiter::Waiter;
+use crate::{RunHandle, Tx};
+
+/// Starts runs, sends to them, settles their promises, cancels, lists and purges them. Cheap to clone.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    store: DynStore,
+    limits: Limits,
+    waiter: Waiter,
+    engine: OnceLock<Weak<Engine>>,
+}
+
+/// Everything about a run that is not its input.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartOptions {
+    pub(crate) key: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) owner: Option<String>,
+    pub(crate) tenant: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) trace: Option<String>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) shard: Option<u16>,
+}
+
+/// How a run is addressed: by its id, or by definition and key (also before it exists).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target(pub(crate) Address);
+
+impl From<RunId> for Target {
+    fn from(run: RunId) -> Target {
+        Target(Address::Run(run))
+    }
+}
+
+impl Target {
+    /// The run of `definition` with `key`, whether it exists yet or not.
+    pub fn key(definition: impl Into<String>, key: impl Into<String>) -> Target {
+        Target(Address::Key { tenant: String::new(), definition: definition.into(), key: key.into() })
+    }
+
+    /// The same, of a tenant.
+    pub fn of_tenant(mut self, of: impl Into<String>) -> Target {
+        if let Address::Key { tenant, .. } = &mut self.0 {
+            *tenant = of.into();
+        }
+        self
+    }
+
+    fn check(self) -> Result<Address, Error> {
+        if let Address::Key { tenant, definition, key } = &self.0 {
+            check_name("definition name", definition)?;
+            check_key(key)?;
+            if !tenant.is_empty() {
+                check_name("tenant", tenant)?;
+            }
+        }
+        Ok(self.0)
+    }
+
+    fn shown(address: &Address) -> String {
+        match address {
+            Address::Run(run) => run.to_string(),
+            Address::Key { definition, key, .. } => format!("{definition} with key {key:?}"),
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn new(store: DynStore, limits: Limits) -> Client {
+        let waiter = Waiter::new(store.clone());
+        Client(Arc::new(Inner { store, limits, waiter, engine: OnceLock::new() }))
+    }
+
+    pub(crate) fn attach(&self, engine: &Arc<Engine>) {
+        let _ = self.0.engine.set(Arc::downgrade(engine));
+    }
+
+    /// The store underneath.
+    #[doc(hidden)]
+    pub fn store(&self) -> &DynStore {
+        &self.0.store
+    }
+
+    fn engine(&self) -> Option<Arc<Engine>> {
+        self.0.engine.get().and_then(Weak::upgrade)
+    }
+
+    // ---- start
+
+    /// Starts a workflow or a job; `.await` gives its handle once the run is durable.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(app: App, greet: Workflow<String, String, AnyError>) -> Result<(), AnyError> {
+    /// let run = app.start(greet, "you".into()).key("greet-you").await?;   // the same key never starts twice
+    /// println!("{}", run.result().await?);
+    /// # Ok(()) }
+    /// ```
+    pub fn start<D: Definition>(&self, definition: D, input: D::Input) -> Start<D> {
+        let run = self.new_run(&definition, &input, StartOptions::default());
+        Start::new(self.clone(), run)
+    }
+
+    /// Starts a run by the name of its definition, with JSON, for callers without the code. Some node
+    /// must have registered the definition.
+    pub fn start_by_name(&self, name: &str, input: impl Into<String>) -> Start<Untyped> {
+        let payload = Payload::from_json("input", input.into(), &self.0.limits);
+        let run = check_name("definition name", name).map(str::to_owned).and_then(|name| {
+            Ok(self.draft(&name, 1, outlast_store::RunKind::Workflow, "default", 5, payload?))
+        });
+        Start::by_name(self.clone(), run)
+    }
+
+    /// Starts many runs of one definition in one transaction. All of them or none.
+    pub fn start_many<D: Definition>(
+        &self,
+        definition: D,
+        inputs: impl IntoIterator<Item = D::Input>,
+    ) -> StartMany<D> {
+        let runs = inputs
+            .into_iter()
+            .map(|input| self.new_run(&definition, &input, StartOptions::default()))
+            .collect();
+        StartMany::new(self.clone(), runs)
+    }
+
+    pub(crate) fn new_run<D: Definition>(
+        &self,
+        definition: &D,
+        input: &D::Input,
+        start: StartOptions,
+    ) -> Result<NewRun, Error> {
+        let options = definition.options();
+        let payload = Payload::encode(&format!("the input of {}", options.name), input, &self.0.limits)?;
+        let mut run = self.draft(
+            options.name,
+            options.version,
+            definition.kind(),
+            options.queue,
+            options.priority,
+            payload,
+        );
+        // The timeout of a job is that of one attempt, and known to the code.
+        if definition.kind() == outlast_store::RunKind::Workflow {
+            run.timeout = options.timeout;
+        }
+        self.apply(&mut run, start)?;
+        Ok(run)
+    }
+
+    fn draft(
+        &self,
+        name: &str,
+        version: u32,
+        kind: outlast_store::RunKind,
+        queue: &str,
+        priority: u8,
+        input: Payload,
+    ) -> NewRun {
+        NewRun {
+            id: self.new_id(None),
+            kind,
+            tenant: String::new(),
+            definition: name.to_owned(),
+            version,
+            key: None,
+            queue: queue.to_owned(),
+            priority,
+            due: Due::Now,
+            timeout: None,
+            input,
+            owner: None,
+            roles: Vec::new(),
+            tags: Vec::new(),
+            trace: None,
+            parent: None,
+        }
+    }
+
+    fn new_id(&self, shard: Option<u16>) -> RunId {
+        let shard = shard.unwrap_or_else(|| fastrand::u16(..self.shards()));
+        RunId::new(shard, std::time::SystemTime::now().into(), fastrand::u64(..))
+    }
+
+    fn shards(&self) -> ShardCount {
+        self.0.store.shards().max(1)
+    }
+
+    /// Puts options onto a run, or says which of them cannot be.
+    pub(crate) fn apply(&self, run: &mut NewRun, start: StartOptions) -> Result<(), Error> {
+        if let Some(queue) = start.queue {
+            check_name("queue", &queue)?;
+            run.queue = queue;
+        }
+        if let Some(priority) = start.priority {
+            check_priority(priority)?;
+            run.priority = priority;
+        }
+        for (what, duration) in [("delay", start.delay), ("timeout", start.timeout)] {
+            check_duration(what, duration.unwrap_or_default())?;
+        }
+        for (what, text) in [("tenant", &start.tenant), ("owner", &start.owner.clone().unwrap_or_default())] {
+            if !text.is_empty() {
+                check_name(what, text)?;
+            }
+        }
+        start.roles.iter().try_for_each(|role| check_name("role", role).map(|_| ()))?;
+        if start.tags.len() > Limits::TAGS {
+            let (size, limit) = (start.tags.len() as u64, Limits::TAGS as u64);
+            return Err(Error::TooLarge { what: "the number of tags".into(), size, limit });
+        }
+        for (name, value) in &start.tags {
+            check_name("tag", name)?;
+            check_name("tag value", value)?;
+        }
+        if let Some(trace) = &start.trace {
+            check_name("trace context", trace)?;
+        }
+        run.due = match (start.delay, start.at) {
+            (Some(delay), _) if !delay.is_zero() => Due::After(delay),
+            (_, Some(at)) => Due::At(at),
+            _ => run.due,
+        };
+        run.timeout = start.timeout.or(run.timeout);
+        run.tenant = start.tenant;
+        run.owner = start.owner;
+        run.roles = start.roles;
+        run.tags = start.tags;
+        run.trace = start.trace;
+        run.parent = start.parent;
+        run.id = match &start.key {
+            Some(key) => {
+                check_key(key)?;
+                self.new_id(Some(shard_of_key(&run.tenant, &run.definition, key, self.shards())))
+            }
+            None => self.new_id(start.shard),
+        };
+        run.key = start.key;
+        Ok(())
+    }
+
+    /// Starts one run; gives its id and whether this call made it.
+    pub(crate) async fn start_run(&self, run: NewRun) -> Result<(RunId, bool), Error> {
+        // With a free slot in this process nothing waits for a claim.
+        let code = outlast_store::code(&run.definition, run.version);
+        let engine = self.engine().filter(|_| run.due == Due::Now);
+        let held = engine.as_ref().and_then(|engine| engine.try_hold(&code, &run.queue));
+        let (slot, hold): (Option<Slot>, Option<Hold>) = held.unzip();
+        let started = self.0.store.start(std::slice::from_ref(&run), hold).await;
+        let result = match started.map(|mut all| all.pop()) {
+            Ok(Some(Started::Created { id, held })) => {
+                if held && let (Some(engine), Some(slot)) = (&engine, slot) {
+                    crate::engine::begin_started(engine, run, slot);
+                }
+                Ok((id, true))
+            }
+            Ok(Some(Started::Existing { id })) => Ok((id, false)),
+            Ok(Some(Started::Conflict { id })) => {
+                Err(Error::KeyConflict { key: run.key.unwrap_or_default(), run: id })
+            }
+            Ok(None) => Err(Error::misconfigured("the store gave no answer to a start")),
+            Err(error) => Err(error.into()),
+        };
+        if let (Some(engine), Some(hold)) = (&engine, hold) {
+            engine.close_claim(hold.claim);
+        }
+        result
+    }
+
+    /// Finds the active version of a definition, for callers that know only its name.
+    pub(crate) async fn resolve(&self, run: &mut NewRun, start: &StartOptions) -> Result<(), Error> {
+        let card = self.definition(&run.definition).await?;
+        run.version = card.version;
+        run.kind = card.kind;
+        if start.queue.is_none() {
+            run.queue = card.queue;
+        }
+        if start.priority.is_none() {
+            run.priority = card.priority;
+        }
+        Ok(())
+    }
+
+    // ---- talk to runs
+
+    /// Sends an event. It is kept until the run waits for it, also when the run does not exist yet
+    /// (addressed by definition and key).
+    pub async fn send<T: Serialize + ?Sized>(
+        &self,
+        to: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        let delivery = self.delivery(to.into(), NewsKind::Event, name, value)?;
+        self.deliver(delivery).await
+    }
+
+    /// Settles a promise of a run. The first value stays.
+    pub async fn settle<T: Serialize + ?Sized>(
+        &self,
+        of: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        let delivery = self.delivery(of.into(), NewsKind::Settled, name, value)?;
+        self.deliver(delivery).await
+    }
+
+    /// Settles a promise by the token that its run gave out.
+    pub async fn settle_token<T: Serialize + ?Sized>(&self, token: &str, value: &T) -> Result<(), Error> {
+        let wrong = || Error::invalid("promise token", token, "what PromiseWait::token gave");
+        let (run, name) = token.split_once('.').ok_or_else(wrong)?;
+        let run: RunId = run.parse().map_err(|_| wrong())?;
+        self.settle(run, name, value).await
+    }
+
+    pub(crate) fn delivery<T: Serialize + ?Sized>(
+        &self,
+        to: Target,
+        kind: NewsKind,
+        name: &str,
+        value: &T,
+    ) -> Result<Delivery, Error> {
+        let what = if kind == NewsKind::Event { "event name" } else { "promise name" };
+        check_name(what, name)?;
+        let body = Payload::encode(&format!("{what} {name:?}"), value, &self.0.limits)?;
+        let id = Uuid::from_u128(fastrand::u128(..));
+        Ok(Delivery { id, to: to.check()?, kind, name: name.to_owned(), body: Some(body) })
+    }
+
+    async fn deliver(&self, delivery: Delivery) -> Result<(), Error> {
+        let answers = self.0.store.deliver(std::slice::from_ref(&delivery)).await?;
+        delivered(&delivery, answers.into_iter().next())
+    }
+
+    /// Asks a run to stop, in whatever state it is. `true` when the request was taken; `false` when the
+    /// run had ended before.
+    pub async fn cancel(&self, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
+        let control = self.cancel_control(run.into(), reason)?;
+        let answer = self.0.store.control(&control).await?;
+        cancelled(&control, answer)
+    }
+
+    pub(crate) fn cancel_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
+        let reason = if reason.is_empty() { "no reason given" } else { reason };
+        check_name("reason", reason)?;
+        Ok(Control::Cancel { run: run.check()?, reason: reason.to_owned() })
+    }
+
+    /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches.
+    pub async fn purge(&self, older_than: Duration) -> Result<u64, Error> {
+        check_duration("age", older_than)?;
+        const BATCH: u32 = 1000;
+        let mut purged = 0;
+        loop {
+            match self.0.store.control(&Control::Purge { older_than, limit: BATCH }).await? {
+                Controlled::Purged(count) => {
+                    purged += count;
+                    if count < u64::from(BATCH) {
+                        return Ok(purged);
+                    }
+                }
+                _ => return Ok(purged),
+            }
+        }
+    }
+
+    /// Runs `work` in one transaction of Outlast's own database: its statements, and what
+    /// [`Start::in_tx`] and friends do, commit together or not at all.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(app: App, ship: Workflow<u32, String, AnyError>) -> Result<(), AnyError> {
+    /// let client = app.client().clone();
+    /// app.transaction(async move |tx: Tx| {
+    ///     tx.execute("insert into orders (id) values ($1)", (42i64,)).await?;
+    ///     client.start(ship, 42).key("order-42").in_tx(&tx).await?;
+    ///     Ok::<_, AnyError>(())
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn transaction<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(Tx) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let tx = Tx::new(self.0.store.begin().await.map_err(Error::from)?);
+        let value = work(tx.clone()).await?;
+        tx.take().await?.commit().await.map_err(Error::from)?;
+        Ok(value)
+    }
+
+    /// Sends an event when the transaction commits.
+    pub async fn send_in_tx<T: Serialize + ?Sized>(
+        &self,
+        tx: &Tx,
+        to: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        self.deliver_in_tx(tx, self.delivery(to.into(), NewsKind::Event, name, value)?).await
+    }
+
+    /// Settles a promise when the transaction commits.
+    pub async fn settle_in_tx<T: Serialize + ?Sized>(
+        &self,
+        tx: &Tx,
+        of: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        self.deliver_in_tx(tx, self.delivery(of.into(), NewsKind::Settled, name, value)?).await
+    }
+
+    async fn deliver_in_tx(&self, tx: &Tx, delivery: Delivery) -> Result<(), Error> {
+        let answers = tx.with(async |tx| tx.deliver(std::slice::from_ref(&delivery)).await).await?;
+        delivered(&delivery, answers.into_iter().next())
+    }
+
+    /// Asks a run to stop when the transaction commits.
+    pub async fn cancel_in_tx(&self, tx: &Tx, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
+        let control = self.cancel_control(run.into(), reason)?;
+        let answer = tx.with(async |tx| tx.control(&control).await).await?;
+        cancelled(&control, answer)
+    }
+
+    // ---- look at runs
+
+    /// A handle to a run that exists, typed by its definition.
+    pub fn handle<D: Definition>(&self, _definition: &D, run: RunId) -> RunHandle<D> {
+        RunHandle::new(self.clone(), run, false)
+    }
+
+    /// The run that a key names.
+    pub async fn find(&self, run: impl Into<Target>) -> Result<RunId, Error> {
+        let address = run.into().check()?;
+        let found = self.0.store.find(&address).await?;
+        found.ok_or_else(|| Error::UnknownRun { run: Target::shown(&address) })
+    }
+
+    /// Everything about a run.
+    pub async fn status(&self, run: RunId) -> Result<RunView, Error> {
+        self.0.store.run(run).await?.ok_or_else(|| Error::UnknownRun { run: run.to_string() })
+    }
+
+    /// Runs, newest first, a page at a time.
+    pub async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, Error> {
+        match limit {
+            1..=500 => Ok(self.0.store.list(filter, after, limit).await?),
+            _ => Err(Error::invalid("page size", limit, "1 to 500")),
+        }
+    }
+
+    /// What a run has recorded, after a position, at most `limit` entries.
+    pub async fn journal(
+        &self,
+        run: RunId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<outlast_core::Entry>, Error> {
+        Ok(self.0.store.journal(run, after, limit).await?)
+    }
+
+    /// What a run's handlers logged.
+    pub async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Error> {
+        Ok(self.0.store.logs(run, limit).await?)
+    }
+
+    /// The nodes that are up.
+    pub async fn nodes(&self) -> Result<Vec<NodeView>, Error> {
+        Ok(self.0.store.nodes().await?)
+    }
+
+    /// The definitions that nodes have registered.
+    pub async fn definitions(&self) -> Result<Vec<DefinitionCard>, Error> {
+        Ok(self.0.store.definitions().await?)
+    }
+
+    /// The active version of one definition.
+    pub async fn definition(&self, name: &str) -> Result<DefinitionCard, Error> {
+        let cards = self.definitions().await?;
+        if let Some(card) = cards.iter().find(|card| card.name == name && card.active) {
+            return Ok(card.clone());
+        }
+        let mut nearest: Vec<String> = cards.into_iter().map(|card| card.name).collect();
+        nearest.dedup();
+        nearest.sort_by_key(|known| distance(known, name));
+        nearest.retain(|known| distance(known, name) <= name.len().max(known.len()) / 2);
+        nearest.truncate(3);
+        Err(Error::UnknownDefinition { name: name.to_owned(), nearest })
+    }
+
+    /// Waits for a run's end.
+    pub(crate) async fn wait_ended(&self, run: RunId) -> Result<Ended, Error> {
+        self.0.waiter.wait(run).await
+    }
+}
+
+/// Runs started by name have no types here: their results are JSON.
+#[derive(Debug, Clone, Copy)]
+pub enum Untyped {}
+
+pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Result<(), Error> {
+    match answer {
+        Some(Delivered::Done { .. }) => Ok(()),
+        Some(Delivered::AlreadySettled { run }) => {
+            Err(Error::AlreadySettled { name: delivery.name.clone(), run })
+        }
+        Some(Delivered::Closed { run, status }) => Err(Error::Closed { run, status: status.to_string() }),
+        Some(Delivered::Full { limit, .. }) => {
+            let size = u64::from(limit) + 1;
+            Err(Error::TooLarge { what: "the number of unread messages".into(), size, limit: limit.into() })
+        }
+        Some(Delivered::Unknown) | None => Err(Error::UnknownRun { run: Target::shown(&delivery.to) }),
+    }
+}
+
+fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {
+    match (answer, control) {
+        (Controlled::Asked { .. }, _) => Ok(true),
+        (Controlled::Final { by_this, .. }, _) => Ok(by_this),
+        (_, Control::Cancel { run, .. }) => Err(Error::UnknownRun { run: Target::shown(run) }),
+        _ => Ok(false),
+    }
+}
+
+/// How many letters have to change to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != *y)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,228 @@
+//! Runs that a workflow starts: children whose end it can await, and others it lets go.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId};
+use outlast_store::{Ended, Parent};
+use serde::{Deserialize, Serialize};
+
+use super::step::result_of;
+use super::wait::Waiting;
+use super::{Ctx, note_of, waiting};
+use crate::client::StartOptions;
+use crate::definition::Definition;
+use crate::engine::turn::Handed;
+
+/// A child about to be started: see [`Ctx::start`]. `.await` starts it and gives its handle.
+#[must_use = "a child is not started unless awaited"]
+pub struct ChildStart<D: Definition> {
+    ctx: Ctx,
+    names: Result<(String, String), Error>,
+    definition: D,
+    input: D::Input,
+    options: StartOptions,
+    detached: bool,
+}
+
+/// How a child with a key came to be.
+#[derive(Clone, Serialize, Deserialize)]
+struct Found {
+    run: RunId,
+    created: bool,
+}
+
+impl<D: Definition> ChildStart<D> {
+    pub(super) fn new(ctx: &Ctx, definition: D, input: D::Input) -> ChildStart<D> {
+        let names = ctx.identity(Op::Child, definition.options().name);
+        let options = StartOptions::default();
+        ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false }
+    }
+
+    /// An idempotency key: the same key never starts twice.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.options.key = Some(key.into());
+        self
+    }
+
+    /// The queue, when not the definition's own.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.options.queue = Some(queue.into());
+        self
+    }
+
+    /// The priority, when not the definition's own.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.options.priority = Some(priority);
+        self
+    }
+
+    /// Starts it this much later.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.options.delay = Some(delay);
+        self
+    }
+
+    /// A searchable attribute.
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.tags.push((name.into(), value.into()));
+        self
+    }
+
+    /// Nobody waits for its end: this run is not told.
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
+        self
+    }
+
+    async fn begin(self) -> Result<Child<D>, Error> {
+        let ChildStart { ctx, names, definition, input, mut options, detached } = self;
+        ctx.check_cancelled()?;
+        let (plain, name) = names?;
+        let turn = ctx.turn.clone();
+        // A child acts for whoever its parent acts for.
+        options.owner = turn.record.owner.clone();
+        options.roles = turn.record.roles.clone();
+        options.tenant = turn.record.tenant.clone();
+        options.trace = turn.record.trace.clone();
+        options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| name.clone()) });
+        options.shard = Some(turn.id().shard());
+        if options.key.is_some() {
+            return Self::begin_keyed(ctx, plain, name, definition, input, options).await;
+        }
+        let known = turn.state().replay.opened(Op::Child, &name).cloned();
+        let id = match known.map(|entry| entry.note::<OpenNote>()).transpose()?.and_then(|note| note.run) {
+            Some(id) => id,
+            None => {
+                let run = turn.engine.client.new_run(&definition, &input, options)?;
+                let id = run.id;
+                let mut state = turn.state();
+                state.replaying = false;
+                let note = OpenNote { until: None, run: Some(id) };
+                state.record(Op::Child, Phase::Opened, name.clone(), Some(note_of(&note)));
+                state.outbox.starts.push(run);
+                id
+            }
+        };
+        Ok(Child { ctx, plain, name, id, definition, told: !detached })
+    }
+
+    /// A key may belong to a run that exists: who that is has to be recorded.
+    async fn begin_keyed(
+        ctx: Ctx,
+        plain: String,
+        name: String,
+        definition: D,
+        input: D::Input,
+        options: StartOptions,
+    ) -> Result<Child<D>, Error> {
+        let client = ctx.turn.engine.client.clone();
+        let run = client.new_run(&definition, &input, options)?;
+        let step = ctx.step(&format!("start {}", definition.options().name), |_| {
+            let (client, run) = (client.clone(), run.clone());
+            async move { client.start_run(run).await.map(|(run, created)| Found { run, created }) }
+        });
+        let retry_if = |error: &Error| matches!(error, Error::Store { retryable: true, .. });
+        let found = step.retry(Retry::times(100)).retry_if(retry_if).await;
+        match found {
+            Ok(Found { run, created }) => Ok(Child { ctx, plain, name, id: run, definition, told: created }),
+            Err(Failure::Own(error) | Failure::Outlast(error)) => Err(error),
+        }
+    }
+}
+
+impl<D: Definition> IntoFuture for ChildStart<D> {
+    type Output = Result<Child<D>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.begin())
+    }
+}
+
+/// A child that was started.
+#[must_use = "await .result() to hear of its end, or start it .detached()"]
+pub struct Child<D: Definition> {
+    ctx: Ctx,
+    plain: String,
+    name: String,
+    id: RunId,
+    definition: D,
+    /// Whether its end is told to this run.
+    told: bool,
+}
+
+impl<D: Definition> Child<D> {
+    /// The child's id.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// Waits for the child's end.
+    pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
+        if self.told {
+            let inner = waiting(&self.ctx, Op::Child, Ok((self.plain.clone(), self.name.clone())));
+            let handed = ChildWait(inner).await?;
+            return result_of(handed, &self.name);
+        }
+        // Its end is told to somebody else, or to nobody: look for it ourselves.
+        let client = self.ctx.turn.engine.client.clone();
+        let id = self.id;
+        let step = self.ctx.step(&format!("await {}", self.definition.options().name), move |_| {
+            let client = client.clone();
+            async move { client.wait_ended(id).await.map(End::from) }
+        });
+        match step.retry(Retry::times(1000)).await {
+            Ok(end) => end.typed::<D>(),
+            Err(Failure::Own(error) | Failure::Outlast(error)) => Err(Failure::Outlast(error)),
+        }
+    }
+
+    /// Sends an event to the child.
+    pub async fn send<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), Error> {
+        self.ctx.send(self.id, name, value).await
+    }
+}
+
+/// The end of a run as a step keeps it.
+#[derive(Serialize, Deserialize)]
+struct End {
+    output: Option<serde_json::Value>,
+    error: Option<FailureDoc>,
+}
+
+impl From<Ended> for End {
+    fn from(ended: Ended) -> End {
+        End {
+            output: ended.output.and_then(|output| output.decode("output").ok()),
+            error: ended.error.and_then(|error| serde_json::from_str(&error).ok()),
+        }
+    }
+}
+
+impl End {
+    fn typed<D: Definition>(self) -> Result<D::Output, Failure<D::Error>> {
+        match self.error {
+            Some(error) => Err(error.typed()),
+            None => serde_json::from_value(self.output.unwrap_or_default()).map_err(|refused| {
+                Failure::Outlast(Error::Undecodable {
+                    what: "the output of a run".into(),
+                    wanted: std::any::type_name::<D::Output>().into(),
+                    detail: refused.to_string(),
+                })
+            }),
+        }
+    }
+}
+
+struct ChildWait(Waiting);
+
+impl Future for ChildWait {
+    type Output = Result<Handed, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}

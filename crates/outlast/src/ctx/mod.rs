@@ -1,0 +1,374 @@
+//! The context of a workflow: every durable operation begins here.
+
+mod child;
+mod job;
+mod step;
+mod transaction;
+mod wait;
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast_core::{Error, Limits, Op, OpenNote, Payload, RunId, Timestamp, check_name, check_step_name};
+use outlast_store::{Address, Delivery, NewsKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+pub use self::child::{Child, ChildStart};
+pub use self::job::JobCtx;
+pub use self::step::{Step, StepCtx};
+pub use self::transaction::TransactionStep;
+pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};
+
+use self::wait::Waiting;
+use crate::Tx;
+use crate::definition::{Definition, Stored, StoredError};
+use crate::engine::turn::{Cancelled, Deadline, Turn};
+
+/// What a workflow is given: the door to every durable operation. Cheap to clone.
+///
+/// An operation is a future; builder methods come first. Each has an identity, fixed when it is made:
+/// its name, and its occurrence when the name was used before (`charge`, `charge#2`).
+#[derive(Clone)]
+pub struct Ctx {
+    turn: Arc<Turn>,
+    scope: Option<Arc<str>>,
+}
+
+impl Ctx {
+    pub(crate) fn new(turn: Arc<Turn>) -> Ctx {
+        Ctx { turn, scope: None }
+    }
+
+    /// The same context with names of its own: what is called in here does not change the occurrences
+    /// of names outside.
+    pub fn scope(&self, name: &str) -> Ctx {
+        let name = self.turn.name(Op::State, &format!("@{}", self.scoped(name)));
+        Ctx { turn: self.turn.clone(), scope: Some(name[1..].into()) }
+    }
+
+    fn scoped(&self, name: &str) -> String {
+        match &self.scope {
+            Some(scope) => format!("{scope}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The name of an operation as the journal has it, or why it cannot have one.
+    fn identity(&self, op: Op, name: &str) -> Result<(String, String), Error> {
+        check_step_name(name)?;
+        let plain = self.scoped(name);
+        check_name("name with its scopes", &plain)?;
+        let full = self.turn.name(op, &plain);
+        Ok((plain, full))
+    }
+
+    // ---- about the run
+
+    /// The run's id.
+    pub fn run_id(&self) -> RunId {
+        self.turn.id()
+    }
+
+    /// The run's idempotency key.
+    pub fn key(&self) -> Option<&str> {
+        self.turn.record.key.as_deref()
+    }
+
+    /// Whose run it is; empty for nobody's in particular.
+    pub fn tenant(&self) -> &str {
+        &self.turn.record.tenant
+    }
+
+    /// Who started the run.
+    pub fn owner(&self) -> Option<&str> {
+        self.turn.record.owner.as_deref()
+    }
+
+    /// The roles with which the run acts.
+    pub fn roles(&self) -> &[String] {
+        &self.turn.record.roles
+    }
+
+    /// Whether the code is repeating what it did before.
+    pub fn is_replaying(&self) -> bool {
+        self.turn.state().replaying
+    }
+
+    /// A value that was registered with [`Outlast::state`](crate::Outlast::state). Without one the run
+    /// is blocked until a node that has it appears.
+    pub fn state<T: Any + Send + Sync>(&self) -> Arc<T> {
+        let found = self.turn.engine.states.get(&TypeId::of::<T>()).cloned();
+        match found.and_then(|state| state.downcast::<T>().ok()) {
+            Some(state) => state,
+            None => {
+                let reason = missing_state::<T>();
+                self.turn.state().misfit = Some(reason.clone());
+                std::panic::resume_unwind(Box::new(reason))
+            }
+        }
+    }
+
+    // ---- effects
+
+    /// Runs `work` once and remembers its result.
+    ///
+    /// A replay returns the remembered result without calling `work`. A crash after `work`, before its
+    /// result is stored, runs `work` again: pass `s.key()` on to whatever must not happen twice. One
+    /// attempt is made unless [`Step::retry`] says otherwise.
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// async fn charge(key: String, cents: u64) -> Result<String, AnyError> { Ok(format!("{key}: {cents}")) }
+    /// # outlast::testing::check(async |ctx| {
+    /// let receipt = ctx.step("charge", |s| charge(s.key(), 42)).retry(Retry::times(5)).await?;
+    /// # assert!(receipt.ends_with(": 42")); Ok(()) });
+    /// ```
+    #[doc(alias = "activity")]
+    pub fn step<'a, F, Fut, T, E>(&self, name: &str, work: F) -> Step<'a, F, T, E>
+    where
+        F: FnMut(StepCtx) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        T: Stored,
+        E: StoredError,
+    {
+        Step::new(self, name, work)
+    }
+
+    /// Runs `work` in a transaction of the database in which the run lives: the rows it writes and the
+    /// step's record commit together. Killed at any point, it happened exactly once or not at all.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(ctx: Ctx) -> Result<(), AnyError> {
+    /// let left = ctx.transaction("debit", |tx| async move {
+    ///     tx.execute("update accounts set cents = cents - $1 where id = $2", (500i64, "alice")).await?;
+    ///     let rows = tx.query("select cents from accounts where id = $1", ("alice",)).await?;
+    ///     Ok::<i64, AnyError>(rows[0].int(0)?)
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn transaction<'a, F, Fut, T, E>(&self, name: &str, work: F) -> TransactionStep<'a, F, T, E>
+    where
+        F: FnMut(Tx) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        T: Stored,
+        E: StoredError,
+    {
+        TransactionStep::new(self, name, work)
+    }
+
+    // ---- waits
+
+    /// Waits this long, through any number of restarts. Never less, and more only by milliseconds.
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # outlast::testing::check(async |ctx| {
+    /// ctx.sleep(30.days()).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        let checked = crate::definition::check_duration("sleep", duration);
+        Sleep::new(self, checked.map(|()| Deadline::After(duration)))
+    }
+
+    /// Waits until a time.
+    pub fn sleep_until(&self, time: impl Into<Timestamp>) -> Sleep {
+        Sleep::new(self, Ok(Deadline::At(time.into())))
+    }
+
+    /// Waits for an event that someone sends to this run. One that came before anybody waited is kept;
+    /// each is consumed once, in the order sent.
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # outlast::testing::check(async |ctx| {
+    /// let late = ctx.event::<bool>("approval").timeout(2.days()).await;
+    /// assert!(matches!(late, Err(Error::TimedOut { .. })));
+    /// # Ok(()) });
+    /// ```
+    #[doc(alias = "signal")]
+    pub fn event<T: Stored>(&self, name: &str) -> EventWait<T> {
+        EventWait::new(self, name)
+    }
+
+    /// A value that somebody settles once, from anywhere, with the promise's token (or by run and name).
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # outlast::testing::check(async |ctx| {
+    /// let paid = ctx.promise::<u64>("paid");
+    /// println!("call back with {}", paid.token()?);
+    /// let late = paid.timeout(1.hour()).await;
+    /// # assert!(late.is_err()); Ok(()) });
+    /// ```
+    #[doc(alias = "deferred")]
+    pub fn promise<T: Stored>(&self, name: &str) -> PromiseWait<T> {
+        PromiseWait::new(self, name)
+    }
+
+    /// Waits until someone asks this run to stop; gives the reason. Where somebody awaits this, open
+    /// operations are not disturbed: the code decides how to end, and the run ends as cancelled.
+    pub fn cancelled(&self) -> CancelWait {
+        CancelWait::new(self)
+    }
+
+    // ---- other runs
+
+    /// Starts another workflow or job; `.await` gives its handle, whose `result()` can be awaited.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(ctx: Ctx, ship: Workflow<u32, String, AnyError>) -> Result<(), AnyError> {
+    /// let parcel = ctx.start(ship, 42).await?.result().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn start<D: Definition>(&self, definition: D, input: D::Input) -> ChildStart<D> {
+        ChildStart::new(self, definition, input)
+    }
+
+    /// Sends an event to another run. It leaves with the commit that records this operation.
+    pub async fn send<T: Serialize + ?Sized>(&self, to: RunId, name: &str, value: &T) -> Result<(), Error> {
+        check_name("event name", name)?;
+        self.check_cancelled()?;
+        let body = Payload::encode(&format!("event {name:?}"), value, &self.turn.limits)?;
+        let (_, full) = self.identity(Op::Send, "send")?;
+        let sent = note_of(&OpenNote { until: None, run: Some(to) });
+        let mut fresh = false;
+        self.turn.fixed(Op::Send, &full, || {
+            fresh = true;
+            Ok(sent)
+        })?;
+        if fresh {
+            let id = Uuid::from_u128(fastrand::u128(..));
+            let delivery = Delivery {
+                id,
+                to: Address::Run(to),
+                kind: NewsKind::Event,
+                name: name.to_owned(),
+                body: Some(body),
+            };
+            self.turn.state().outbox.sends.push(delivery);
+        }
+        Ok(())
+    }
+
+    // ---- values fixed at their first use
+
+    /// The time, fixed at its first use.
+    pub fn now(&self) -> Timestamp {
+        self.value("now", || self.turn.engine.clock.at_least())
+    }
+
+    /// A random number, fixed at its first use.
+    pub fn random(&self) -> u64 {
+        self.value("random", || fastrand::u64(..))
+    }
+
+    /// A random (version 4) UUID, fixed at its first use.
+    pub fn uuid(&self) -> Uuid {
+        let bytes = self.value("uuid", || fastrand::u128(..).to_string());
+        let random = bytes.parse::<u128>().unwrap_or_default();
+        uuid::Builder::from_random_bytes(random.to_be_bytes()).into_uuid()
+    }
+
+    /// Whether this run began with code that had the patch `name`: lets code change in place.
+    ///
+    /// Runs that had passed this point before the patch existed get `false`, for ever; all others `true`.
+    pub fn patched(&self, name: &str) -> bool {
+        let name = format!("patch:{name}");
+        let known = {
+            let mut state = self.turn.state();
+            match state.replay.take(Op::Value, &name) {
+                Some(_) => Some(true),
+                // Results that were not asked for yet lie ahead: the old code was here.
+                None if state.replay.is_due() || !state.replay.leftovers().is_empty() => Some(false),
+                None => None,
+            }
+        };
+        known.unwrap_or_else(|| self.turn.fixed(Op::Value, &name, || Ok(note_of(&true))).is_ok())
+    }
+
+    fn value<T: Serialize + DeserializeOwned>(&self, name: &str, make: impl FnOnce() -> T) -> T {
+        let full = self.turn.name(Op::Value, &self.scoped(name));
+        let value = make();
+        let payload = self.turn.fixed(Op::Value, &full, || Ok(note_of(&value))).unwrap_or_default();
+        payload.decode(name).unwrap_or(value)
+    }
+
+    // ---- state and attributes
+
+    /// Saves a value with the run: seen from outside, and carried over by [`Ctx::continue_as_new`].
+    pub fn save<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), Error> {
+        let (plain, full) = self.identity(Op::State, name)?;
+        let payload = Payload::encode(&format!("saved value {name:?}"), value, &self.turn.limits)?;
+        let payload = self.turn.fixed(Op::State, &full, || Ok(payload))?;
+        self.turn.state().saved.insert(plain, payload);
+        Ok(())
+    }
+
+    /// What was last saved under `name`.
+    pub fn saved<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let payload = self.turn.state().saved.get(&self.scoped(name)).cloned();
+        payload.map(|payload| payload.decode(&format!("saved value {name:?}"))).transpose()
+    }
+
+    /// Sets a searchable attribute of the run.
+    pub fn tag(&self, name: &str, value: &str) -> Result<(), Error> {
+        check_name("tag", name)?;
+        check_name("tag value", value)?;
+        self.turn.state().outbox.tags.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+
+    /// Starts over with a new input and an empty journal: the same run, key and inbox. For loops that
+    /// never end. Returns from the workflow at once: `return ctx.continue_as_new(next).await`.
+    pub async fn continue_as_new<I: Serialize, O, E>(&self, input: I) -> Result<O, E> {
+        let what = format!("the input of {}", self.turn.record.definition);
+        match Payload::encode(&what, &input, &self.turn.limits) {
+            Ok(payload) => self.turn.state().continue_with = Some(payload),
+            Err(error) => self.turn.state().misfit = Some(error.to_string()),
+        }
+        std::future::pending().await
+    }
+
+    fn check_cancelled(&self) -> Result<(), Error> {
+        match &self.turn.state().cancelled {
+            Cancelled::Enforced(reason) => Err(Error::Cancelled { reason: reason.clone() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn note_of<T: Serialize>(note: &T) -> Payload {
+    crate::engine::turn::note_payload(note)
+}
+
+pub(crate) fn missing_state<T>() -> String {
+    let name = std::any::type_name::<T>();
+    format!("no state of type {name} was registered: add .state(value) when opening Outlast")
+}
+
+/// Waits until the request to stop is there; gives its reason.
+pub(crate) async fn stop_asked(asked: &tokio::sync::watch::Sender<Option<String>>) -> String {
+    let mut asked = asked.subscribe();
+    let there = asked.wait_for(Option::is_some).await.map(|reason| reason.clone().unwrap_or_default());
+    match there {
+        Ok(reason) => reason,
+        // The run is no longer in hand: nobody will ask any more.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// The limits by which payloads are judged.
+pub(crate) fn limits_of(turn: &Turn) -> &Limits {
+    &turn.limits
+}
+
+/// What waits have in common: see [`Waiting`].
+pub(crate) fn waiting(ctx: &Ctx, op: Op, name: Result<(String, String), Error>) -> Waiting {
+    Waiting::new(ctx.turn.clone(), op, name)
+}

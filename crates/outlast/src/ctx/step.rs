@@ -1,0 +1,389 @@
+//! Steps: side effects, recorded once.
+
+use std::any::{Any, TypeId};
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use outlast_core::{Error, Failure, FailureDoc, Op, Payload, Retry, RunId};
+use outlast_store::Doing;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::wait::payload_of;
+use super::{Ctx, limits_of, missing_state};
+use crate::definition::{Stored, StoredError};
+use crate::engine::drive::panic_message;
+use crate::engine::turn::{Ask, BodyEnd, Handed, Turn};
+
+/// After how long a running step is shown to people.
+const ANNOUNCE_AFTER: Duration = Duration::from_millis(200);
+
+/// A step: see [`Ctx::step`].
+#[must_use = "a step does nothing unless awaited"]
+pub struct Step<'a, F, T, E> {
+    place: Place,
+    work: F,
+    policy: Policy<E>,
+    body: Option<BoxFuture<'a, BodyEnd>>,
+    result: PhantomData<fn() -> T>,
+}
+
+type RetryIf<E> = Arc<dyn Fn(&E) -> bool + Send + Sync>;
+
+/// How often and how long a step is tried.
+pub(super) struct Policy<E> {
+    pub(super) retry: Retry,
+    pub(super) timeout: Option<Duration>,
+    pub(super) heartbeat: Option<Duration>,
+    pub(super) retry_if: Option<RetryIf<E>>,
+}
+
+impl<E> Clone for Policy<E> {
+    fn clone(&self) -> Self {
+        Policy { retry_if: self.retry_if.clone(), ..*self }
+    }
+}
+
+impl<E> Default for Policy<E> {
+    fn default() -> Self {
+        Policy { retry: Retry::never(), timeout: None, heartbeat: None, retry_if: None }
+    }
+}
+
+impl<E: StoredError> Policy<E> {
+    /// What follows a failed attempt.
+    pub(super) fn after(&self, attempt: u32, failure: &Failure<E>, saved: Option<Payload>) -> BodyEnd {
+        let doc = FailureDoc::new(failure);
+        let again = match failure {
+            Failure::Own(error) => self.retry_if.as_ref().is_none_or(|retry_if| retry_if(error)),
+            Failure::Outlast(error) => {
+                matches!(error, Error::TimedOut { .. } | Error::Panicked { .. } | Error::Store { .. })
+            }
+        };
+        match self.retry.pause(attempt, fastrand::f64()).filter(|_| again) {
+            Some(pause) => BodyEnd::Again { failure: doc, pause, saved },
+            None => BodyEnd::Failed(doc),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.retry.check()?;
+        for (what, duration) in [("timeout", self.timeout), ("heartbeat", self.heartbeat)] {
+            crate::definition::check_duration(what, duration.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// The place of an operation with a body in its turn.
+pub(super) struct Place {
+    pub(super) turn: Arc<Turn>,
+    pub(super) op: Op,
+    pub(super) names: Result<(String, String), Error>,
+    slot: Option<usize>,
+}
+
+/// What the place of an operation says when polled.
+pub(super) enum Placed {
+    Handed(Handed),
+    /// The body may start, as this attempt, with what the last one saved.
+    Start(u32, Option<Payload>),
+    Pending,
+}
+
+impl Place {
+    pub(super) fn new(ctx: &Ctx, op: Op, name: &str) -> Place {
+        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), slot: None }
+    }
+
+    pub(super) fn full_name(&self) -> &str {
+        self.names.as_ref().map_or("", |(_, full)| full.as_str())
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Result<Placed, Error> {
+        let slot = match self.slot {
+            Some(slot) => slot,
+            None => {
+                let (plain, name) = self.names.clone()?;
+                *self.slot.insert(self.turn.ask(Ask { op: self.op, name, plain, within: None, body: true }))
+            }
+        };
+        if let Poll::Ready(handed) = self.turn.poll_slot(slot, cx) {
+            self.slot = None;
+            return Ok(Placed::Handed(handed));
+        }
+        Ok(match self.turn.may_start(slot) {
+            Some((attempt, saved)) => Placed::Start(attempt, saved),
+            None => Placed::Pending,
+        })
+    }
+
+    pub(super) fn ended(&self, end: BodyEnd) {
+        if let Some(slot) = self.slot {
+            self.turn.body_ended(slot, end);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.turn.forget(slot);
+        }
+    }
+}
+
+impl<'a, F, Fut, T, E> Step<'a, F, T, E>
+where
+    F: FnMut(StepCtx) -> Fut + Send + 'a,
+    Fut: Future<Output = Result<T, E>> + Send + 'a,
+    T: Stored,
+    E: StoredError,
+{
+    pub(super) fn new(ctx: &Ctx, name: &str, work: F) -> Self {
+        let place = Place::new(ctx, Op::Step, name);
+        Step { place, work, policy: Policy::default(), body: None, result: PhantomData }
+    }
+
+    /// Tries again when an attempt fails. A long pause frees the run's slot.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.policy.retry = retry;
+        self
+    }
+
+    /// Tries again only after errors for which this holds; all others are terminal.
+    pub fn retry_if(mut self, holds: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
+        self.policy.retry_if = Some(Arc::new(holds));
+        self
+    }
+
+    /// How long one attempt may take.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.policy.timeout = Some(timeout);
+        self
+    }
+
+    /// Counts an attempt as failed when its body has not called [`StepCtx::beat`] for this long.
+    pub fn heartbeat(mut self, within: Duration) -> Self {
+        self.policy.heartbeat = Some(within);
+        self
+    }
+
+    fn start(&mut self, attempt: u32, saved: Option<Payload>) -> BoxFuture<'a, BodyEnd> {
+        let turn = self.place.turn.clone();
+        let name = self.place.full_name().to_owned();
+        let ctx = StepCtx(Arc::new(StepInner {
+            turn: turn.clone(),
+            name: name.clone(),
+            attempt,
+            saved: saved.clone(),
+            beat: Mutex::new(Beat { at: Instant::now(), saved }),
+        }));
+        let inner = ctx.0.clone();
+        let policy = self.policy.clone();
+        let span = tracing::info_span!("outlast.step", step.name = %name, attempt, otel.name = %name);
+        let began = span.in_scope(|| std::panic::catch_unwind(AssertUnwindSafe(|| (self.work)(ctx))));
+        let panicked = |what: &str, panic: Box<dyn Any + Send>| {
+            Failure::Outlast(Error::Panicked {
+                what: format!("step {what:?}"),
+                message: panic_message(&*panic),
+            })
+        };
+        let work = match began {
+            Ok(work) => AssertUnwindSafe(work).catch_unwind().instrument(span),
+            Err(panic) => {
+                let end = policy.after(attempt, &panicked(&name, panic), None);
+                return Box::pin(std::future::ready(end));
+            }
+        };
+        Box::pin(async move {
+            let failure = match watched(&inner, &policy, work).await {
+                Ok(Ok(Ok(value))) => {
+                    match Payload::encode(&format!("the result of step {name:?}"), &value, limits_of(&turn)) {
+                        Ok(payload) => return BodyEnd::Done(payload),
+                        Err(refused) => return BodyEnd::Failed(FailureDoc::Outlast(refused)),
+                    }
+                }
+                Ok(Ok(Err(error))) => Failure::Own(error),
+                Ok(Err(panic)) => panicked(&name, panic),
+                Err(silent) => Failure::Outlast(silent),
+            };
+            metrics::counter!("outlast_failed_step_attempts_total").increment(1);
+            let saved = inner.beat.lock().saved.clone();
+            policy.after(attempt, &failure, saved)
+        })
+    }
+}
+
+/// Runs a body within its timeout and heartbeat, and announces it when it takes a while.
+async fn watched<E, W: Future>(step: &StepInner, policy: &Policy<E>, work: W) -> Result<W::Output, Error> {
+    let mut work = std::pin::pin!(work);
+    // Most bodies are done at once or soon: no timer for those.
+    if let Some(done) = std::future::poll_fn(|cx| Poll::Ready(ready(work.as_mut().poll(cx)))).await {
+        return Ok(done);
+    }
+    let began = Instant::now();
+    let what = || format!("step {:?}", step.name);
+    let mut announced = false;
+    loop {
+        let silence = policy.heartbeat.map(|within| step.beat.lock().at + within);
+        let deadline = policy.timeout.map(|timeout| began + timeout);
+        let announce = (!announced).then_some(began + ANNOUNCE_AFTER);
+        let next = [silence, deadline, announce].into_iter().flatten().min();
+        let tick = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            done = &mut work => return Ok(done),
+            () = tick => {}
+        }
+        let now = Instant::now();
+        if let Some(timeout) = policy.timeout.filter(|timeout| now >= began + *timeout) {
+            return Err(Error::TimedOut { what: what(), after_ms: timeout.as_millis() as u64 });
+        }
+        if let Some(within) = policy.heartbeat.filter(|within| now >= step.beat.lock().at + *within) {
+            let what = format!("the heartbeat of {}", what());
+            return Err(Error::TimedOut { what, after_ms: within.as_millis() as u64 });
+        }
+        if !announced && now >= began + ANNOUNCE_AFTER {
+            announced = true;
+            step.announce();
+        }
+    }
+}
+
+fn ready<T>(poll: Poll<T>) -> Option<T> {
+    match poll {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+impl<'a, F, Fut, T, E> Future for Step<'a, F, T, E>
+where
+    F: FnMut(StepCtx) -> Fut + Send + Unpin + 'a,
+    Fut: Future<Output = Result<T, E>> + Send + 'a,
+    T: Stored,
+    E: StoredError,
+{
+    type Output = Result<T, Failure<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.policy.check()?;
+        match this.place.poll(cx)? {
+            Placed::Handed(handed) => {
+                this.body = None;
+                return Poll::Ready(result_of(handed, this.place.full_name()));
+            }
+            Placed::Start(attempt, saved) => this.body = Some(this.start(attempt, saved)),
+            Placed::Pending => {}
+        }
+        if let Some(body) = &mut this.body
+            && let Poll::Ready(end) = body.as_mut().poll(cx)
+        {
+            this.body = None;
+            this.place.ended(end);
+        }
+        Poll::Pending
+    }
+}
+
+/// A recorded result with the user's types.
+pub(super) fn result_of<T: DeserializeOwned, E: DeserializeOwned>(
+    handed: Handed,
+    name: &str,
+) -> Result<T, Failure<E>> {
+    match payload_of(handed)? {
+        Ok(payload) => Ok(payload.decode(&format!("the recorded result of {name:?}"))?),
+        Err(failure) => Err(failure.typed()),
+    }
+}
+
+/// What a step's body is given. Cheap to clone.
+#[derive(Clone)]
+pub struct StepCtx(Arc<StepInner>);
+
+struct StepInner {
+    turn: Arc<Turn>,
+    name: String,
+    attempt: u32,
+    saved: Option<Payload>,
+    beat: Mutex<Beat>,
+}
+
+struct Beat {
+    at: Instant,
+    saved: Option<Payload>,
+}
+
+impl StepInner {
+    /// A row that people see and nothing waits for.
+    fn announce(&self) {
+        let saved = self.beat.lock().saved.clone();
+        let doing = Doing { name: self.name.clone(), attempt: self.attempt, saved };
+        self.turn.state().outbox.doing.push(doing);
+        self.turn.submit(None);
+    }
+}
+
+impl StepCtx {
+    /// The same for every attempt of this step and for no other: pass it on to whatever must not happen
+    /// twice.
+    #[doc(alias = "idempotency")]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.0.turn.id(), self.0.name)
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.0.turn.id()
+    }
+
+    /// The number of this attempt, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt
+    }
+
+    /// Says that the body is alive, and saves a value that the next attempt gets from [`StepCtx::saved`].
+    pub fn beat<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        let payload = Payload::encode("heartbeat", value, limits_of(&self.0.turn))?;
+        *self.0.beat.lock() = Beat { at: Instant::now(), saved: Some(payload) };
+        self.0.announce();
+        Ok(())
+    }
+
+    /// What an earlier attempt saved last.
+    pub fn saved<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        self.0.saved.as_ref().map(|saved| saved.decode("heartbeat")).transpose()
+    }
+
+    /// Waits until someone asks the run to stop; gives the reason. A body that awaits this may finish
+    /// cleanly: its result is recorded before the run hears of the request.
+    pub async fn cancelled(&self) -> String {
+        self.0.turn.state().listeners.insert(self.0.name.clone());
+        super::stop_asked(&self.0.turn.cancel).await
+    }
+
+    /// A value that was registered with [`Outlast::state`](crate::Outlast::state).
+    pub fn state<T: Any + Send + Sync>(&self) -> Arc<T> {
+        let found = self.0.turn.engine.states.get(&TypeId::of::<T>()).cloned();
+        match found.and_then(|state| state.downcast::<T>().ok()) {
+            Some(state) => state,
+            None => std::panic::resume_unwind(Box::new(missing_state::<T>())),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Definitions: workflows and jobs as values that can be registered and started.
+//!
+//! A [`Workflow`] or [`Job`] knows its name, its options and its types; the registry keeps them with
+//! the types erased. The macros make the same values that [`Workflow::new`] and [`Job::new`] make.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use outlast_core::{Error, Failure, FailureDoc, Limits, Payload, Retry, check_name};
+use outlast_store::{DefinitionCard, RunKind, code};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Ctx, JobCtx};
+
+/// A value that crosses the durable boundary. Everything that serde can write and read.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be stored",
+    label = "this type cannot cross the durable boundary",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it"
+)]
+pub trait Stored: Serialize + DeserializeOwned + Send + 'static {}
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + Send + 'static> Stored for T {}
+
+/// An error that crosses the durable boundary as itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept as the error of durable code",
+    label = "this error cannot cross the durable boundary",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and implement `Display`, or use `outlast::AnyError`, into which `?` turns any error"
+)]
+pub trait StoredError: Serialize + DeserializeOwned + Display + Send + 'static {}
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + Display + Send + 'static> StoredError for T {}
+
+/// What every definition has: a name, a version, and where its runs stand in line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Its name, unique together with the version.
+    pub name: &'static str,
+    /// Its version; new runs take the highest registered one.
+    pub version: u32,
+    /// The queue of its runs.
+    pub queue: &'static str,
+    /// The priority of its runs, from 0 (most urgent) to 9.
+    pub priority: u8,
+    /// How long a run may take from its start to its end (workflows), or one attempt (jobs).
+    pub timeout: Option<Duration>,
+    /// Attempts and pauses (jobs).
+    pub retry: Retry,
+}
+
+impl Options {
+    /// The defaults: version 1, queue `default`, priority 5, no timeout, five attempts for jobs.
+    pub const fn new(name: &'static str) -> Options {
+        Options { name, version: 1, queue: "default", priority: 5, timeout: None, retry: Retry::times(5) }
+    }
+}
+
+type Handler<C, I, O, E> = Arc<dyn Fn(C, I) -> BoxFuture<'static, Result<O, E>> + Send + Sync>;
+type HandlerFn<C, I, O, E> = fn(C, I) -> BoxFuture<'static, Result<O, E>>;
+
+enum Code<C, I, O, E> {
+    Plain(HandlerFn<C, I, O, E>),
+    Shared(Handler<C, I, O, E>),
+}
+
+impl<C, I, O, E> Clone for Code<C, I, O, E> {
+    fn clone(&self) -> Self {
+        match self {
+            Code::Plain(handler) => Code::Plain(*handler),
+            Code::Shared(handler) => Code::Shared(handler.clone()),
+        }
+    }
+}
+
+impl<C, I, O, E> Code<C, I, O, E> {
+    fn call(&self, ctx: C, input: I) -> BoxFuture<'static, Result<O, E>> {
+        match self {
+            Code::Plain(handler) => handler(ctx, input),
+            Code::Shared(handler) => handler(ctx, input),
+        }
+    }
+}
+
+macro_rules! definition {
+    ($(#[$doc:meta])* $name:ident, $ctx:ty) => {
+        $(#[$doc])*
+        pub struct $name<I, O, E> {
+            options: Options,
+            code: Code<$ctx, I, O, E>,
+        }
+
+        impl<I, O, E> Clone for $name<I, O, E> {
+            fn clone(&self) -> Self {
+                Self { options: self.options, code: self.code.clone() }
+            }
+        }
+
+        impl<I: Stored, O: Stored, E: StoredError> $name<I, O, E> {
+            /// Makes a definition of a plain `async fn` or closure, without any macro.
+            pub fn new<F, Fut>(name: &'static str, handler: F) -> Self
+            where
+                F: Fn($ctx, I) -> Fut + Send + Sync + 'static,
+                Fut: Future<Output = Result<O, E>> + Send + 'static,
+            {
+                let handler: Handler<$ctx, I, O, E> = Arc::new(move |ctx, input| Box::pin(handler(ctx, input)));
+                Self { options: Options::new(name), code: Code::Shared(handler) }
+            }
+
+            /// What the macros call.
+            #[doc(hidden)]
+            pub const fn from_parts(options: Options, handler: HandlerFn<$ctx, I, O, E>) -> Self {
+                Self { options, code: Code::Plain(handler) }
+            }
+
+            /// Another version of the same name, registered beside the others.
+            pub fn version(mut self, version: u32) -> Self {
+                self.options.version = version;
+                self
+            }
+
+            /// The queue of its runs.
+            pub fn queue(mut self, queue: &'static str) -> Self {
+                self.options.queue = queue;
+                self
+            }
+
+            /// The priority of its runs, from 0 (most urgent) to 9.
+            pub fn priority(mut self, priority: u8) -> Self {
+                self.options.priority = priority;
+                self
+            }
+
+            /// How long a run (of a workflow) or one attempt (of a job) may take.
+            pub fn timeout(mut self, timeout: Duration) -> Self {
+                self.options.timeout = Some(timeout);
+                self
+            }
+        }
+
+        impl<I: Stored, O: Stored, E: StoredError> sealed::Sealed for $name<I, O, E> {}
+    };
+}
+
+definition! {
+    /// A workflow: code that is run durably, with a journal.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn greet(_ctx: Ctx, name: String) -> Result<String, AnyError> { Ok(format!("Hello, {name}!")) }
+    /// let greet = Workflow::new("greet", greet).queue("fast");
+    /// ```
+    Workflow, Ctx
+}
+
+definition! {
+    /// A job: one unit of work without a journal, tried again when it fails.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn mail(_job: JobCtx, to: String) -> Result<(), AnyError> { println!("to {to}"); Ok(()) }
+    /// let mail = Job::new("mail", mail).retry(Retry::times(3));
+    /// ```
+    Job, JobCtx
+}
+
+impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
+    /// How often, and after what pauses, a failed attempt is tried again.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.options.retry = retry;
+        self
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What can be registered and started: a [`Workflow`], a [`Job`], or a function that gives one, as the
+/// macros make it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no workflow or job",
+    label = "neither a workflow nor a job",
+    note = "put `#[outlast::workflow]` or `#[outlast::job]` on the function, or wrap it: `Workflow::new(\"name\", function)`"
+)]
+pub trait Definition: sealed::Sealed + Send + Sync + 'static {
+    /// What it is called with.
+    type Input: Stored;
+    /// What it gives.
+    type Output: Stored;
+    /// How it fails.
+    type Error: StoredError;
+    /// Its name and options.
+    fn options(&self) -> Options;
+    /// Workflow or job.
+    #[doc(hidden)]
+    fn kind(&self) -> RunKind;
+    /// The definition with its types erased.
+    #[doc(hidden)]
+    fn erase(self) -> Registered;
+}
+
+impl<I: Stored, O: Stored, E: StoredError> Definition for Workflow<I, O, E> {
+    type Input = I;
+    type Output = O;
+    type Error = E;
+
+    fn options(&self) -> Options {
+        self.options
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Workflow
+    }
+
+    fn erase(self) -> Registered {
+        let Self { options, code } = self;
+        let call = erase_code(options, code);
+        Registered { options, signature: signature::<I, O, E>(), body: Body::Workflow(call) }
+    }
+}
+
+impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
+    type Input = I;
+    type Output = O;
+    type Error = E;
+
+    fn options(&self) -> Options {
+        self.options
+    }
+
+    fn kind(&self) -> RunKind {
+        RunKind::Job
+    }
+
+    fn erase(self) -> Registered {
+        let Self { options, code } = self;
+        let call = erase_code(options, code);
+        Registered { options, signature: signature::<I, O, E>(), body: Body::Job(call) }
+    }
+}
+
+impl<F: Fn() -> D + Send + Sync + 'static, D: Definition> sealed::Sealed for F {}
+
+impl<F: Fn() -> D + Send + Sync + 'static, D: Definition> Definition for F {
+    type Input = D::Input;
+    type Output = D::Output;
+    type Error = D::Error;
+
+    fn options(&self) -> Options {
+        self().options()
+    }
+
+    fn kind(&self) -> RunKind {
+        self().kind()
+    }
+
+    fn erase(self) -> Registered {
+        self().erase()
+    }
+}
+
+/// What a handler gives, without its types.
+pub(crate) type Outcome = Result<Payload, FailureDoc>;
+type Erased<C> = Box<dyn Fn(C, &Payload, Limits) -> Result<BoxFuture<'static, Outcome>, Error> + Send + Sync>;
+
+fn erase_code<C, I, O, E>(options: Options, code: Code<C, I, O, E>) -> Erased<C>
+where
+    C: 'static,
+    I: Stored,
+    O: Stored,
+    E: StoredError,
+{
+    Box::new(move |ctx, input, limits| {
+        let input = input.decode::<I>(&format!("the input of {}", options.name))?;
+        let work = code.call(ctx, input);
+        Ok(Box::pin(async move {
+            match work.await {
+                Ok(output) => Payload::encode(&format!("the output of {}", options.name), &output, &limits)
+                    .map_err(FailureDoc::Outlast),
+                Err(error) => Err(FailureDoc::new(&Failure::Own(error))),
+            }
+        }))
+    })
+}
+
+/// Tells two builds of one version apart when the types at its boundary differ.
+fn signature<I, O, E>() -> String {
+    std::any::type_name::<(I, O, E)>().to_owned()
+}
+
+/// A definition in the registry.
+#[doc(hidden)]
+pub struct Registered {
+    pub(crate) options: Options,
+    pub(crate) signature: String,
+    pub(crate) body: Body,
+}
+
+pub(crate) enum Body {
+    Workflow(Erased<Ctx>),
+    Job(Erased<JobCtx>),
+}
+
+impl Registered {
+    fn kind(&self) -> RunKind {
+        match self.body {
+            Body::Workflow(_) => RunKind::Workflow,
+            Body::Job(_) => RunKind::Job,
+        }
+    }
+}
+
+/// All that a node knows how to run.
+#[derive(Default)]
+pub(crate) struct Registry {
+    by_code: HashMap<String, Arc<Registered>>,
+}
+
+impl Registry {
+    /// Adds a definition, or says what is wrong with it.
+    pub(crate) fn add(&mut self, definition: Registered) -> Result<(), Error> {
+        let options = &definition.options;
+        check_name("definition name", options.name)?;
+        check_name("queue", options.queue)?;
+        check_priority(options.priority)?;
+        options.retry.check()?;
+        if let Some(timeout) = options.timeout {
+            check_duration("timeout", timeout)?;
+        }
+        if options.name.contains('@') {
+            return Err(Error::invalid(
+                "definition name",
+                options.name,
+                "no '@': it stands before the version",
+            ));
+        }
+        let code = code(options.name, options.version);
+        if self.by_code.contains_key(&code) {
+            return Err(Error::misconfigured(format!(
+                "{:?} version {} is registered twice: give one of them another name or version",
+                options.name, options.version
+            )));
+        }
+        self.by_code.insert(code, Arc::new(definition));
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, code: &str) -> Option<Arc<Registered>> {
+        self.by_code.get(code).cloned()
+    }
+
+    pub(crate) fn codes(&self) -> Vec<String> {
+        let mut codes: Vec<String> = self.by_code.keys().cloned().collect();
+        codes.sort_unstable();
+        codes
+    }
+
+    /// The queues that these definitions use.
+    pub(crate) fn queues(&self) -> Vec<String> {
+        let mut queues: Vec<String> = self.by_code.values().map(|d| d.options.queue.to_owned()).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        queues
+    }
+
+    /// What is recorded in the database for callers without the code.
+    pub(crate) fn cards(&self) -> Vec<DefinitionCard> {
+        let newest = |name: &str| {
+            self.by_code.values().filter(|d| d.options.name == name).map(|d| d.options.version).max()
+        };
+        let card = |definition: &Arc<Registered>| {
+            let options = &definition.options;
+            DefinitionCard {
+                name: options.name.to_owned(),
+                version: options.version,
+                kind: definition.kind(),
+                active: newest(options.name) == Some(options.version),
+                signature: definition.signature.clone(),
+                queue: options.queue.to_owned(),
+                priority: options.priority,
+                options: serde_json::json!({
+                    "attempts": options.retry.attempts(),
+                    "timeout_ms": options.timeout.map(|timeout| timeout.as_millis() as u64),
+                })
+                .to_string(),
+            }
+        };
+        self.by_code.values().map(card).collect()
+    }
+}
+
+pub(crate) fn check_priority(priority: u8) -> Result<(), Error> {
+    match priority {
+        0..=9 => Ok(()),
+        _ => Err(Error::invalid("priority", priority, "0 (most urgent) to 9")),
+    }
+}
+
+pub(crate) fn check_duration(what: &str, duration: Duration) -> Result<(), Error> {
+    match duration <= Limits::DURATION {
+        true => Ok(()),
+        false => Err(Error::invalid(what, format!("{duration:?}"), "at most 100 years")),
+    }
+}

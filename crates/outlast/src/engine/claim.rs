@@ -1,0 +1,201 @@
+//! The claim loop: the scheduler. It knows the next due time exactly and sleeps until then, until it is
+//! nudged, or until a slot comes free.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use outlast_core::{RunId, Timestamp};
+use outlast_store::{Claim, Claimed, Claims, Signal};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{Engine, Slot};
+
+/// The most runs of one claim.
+const MOST: usize = 256;
+/// How long hints gather before news are looked up.
+const GATHER: Duration = Duration::from_millis(2);
+
+pub(super) async fn run(engine: Arc<Engine>) {
+    let mut moves = engine.store.clock().moves();
+    while !engine.stop.is_cancelled() {
+        // A saturated node claims nothing: wait for a slot first.
+        let slot = tokio::select! {
+            slot = engine.slots.clone().acquire_owned() => match slot {
+                Ok(slot) => slot,
+                Err(_) => return,
+            },
+            () = engine.stop.cancelled() => return,
+        };
+        drop(slot);
+        engine.claiming.store(true, Ordering::SeqCst);
+        let (found, next_due) = claim_all(&engine).await;
+        engine.claiming.store(false, Ordering::SeqCst);
+        engine.changed.notify_waiters();
+        if found > 0 {
+            continue;
+        }
+        let pause = match next_due {
+            Some(due) if !engine.clock.is_stopped() => {
+                engine.clock.until(due).min(engine.settings.poll_every)
+            }
+            _ => engine.settings.poll_every,
+        };
+        tokio::select! {
+            () = engine.work.notified() => {}
+            // A timer is waited for to the end: never early, late by less than a millisecond.
+            () = tokio::time::sleep(pause) => {}
+            _ = moves.changed() => engine.each_running(|holder| holder.look()),
+            () = engine.stop.cancelled() => return,
+        }
+    }
+}
+
+/// Claims from every shard. Gives how many runs were found, and when the next is due.
+async fn claim_all(engine: &Arc<Engine>) -> (usize, Option<Timestamp>) {
+    let mut found = 0;
+    let mut next: Option<Timestamp> = None;
+    for shard in 0..engine.store.shards() {
+        let mut slots = Vec::new();
+        while slots.len() < MOST
+            && let Ok(slot) = engine.slots.clone().try_acquire_owned()
+        {
+            slots.push(Slot(slot));
+        }
+        if slots.is_empty() {
+            break;
+        }
+        let ask = Claim {
+            node: engine.node(),
+            number: engine.open_claim(),
+            shard,
+            queues: engine.queues(),
+            codes: engine.registry.codes(),
+            limit: slots.len() as u32,
+        };
+        let asked = Instant::now();
+        let claims = answer(engine, &ask).await;
+        if let Some(claims) = claims {
+            engine.clock.told(claims.now, asked);
+            found += claims.runs.len();
+            next = next.into_iter().chain(claims.next_due).min();
+            if !claims.runs.is_empty() {
+                metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);
+                for run in &claims.runs {
+                    let late = claims.now.since(run.due_at).as_secs_f64();
+                    metrics::histogram!("outlast_lateness_seconds").record(late);
+                }
+                begin(engine, claims.runs, slots).await;
+            }
+        }
+        engine.close_claim(ask.number);
+    }
+    (found, next)
+}
+
+/// Asks until there is an answer: the same number again gives the same runs again.
+async fn answer(engine: &Arc<Engine>, ask: &Claim) -> Option<Claims> {
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match engine.store.claim(ask).await {
+            Ok(claims) => return Some(claims),
+            Err(error) => {
+                tracing::warn!(%error, "a claim failed");
+                // Another node took our place: the number means nothing any more.
+                if engine.stop.is_cancelled() || engine.node() != ask.node || !error.is_retryable() {
+                    tokio::time::sleep(pause).await;
+                    return None;
+                }
+                tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        }
+    }
+}
+
+/// Begins a turn for each claimed run: a warm one goes on, a cold one is loaded.
+async fn begin(engine: &Arc<Engine>, claimed: Vec<Claimed>, slots: Vec<Slot>) {
+    let mut cold = Vec::new();
+    for (run, slot) in claimed.into_iter().zip(slots) {
+        let kept = engine.warm.lock().take(run.id, run.epoch);
+        match kept {
+            Ok(drive) => super::run::go_on(engine, drive, run, slot),
+            Err(stale) => {
+                drop(stale);
+                cold.push((run, slot));
+            }
+        }
+    }
+    if cold.is_empty() {
+        return;
+    }
+    let ids: Vec<RunId> = cold.iter().map(|(run, _)| run.id).collect();
+    let mut pause = Duration::from_millis(20);
+    let loaded = loop {
+        match engine.store.load(&ids).await {
+            Ok(loaded) => break loaded,
+            Err(error) if engine.stop.is_cancelled() || !error.is_retryable() => {
+                tracing::error!(%error, "claimed runs could not be loaded");
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "claimed runs could not be loaded yet");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        }
+    };
+    let mut by_id: std::collections::HashMap<RunId, _> =
+        loaded.into_iter().map(|l| (l.record.id, l)).collect();
+    for (run, slot) in cold {
+        if let Some(loaded) = by_id.remove(&run.id) {
+            super::run::begin(engine, loaded, run, slot);
+        }
+    }
+}
+
+/// Passes hints on: work to the claim loop, news to the turns that run.
+pub(super) async fn listen(engine: Arc<Engine>) {
+    let mut signals = engine.store.signals();
+    loop {
+        let signal = tokio::select! {
+            signal = signals.recv() => signal,
+            () = engine.stop.cancelled() => return,
+        };
+        match signal {
+            Ok(Signal::Due) => engine.nudge(),
+            Ok(Signal::News(run)) => bring_news(&engine, Some(run)).await,
+            Ok(Signal::Ended(_)) => {}
+            Ok(Signal::Anything) | Err(RecvError::Lagged(_)) => {
+                engine.nudge();
+                tokio::time::sleep(GATHER).await;
+                bring_news(&engine, None).await;
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Looks up what is new for one running run, or for all.
+pub(super) async fn bring_news(engine: &Arc<Engine>, only: Option<RunId>) {
+    let known = engine.known();
+    let wanted: Vec<(RunId, i64)> = known
+        .iter()
+        .filter(|known| only.is_none_or(|run| run == known.run))
+        .map(|known| (known.run, known.seen))
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    match engine.store.inbox(&wanted).await {
+        Ok(news) => {
+            for (run, news) in news {
+                if let Some(holder) = engine.holder(run) {
+                    holder.bring(vec![news]);
+                }
+            }
+        }
+        // The next renewal brings it.
+        Err(error) => tracing::debug!(%error, "news could not be read"),
+    }
+}

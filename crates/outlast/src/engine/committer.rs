@@ -1,0 +1,247 @@
+//! The committer: the one door through which everything that runs record becomes durable.
+//!
+//! One lane per shard. While one batch is on its way the next gathers, so that each transaction carries
+//! what hundreds of runs recorded meanwhile; a lone run still pays only one commit. A run's commits keep
+//! their order, because a run stands at most once in a batch and one batch is on its way at a time.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use outlast_core::RunId;
+use outlast_store::{Batch, Committed, RunCommit, StoreError};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Engine;
+
+/// The most runs in one batch.
+const BATCH: usize = 1000;
+/// How long a batch waits before it is tried again when others hold the rows it needs.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// The longest pause between two tries while the database is out of reach.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// Who hears what became of a commit.
+pub(crate) trait Hears: Send + Sync {
+    /// Everything up to `pos` is durable; `ended` when the turn's end is.
+    fn acked(&self, pos: u32, ended: bool);
+    /// The run is no longer ours.
+    fn lost(&self);
+}
+
+impl Hears for super::turn::Turn {
+    fn acked(&self, pos: u32, ended: bool) {
+        self.acked(pos, ended);
+    }
+
+    fn lost(&self) {
+        self.lose();
+    }
+}
+
+pub(crate) struct Committer {
+    lanes: Vec<Arc<Lane>>,
+}
+
+struct Lane {
+    shard: u16,
+    gathered: Mutex<Gathered>,
+    more: Notify,
+}
+
+#[derive(Default)]
+struct Gathered {
+    order: VecDeque<RunId>,
+    by_run: HashMap<RunId, Waiting>,
+}
+
+/// What one run wants committed.
+struct Waiting {
+    commit: RunCommit,
+    upto: u32,
+    who: Arc<dyn Hears>,
+}
+
+impl Committer {
+    pub(crate) fn new(shards: u16) -> Committer {
+        let lane = |shard| Arc::new(Lane { shard, gathered: Mutex::default(), more: Notify::new() });
+        Committer { lanes: (0..shards).map(lane).collect() }
+    }
+
+    /// Takes what a run recorded. `who` hears when it is durable.
+    pub(crate) fn submit(&self, commit: RunCommit, upto: u32, who: Arc<dyn Hears>) {
+        let lane = &self.lanes[usize::from(commit.run.shard()) % self.lanes.len()];
+        lane.gathered.lock().add(Waiting { commit, upto, who });
+        lane.more.notify_one();
+    }
+
+    /// Starts one task per lane.
+    pub(crate) fn start(&self, engine: &Arc<Engine>) {
+        for lane in &self.lanes {
+            engine.tasks.spawn(run_lane(Arc::downgrade(engine), lane.clone()));
+        }
+    }
+
+    /// Wakes the lanes so that they see that the engine stops.
+    pub(crate) fn wake(&self) {
+        self.lanes.iter().for_each(|lane| lane.more.notify_one());
+    }
+}
+
+impl Lane {
+    fn put_back(&self, busy: Vec<Waiting>) {
+        let mut gathered = self.gathered.lock();
+        busy.into_iter().rev().for_each(|waiting| gathered.put_back(waiting));
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, new: Waiting) {
+        match self.by_run.get_mut(&new.commit.run) {
+            Some(old) if old.commit.epoch == new.commit.epoch => old.append(new),
+            // A commit of an older epoch can only be refused: the newer one takes its place.
+            Some(old) => {
+                let old = std::mem::replace(old, new);
+                old.who.lost();
+            }
+            None => {
+                self.order.push_back(new.commit.run);
+                self.by_run.insert(new.commit.run, new);
+            }
+        }
+    }
+
+    /// Puts back what could not be committed yet, ahead of what came since.
+    fn put_back(&mut self, old: Waiting) {
+        let run = old.commit.run;
+        match self.by_run.remove(&run) {
+            Some(newer) => {
+                let mut old = old;
+                old.append(newer);
+                self.by_run.insert(run, old);
+            }
+            None => {
+                self.order.push_front(run);
+                self.by_run.insert(run, old);
+            }
+        }
+    }
+
+    fn take(&mut self, most: usize) -> Vec<Waiting> {
+        let count = self.order.len().min(most);
+        let runs: Vec<RunId> = self.order.drain(..count).collect();
+        runs.iter().filter_map(|run| self.by_run.remove(run)).collect()
+    }
+}
+
+impl Waiting {
+    fn append(&mut self, newer: Waiting) {
+        let (to, from) = (&mut self.commit, newer.commit);
+        to.entries.extend(from.entries);
+        to.consumed.extend(from.consumed);
+        to.starts.extend(from.starts);
+        to.sends.extend(from.sends);
+        to.doing.extend(from.doing);
+        to.logs.extend(from.logs);
+        to.tags.extend(from.tags);
+        to.prune_below = from.prune_below.or(to.prune_below);
+        to.next = from.next.or(to.next.take());
+        self.upto = newer.upto;
+        self.who = newer.who;
+    }
+}
+
+async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
+    loop {
+        let waiting = lane.gathered.lock().take(BATCH);
+        if waiting.is_empty() {
+            match engine.upgrade() {
+                Some(engine) if !engine.lanes_stop.is_cancelled() => {
+                    let stop = engine.lanes_stop.clone();
+                    drop(engine);
+                    tokio::select! {
+                        () = lane.more.notified() => {}
+                        () = stop.cancelled() => {}
+                    }
+                    continue;
+                }
+                _ => return,
+            }
+        }
+        let Some(engine) = engine.upgrade() else { return };
+        let busy = commit_batch(&engine, lane.shard, waiting).await;
+        if !busy.is_empty() {
+            lane.put_back(busy);
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+}
+
+/// Commits a batch and tells everybody; gives back those that others' locks held up.
+async fn commit_batch(engine: &Arc<Engine>, shard: u16, waiting: Vec<Waiting>) -> Vec<Waiting> {
+    let mut runs = Vec::with_capacity(waiting.len());
+    let mut who = Vec::with_capacity(waiting.len());
+    for Waiting { commit, upto, who: hears } in waiting {
+        who.push((upto, hears, commit.next.is_some()));
+        runs.push(commit);
+    }
+    metrics::histogram!("outlast_commit_runs").record(runs.len() as f64);
+    metrics::counter!("outlast_commit_entries_total")
+        .increment(runs.iter().map(|run| run.entries.len() as u64).sum());
+    let batch = Arc::new(Batch { node: engine.node(), shard, runs });
+    let answers = match persist(engine, &batch).await {
+        Ok(answers) => answers,
+        Err(error) => refused_batch(engine, &batch, error).await,
+    };
+    let batch = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
+    let mut busy = Vec::new();
+    for ((commit, (upto, who, ends)), answer) in batch.runs.into_iter().zip(who).zip(answers) {
+        match answer {
+            Committed::Done => who.acked(upto, ends),
+            Committed::Busy => busy.push(Waiting { commit, upto, who }),
+            Committed::LeaseLost => {
+                metrics::counter!("outlast_fenced_writes_total").increment(1);
+                tracing::warn!(run = %commit.run, epoch = commit.epoch, "the run is no longer ours: its turn is dropped");
+                who.lost();
+            }
+        }
+    }
+    busy
+}
+
+/// Commits until it worked, is refused, or the engine stops. Repeating is safe.
+async fn persist(engine: &Engine, batch: &Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
+    let mut pause = Duration::from_millis(10);
+    loop {
+        match engine.store.commit(batch.clone()).await {
+            Err(error) if error.is_retryable() && !engine.lanes_stop.is_cancelled() => {
+                tracing::warn!(%error, runs = batch.runs.len(), "a commit failed and is tried again");
+                metrics::counter!("outlast_commit_retries_total").increment(1);
+                tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                pause = (pause * 2).min(RETRY_PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The database refuses the batch as it is: find the run that it is about, so that the others go on.
+async fn refused_batch(engine: &Engine, batch: &Arc<Batch>, error: StoreError) -> Vec<Committed> {
+    if batch.runs.len() == 1 {
+        tracing::error!(%error, run = %batch.runs[0].run, "the database refuses what the run recorded");
+        return vec![Committed::LeaseLost];
+    }
+    let mut answers = Vec::with_capacity(batch.runs.len());
+    for run in &batch.runs {
+        let alone = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: vec![run.clone()] });
+        match persist(engine, &alone).await {
+            Ok(mut answer) => answers.append(&mut answer),
+            Err(error) => {
+                tracing::error!(%error, run = %run.run, "the database refuses what the run recorded");
+                answers.push(Committed::LeaseLost);
+            }
+        }
+    }
+    answers
+}

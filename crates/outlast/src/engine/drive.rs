@@ -1,0 +1,401 @@
+//! The drive: polls the user's code and hands results over, one at a time.
+//!
+//! Poll until the code is idle, hand over the next result, poll again. First everything recorded, in
+//! the order of the journal; then what is new: the request to stop, bodies that ended, news, timers.
+//! When only durable waits are left, the turn is over and the run waits.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::future::BoxFuture;
+use futures_util::task::AtomicWaker;
+use outlast_core::{AttemptNote, Error, FailureDoc, Op, Phase, Timestamp};
+use outlast_store::{Ended, News, NewsKind};
+use tokio::time::Sleep;
+
+use super::turn::{
+    BodyEnd, CANCEL_NAME, CANCEL_SLOT, Cancelled, Handed, Stage, State, Turn, cancel_reason, note_payload,
+};
+use crate::definition::Outcome;
+
+/// How often the user's code is polled in a row before other tasks get their turn.
+const POLLS: u32 = 128;
+
+/// How a turn ends.
+pub(crate) enum TurnEnd {
+    /// The code returned.
+    Finished(Outcome),
+    /// Only durable waits are left.
+    Waiting { wake_at: Option<Timestamp>, seen: i64 },
+    /// The code does not fit, or awaits something that is not durable.
+    Misfit(String),
+    /// The journal starts over.
+    Continue,
+    /// The run is to be handed back.
+    Stopped,
+    /// The run is no longer ours.
+    Lost,
+}
+
+/// The user's code with everything that it needs to go on; kept warm between turns.
+pub(crate) struct Drive {
+    pub(crate) turn: Arc<Turn>,
+    code: BoxFuture<'static, Outcome>,
+    wake: Arc<Flag>,
+    timer: Option<(Timestamp, Pin<Box<Sleep>>)>,
+}
+
+/// Tells whether the code asked to be polled again.
+struct Flag {
+    set: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.set.store(true, Ordering::SeqCst);
+        self.task.wake();
+    }
+}
+
+/// What the drive does next when the code is idle.
+enum Idle {
+    /// Something was handed over or may start: poll the code again.
+    Again,
+    /// Bodies run, or a commit is on its way.
+    Wait,
+    End(TurnEnd),
+}
+
+impl Drive {
+    pub(crate) fn new(turn: Arc<Turn>, code: BoxFuture<'static, Outcome>) -> Drive {
+        let wake = Arc::new(Flag { set: AtomicBool::new(true), task: AtomicWaker::new() });
+        Drive { turn, code, wake, timer: None }
+    }
+
+    fn poll_code(&mut self) -> Poll<Outcome> {
+        let waker = Waker::from(self.wake.clone());
+        let mut cx = Context::from_waker(&waker);
+        let code = &mut self.code;
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| code.as_mut().poll(&mut cx)));
+        polled.unwrap_or_else(|panic| {
+            let what = self.turn.record.definition.clone();
+            Poll::Ready(Err(FailureDoc::Outlast(Error::Panicked { what, message: panic_message(&*panic) })))
+        })
+    }
+
+    /// The code is idle: what comes next?
+    fn idle(&mut self) -> Idle {
+        let turn = self.turn.clone();
+        let mut state = turn.state();
+        if let Some(reason) = state.misfit.take() {
+            return Idle::End(TurnEnd::Misfit(reason));
+        }
+        if state.continue_with.is_some() {
+            return Idle::End(TurnEnd::Continue);
+        }
+        if state.length() > turn.limits.entries {
+            let limit = u64::from(turn.limits.entries);
+            let error = Error::TooLarge { what: "the journal".into(), size: limit + 1, limit };
+            return Idle::End(TurnEnd::Finished(Err(FailureDoc::Outlast(error))));
+        }
+        if hand_over(&turn, &mut state) {
+            return Idle::Again;
+        }
+        let busy = |stage: &Stage| matches!(stage, Stage::Body | Stage::MayStart | Stage::Ended(_));
+        let bodies = state.slots.values().any(|slot| busy(&slot.stage));
+        let wanting = state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
+        if state.mail.stop && !bodies {
+            return Idle::End(TurnEnd::Stopped);
+        }
+        if wanting && state.all_durable() && !state.reserved {
+            for slot in state.slots.values_mut().filter(|slot| matches!(slot.stage, Stage::WantsBody)) {
+                slot.stage = Stage::MayStart;
+                slot.wake();
+            }
+            return Idle::Again;
+        }
+        if wanting || bodies || state.reserved {
+            drop(state);
+            turn.submit(None);
+            return Idle::Wait;
+        }
+        if state.slots.is_empty() {
+            return Idle::End(TurnEnd::Misfit(
+                "the code awaits something that is not durable outside of a step: put it into ctx.step(…)"
+                    .into(),
+            ));
+        }
+        if let Some(reason) = misfit_at_wait(&state) {
+            return Idle::End(TurnEnd::Misfit(reason));
+        }
+        let wake_at = state.slots.values().filter_map(|slot| slot.until).min();
+        Idle::End(TurnEnd::Waiting { wake_at, seen: state.seen })
+    }
+
+    /// Sleeps until the next timer of a turn that still runs something. `true` when it is over.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let clock = &self.turn.engine.clock;
+        let next = {
+            let state = self.turn.state();
+            let waits = |stage: &Stage| matches!(stage, Stage::Wait | Stage::Backoff);
+            let timers = state.slots.values().filter(|slot| waits(&slot.stage)).filter_map(|slot| slot.until);
+            timers.chain(state.expires_at).min()
+        };
+        let Some(next) = next.filter(|_| !clock.is_stopped()) else {
+            self.timer = None;
+            return false;
+        };
+        if self.timer.as_ref().is_none_or(|(at, _)| *at != next) {
+            self.timer = Some((next, Box::pin(tokio::time::sleep(clock.until(next)))));
+        }
+        let Some((_, sleep)) = self.timer.as_mut() else { return false };
+        let over = sleep.as_mut().poll(cx).is_ready();
+        if over {
+            self.timer = None;
+        }
+        over
+    }
+}
+
+impl Future for Drive {
+    type Output = TurnEnd;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnEnd> {
+        self.turn.waker.register(cx.waker());
+        self.wake.task.register(cx.waker());
+        for _ in 0..POLLS {
+            if self.turn.state().mail.lost {
+                return Poll::Ready(TurnEnd::Lost);
+            }
+            if self.wake.set.swap(false, Ordering::SeqCst)
+                && let Poll::Ready(outcome) = self.poll_code()
+            {
+                return Poll::Ready(TurnEnd::Finished(outcome));
+            }
+            if self.wake.set.load(Ordering::SeqCst) {
+                continue;
+            }
+            if expired(&self.turn) {
+                let after_ms = self.turn.run_time().as_millis() as u64;
+                let error = Error::TimedOut { what: format!("run {}", self.turn.id()), after_ms };
+                return Poll::Ready(TurnEnd::Finished(Err(FailureDoc::Outlast(error))));
+            }
+            match self.idle() {
+                Idle::Again => {}
+                Idle::End(end) => return Poll::Ready(end),
+                Idle::Wait => {
+                    if self.poll_timer(cx) {
+                        continue;
+                    }
+                    // Whoever set the flag meanwhile has woken the task too.
+                    return Poll::Pending;
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+fn expired(turn: &Turn) -> bool {
+    turn.state().expires_at.is_some_and(|at| at <= turn.engine.clock.at_least())
+}
+
+/// Hands the next result over. `false` when there is none.
+fn hand_over(turn: &Turn, state: &mut State) -> bool {
+    if let Some((slot, entry)) = state.replay.hand_over() {
+        match slot {
+            CANCEL_SLOT => {
+                enforce_cancel(state, entry.body.and_then(|b| b.decode("cancel").ok()).unwrap_or_default())
+            }
+            slot => state.hand(slot, Handed::Entry(entry)),
+        }
+        return true;
+    }
+    if state.reserved {
+        return false;
+    }
+    hand_cancel(state) || hand_body(turn, state) || hand_news(state) || hand_timer(turn, state)
+}
+
+/// The request to stop comes before everything else that is new, unless a body finishes cleanly first.
+fn hand_cancel(state: &mut State) -> bool {
+    if state.cancelled != Cancelled::No || !state.listeners.is_empty() || !state.ended.is_empty() {
+        return false;
+    }
+    let Some(place) = state.inbox.iter().position(|news| news.kind == NewsKind::Cancel) else { return false };
+    let Some(news) = state.inbox.remove(place) else { return false };
+    let reason = cancel_reason(&news);
+    state.outbox.consumed.push(news.seq);
+    state.record(Op::Cancel, Phase::Done, CANCEL_NAME.to_owned(), Some(note_payload(&reason)));
+    state.replaying = false;
+    enforce_cancel(state, reason);
+    true
+}
+
+/// `ctx.cancelled()` gets the request where somebody awaits it; otherwise everything that is open does.
+fn enforce_cancel(state: &mut State, reason: String) {
+    let asked: Vec<usize> =
+        state.slots.iter().filter(|(_, s)| s.op == Op::Cancel).map(|(id, _)| *id).collect();
+    if asked.is_empty() {
+        let open: Vec<usize> = state.slots.keys().copied().collect();
+        open.into_iter().for_each(|slot| state.hand(slot, Handed::Cancelled(reason.clone())));
+        state.cancelled = Cancelled::Enforced(reason);
+    } else {
+        asked.into_iter().for_each(|slot| state.hand(slot, Handed::Cancelled(reason.clone())));
+        state.cancelled = Cancelled::Told(reason);
+    }
+}
+
+fn hand_body(turn: &Turn, state: &mut State) -> bool {
+    let Some(slot) = state.ended.pop_front() else { return false };
+    let Some(place) = state.slots.get_mut(&slot) else { return true };
+    let (op, name, attempt) = (place.op, place.name.clone(), place.attempts.len() as u32 + 1);
+    let Stage::Ended(end) = std::mem::replace(&mut place.stage, Stage::Body) else { return true };
+    state.replaying = false;
+    match end {
+        BodyEnd::Done(payload) => {
+            let entry = state.record(op, Phase::Done, name, Some(payload));
+            state.hand(slot, Handed::Entry(entry));
+        }
+        BodyEnd::Recorded(entry) => state.hand(slot, Handed::Entry(entry)),
+        BodyEnd::Failed(failure) => {
+            let entry = state.record(op, Phase::Failed, name, Some(note_payload(&failure)));
+            state.hand(slot, Handed::Entry(entry));
+        }
+        BodyEnd::Again { failure, pause, saved } => {
+            let next_at = turn.engine.clock.at_most() + pause;
+            let saved = saved
+                .as_ref()
+                .and_then(|saved| serde_json::value::RawValue::from_string(saved.json()?.to_owned()).ok());
+            let note = AttemptNote { attempt, failure, next_at, saved };
+            state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
+            if let Some(place) = state.slots.get_mut(&slot) {
+                place.attempts.push(note);
+                place.stage = Stage::Backoff;
+                place.until = Some(next_at);
+            }
+        }
+    }
+    true
+}
+
+/// The oldest news that somebody awaits; among several who do, the one who asked first gets it.
+fn hand_news(state: &mut State) -> bool {
+    let awaits = |news: &News| {
+        state.slots.iter().find(|(_, slot)| {
+            matches!(slot.stage, Stage::Wait)
+                && match news.kind {
+                    NewsKind::Event => slot.op == Op::Event && slot.plain == news.name,
+                    NewsKind::Settled | NewsKind::Rejected => {
+                        slot.op == Op::Promise && slot.name == news.name
+                    }
+                    NewsKind::Child => slot.op == Op::Child && slot.name == news.name,
+                    NewsKind::Cancel => false,
+                }
+        })
+    };
+    let found = state.inbox.iter().enumerate().find_map(|(place, news)| Some((place, *awaits(news)?.0)));
+    let Some((place, slot)) = found else { return false };
+    let Some(news) = state.inbox.remove(place) else { return false };
+    let Some((op, name)) = state.slots.get(&slot).map(|slot| (slot.op, slot.name.clone())) else {
+        return false;
+    };
+    state.outbox.consumed.push(news.seq);
+    state.replaying = false;
+    let (phase, body) = match news.kind {
+        NewsKind::Child => child_end(news.body),
+        NewsKind::Rejected => (Phase::Failed, news.body),
+        _ => (Phase::Done, news.body),
+    };
+    let entry = state.record(op, phase, name, body);
+    state.hand(slot, Handed::Entry(entry));
+    true
+}
+
+/// A child's end as the entry's phase and body.
+fn child_end(body: Option<outlast_core::Payload>) -> (Phase, Option<outlast_core::Payload>) {
+    let failed = |error: Error| (Phase::Failed, Some(note_payload(&FailureDoc::Outlast(error))));
+    match body.map(|body| Ended::from_payload(&body)) {
+        Some(Ok(Ended { error: Some(error), .. })) => {
+            (Phase::Failed, Some(outlast_core::Payload { codec: None, bytes: error.into() }))
+        }
+        Some(Ok(ended)) => (Phase::Done, ended.output),
+        Some(Err(error)) => failed(error),
+        None => failed(Error::misconfigured("a child ended without saying how")),
+    }
+}
+
+/// Timers that are due by the database's clock, earliest first.
+fn hand_timer(turn: &Turn, state: &mut State) -> bool {
+    let now = turn.engine.clock.at_least();
+    let due = |slot: &super::turn::Slot| {
+        matches!(slot.stage, Stage::Wait | Stage::Backoff) && slot.until.is_some_and(|until| until <= now)
+    };
+    let first = state.slots.iter().filter(|(_, slot)| due(slot)).min_by_key(|(id, slot)| (slot.until, **id));
+    let Some((&id, _)) = first else { return false };
+    let Some(slot) = state.slots.get_mut(&id) else { return false };
+    if matches!(slot.stage, Stage::Backoff) {
+        slot.stage = Stage::WantsBody;
+        slot.until = None;
+        slot.wake();
+        return true;
+    }
+    let (op, name, after_ms) = (slot.op, slot.name.clone(), slot.within_ms);
+    state.replaying = false;
+    let entry = match op {
+        Op::Sleep => state.record(op, Phase::Done, name, None),
+        _ => {
+            let error = Error::TimedOut { what: format!("{} {name:?}", op.word()), after_ms };
+            state.record(op, Phase::Failed, name, Some(note_payload(&FailureDoc::Outlast(error))))
+        }
+    };
+    state.hand(id, Handed::Entry(entry));
+    true
+}
+
+/// A run that waits although its journal goes on does not fit its code.
+fn misfit_at_wait(state: &State) -> Option<String> {
+    let left = state.replay.leftovers();
+    let first = left.iter().find(|entry| binds(entry.op))?;
+    let slot = state.slots.values().next()?;
+    Some(format!(
+        "the journal goes on with {} {:?} (entry {}), but the code waits for {} {:?}",
+        first.op.word(),
+        first.name,
+        first.pos,
+        slot.op.word(),
+        slot.name
+    ))
+}
+
+/// A run that ends although its journal has more does not fit its code.
+pub(crate) fn misfit_at_end(state: &State) -> Option<String> {
+    let left = state.replay.leftovers();
+    let first = left.iter().find(|entry| binds(entry.op))?;
+    Some(format!(
+        "the journal holds {} {:?} (entry {}), which the code did not ask for before it ended",
+        first.op.word(),
+        first.name,
+        first.pos
+    ))
+}
+
+/// Whether leaving a recorded operation of this kind out changes what the run did.
+fn binds(op: Op) -> bool {
+    matches!(op, Op::Step | Op::Transaction | Op::Event | Op::Promise | Op::Child)
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,267 @@
+//! Jobs: one unit of work without a journal, on the same claim, lease and committer as workflows.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use futures_util::FutureExt;
+use futures_util::task::AtomicWaker;
+use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Op, Phase, Status, Timestamp};
+use outlast_store::{Claimed, Delivery, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tracing::Instrument;
+
+use super::Engine;
+use super::committer::Hears;
+use super::drive::panic_message;
+use super::run::{finish, job_ctx};
+use super::turn::{cancel_reason, note_payload};
+use crate::definition::{Body, Outcome, Registered};
+
+/// The most log lines kept for one attempt.
+const LOG_LINES: u32 = 1000;
+
+/// A job in hand.
+pub(crate) struct JobTurn {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) record: RunRecord,
+    epoch: i64,
+    state: Mutex<JobState>,
+    waker: AtomicWaker,
+    /// Set when someone asks the job to stop.
+    pub(crate) cancel: watch::Sender<Option<String>>,
+    /// The handler said that another attempt makes no sense.
+    pub(crate) terminal: AtomicBool,
+}
+
+#[derive(Default)]
+struct JobState {
+    seen: i64,
+    logs: Vec<LogLine>,
+    log_lines: u32,
+    stop: bool,
+    lost: bool,
+    ended: bool,
+}
+
+impl Hears for JobTurn {
+    fn acked(&self, _pos: u32, ended: bool) {
+        self.state.lock().ended |= ended;
+        self.waker.wake();
+    }
+
+    fn lost(&self) {
+        self.lose();
+    }
+}
+
+impl JobTurn {
+    pub(super) fn new(engine: Arc<Engine>, record: RunRecord, claimed: &Claimed) -> Arc<JobTurn> {
+        let asked = claimed.inbox.iter().find(|news| news.kind == NewsKind::Cancel).map(cancel_reason);
+        Arc::new(JobTurn {
+            engine,
+            record,
+            epoch: claimed.epoch,
+            state: Mutex::new(JobState { seen: claimed.news, ..JobState::default() }),
+            waker: AtomicWaker::new(),
+            cancel: watch::Sender::new(asked),
+            terminal: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn seen(&self) -> i64 {
+        self.state.lock().seen
+    }
+
+    pub(super) fn bring(&self, news: Vec<News>) {
+        for news in news {
+            let mut state = self.state.lock();
+            state.seen = state.seen.max(news.seq);
+            drop(state);
+            if news.kind == NewsKind::Cancel {
+                self.cancel.send_replace(Some(cancel_reason(&news)));
+            }
+        }
+        self.waker.wake();
+    }
+
+    pub(super) fn stop(&self) {
+        self.state.lock().stop = true;
+        self.waker.wake();
+    }
+
+    pub(super) fn lose(&self) {
+        self.state.lock().lost = true;
+        self.waker.wake();
+    }
+
+    pub(crate) fn log(&self, level: &str, message: String) {
+        let mut state = self.state.lock();
+        if state.log_lines < LOG_LINES {
+            state.log_lines += 1;
+            let n = state.log_lines;
+            state.logs.push(LogLine { n, at: Timestamp::default(), level: level.to_owned(), message });
+        }
+    }
+
+    /// Ends the turn, with what was recorded, and waits until that is durable or refused.
+    pub(super) async fn end(self: &Arc<Self>, next: Next, entries: Vec<Entry>) {
+        self.submit(next, entries, Vec::new()).await;
+    }
+
+    /// Ends the turn with messages to others.
+    pub(super) async fn end_with(self: &Arc<Self>, next: Next, sends: Vec<Delivery>) {
+        self.submit(next, Vec::new(), sends).await;
+    }
+
+    async fn submit(self: &Arc<Self>, next: Next, entries: Vec<Entry>, sends: Vec<Delivery>) {
+        let commit = RunCommit {
+            run: self.record.id,
+            epoch: self.epoch,
+            entries,
+            consumed: Vec::new(),
+            starts: Vec::new(),
+            sends,
+            prune_below: None,
+            doing: Vec::new(),
+            logs: std::mem::take(&mut self.state.lock().logs),
+            tags: Vec::new(),
+            next: Some(next),
+        };
+        self.engine.committer.submit(commit, 0, self.clone());
+        std::future::poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            let state = self.state.lock();
+            if state.lost || state.ended { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    async fn lost_signal(&self) {
+        std::future::poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            if self.state.lock().lost { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+/// Runs one attempt and ends the turn.
+pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed: Claimed) {
+    let engine = job.engine.clone();
+    let cancelled = job.cancel.borrow().clone();
+    if let Some(reason) = cancelled {
+        let failure = FailureDoc::Outlast(Error::Cancelled { reason });
+        let (next, sends) = finish(&job.record, Status::Cancelled, None, Some(&failure));
+        return job.end_with(next, sends).await;
+    }
+    let expired = |at: Timestamp| at <= engine.clock.at_least();
+    if claimed.expires_at.is_some_and(expired) {
+        let after_ms = engine.clock.at_least().since(job.record.created_at).as_millis() as u64;
+        let failure = FailureDoc::Outlast(Error::TimedOut { what: format!("run {}", claimed.id), after_ms });
+        let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
+        return job.end_with(next, sends).await;
+    }
+    let attempt = claimed.attempt.max(1);
+    let span = tracing::info_span!(
+        "outlast.run",
+        run.id = %job.record.id,
+        run.definition = %job.record.definition,
+        queue = %job.record.queue,
+        attempt,
+    );
+    let work = crate::logs::keep(
+        crate::logs::Sink::Job(Arc::downgrade(&job)),
+        attempt_once(&job, &definition, &claimed, attempt),
+    );
+    let outcome = tokio::select! {
+        biased;
+        outcome = work.instrument(span) => outcome,
+        () = job.lost_signal() => return,
+        () = engine.abort.cancelled() => return,
+    };
+    let asked = job.cancel.borrow().clone();
+    let label = if outcome.is_ok() { "completed" } else { "failed" };
+    metrics::counter!("outlast_attempts_total", "definition" => definition.options.name, "outcome" => label)
+        .increment(1);
+    match (outcome, asked) {
+        // A success is not lost because someone asked to stop meanwhile.
+        (Ok(output), _) => {
+            let (next, sends) = finish(&job.record, Status::Completed, Some(output), None);
+            job.end_with(next, sends).await;
+        }
+        (Err(_), Some(reason)) => {
+            let failure = FailureDoc::Outlast(Error::Cancelled { reason });
+            let (next, sends) = finish(&job.record, Status::Cancelled, None, Some(&failure));
+            job.end_with(next, sends).await;
+        }
+        (Err(failure), None) => {
+            let pause = definition.options.retry.pause(attempt, fastrand::f64());
+            let pause = pause.filter(|_| !job.terminal.load(Ordering::Relaxed));
+            let next_at = engine.clock.at_most() + pause.unwrap_or_default();
+            let note = AttemptNote { attempt, failure: failure.clone(), next_at, saved: None };
+            let entry = Entry {
+                pos: attempt,
+                op: Op::Job,
+                phase: Phase::Attempt,
+                name: definition.options.name.to_owned(),
+                at: Timestamp::default(),
+                body: Some(note_payload(&note)),
+            };
+            match pause {
+                Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,
+                None => {
+                    let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
+                    job.submit(next, vec![entry], sends).await;
+                }
+            }
+        }
+    }
+}
+
+/// Calls the handler, within its timeout; a panic is a failure with its message.
+async fn attempt_once(
+    job: &Arc<JobTurn>,
+    definition: &Registered,
+    claimed: &Claimed,
+    attempt: u32,
+) -> Outcome {
+    let engine = &job.engine;
+    let Body::Job(call) = &definition.body else {
+        return Err(FailureDoc::Outlast(Error::misconfigured("a workflow was claimed as a job")));
+    };
+    let name = definition.options.name;
+    let panicked = |panic: Box<dyn std::any::Any + Send>| {
+        let error = Error::Panicked { what: format!("job {name:?}"), message: panic_message(&*panic) };
+        Err(FailureDoc::Outlast(error))
+    };
+    let called = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        call(job_ctx(job, attempt), &job.record.input, engine.limits)
+    }));
+    let work = match called {
+        Ok(Ok(work)) => work,
+        Ok(Err(undecodable)) => {
+            // Another attempt decodes no better.
+            job.terminal.store(true, Ordering::Relaxed);
+            return Err(FailureDoc::Outlast(undecodable));
+        }
+        Err(panic) => return panicked(panic),
+    };
+    let work = AssertUnwindSafe(work).catch_unwind();
+    let left = claimed.expires_at.map(|at| engine.clock.until(at));
+    let limit = definition.options.timeout.into_iter().chain(left).min();
+    let done = match limit {
+        None => work.await,
+        Some(limit) => match tokio::time::timeout(limit, work).await {
+            Ok(done) => done,
+            Err(_) => {
+                let error =
+                    Error::TimedOut { what: format!("job {name:?}"), after_ms: limit.as_millis() as u64 };
+                return Err(FailureDoc::Outlast(error));
+            }
+        },
+    };
+    done.unwrap_or_else(panicked)
+}

@@ -1,0 +1,126 @@
+//! The lease: a node's right to change runs, renewed while it lives, and what happens when others' ran out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use outlast_core::NodeId;
+use outlast_store::{Renew, Sweep};
+
+use super::Engine;
+
+/// How long ids of deliveries are remembered, so that a repeated one arrives once.
+const FORGET_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// The most rows that one sweep changes.
+const SWEEP_ROWS: u32 = 1000;
+
+/// Renews until the engine stops. A node that cannot renew stops its work before others may start it.
+pub(super) async fn renew_loop(engine: Arc<Engine>) {
+    let mut renewed_at = Instant::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(engine.settings.renew_every) => {}
+            () = engine.abort.cancelled() => return,
+        }
+        let asked = Instant::now();
+        let ask = Renew {
+            node: engine.node(),
+            lease: engine.settings.lease,
+            settled: engine.settled_claims(),
+            known: engine.known(),
+        };
+        let deadline = engine.settings.lease / 2;
+        match tokio::time::timeout(deadline, engine.store.renew(&ask)).await {
+            Ok(Ok(renewed)) if renewed.alive => {
+                renewed_at = asked;
+                engine.clock.told(renewed.now, asked);
+                for run in renewed.lost {
+                    // It may have been handed in between our list and the answer: the epoch tells.
+                    let known = ask.known.iter().find(|known| known.run == run).map(|known| known.epoch);
+                    let held = engine
+                        .running
+                        .lock()
+                        .get(&run)
+                        .filter(|held| Some(held.epoch) == known)
+                        .map(|h| h.who.clone());
+                    if let Some(holder) = held {
+                        tracing::warn!(%run, "the run was taken from this node");
+                        holder.lose();
+                    }
+                }
+                if !renewed.news.is_empty() {
+                    super::claim::bring_news(&engine, None).await;
+                }
+                if renewed.freed > 0 {
+                    tracing::warn!(
+                        runs = renewed.freed,
+                        "runs of a claim whose answer was lost are due again"
+                    );
+                    engine.nudge();
+                }
+                drop(engine.warm.lock().age(Instant::now()));
+            }
+            Ok(Ok(_)) => rejoin(&engine, &mut renewed_at).await,
+            Ok(Err(error)) => tracing::warn!(%error, "the lease could not be renewed"),
+            Err(_) => tracing::warn!("the lease could not be renewed: the database does not answer"),
+        }
+        // Some time before the end, so that our work has stopped when others begin theirs.
+        if renewed_at.elapsed() > engine.settings.lease.mul_f64(0.8) && !engine.known().is_empty() {
+            tracing::error!("the lease is about to end: work in hand is dropped");
+            metrics::counter!("outlast_lost_leases_total").increment(1);
+            engine.each_running(|holder| holder.lose());
+            drop(engine.warm.lock().clear());
+        }
+    }
+}
+
+/// The lease is gone: everything in hand belongs to others now. Begin again as a new node.
+async fn rejoin(engine: &Arc<Engine>, renewed_at: &mut Instant) {
+    metrics::counter!("outlast_lost_leases_total").increment(1);
+    tracing::error!("this node lost its lease; its work is dropped and it joins again");
+    engine.each_running(|holder| holder.lose());
+    drop(engine.warm.lock().clear());
+    *engine.node.lock() = NodeId::new(fastrand::u128(..));
+    match engine.store.join(&engine.card()).await {
+        Ok(()) => {
+            *renewed_at = Instant::now();
+            engine.nudge();
+        }
+        Err(error) => tracing::warn!(%error, "joining again failed; it is tried with the next renewal"),
+    }
+}
+
+/// Housekeeping from time to time, not at the same moment on every node.
+pub(super) async fn sweep_loop(engine: Arc<Engine>) {
+    loop {
+        let pause = engine.settings.lease.mul_f64(0.2 + fastrand::f64() * 0.2);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = engine.stop.cancelled() => return,
+        }
+        sweep_all(&engine).await;
+    }
+}
+
+/// Frees the runs of dead nodes and blocks what nobody knows how to run, in every shard.
+pub(super) async fn sweep_all(engine: &Arc<Engine>) {
+    for shard in 0..engine.store.shards() {
+        let ask = Sweep {
+            shard,
+            unknown_after: engine.settings.unknown_after,
+            forget_after: FORGET_AFTER,
+            limit: SWEEP_ROWS,
+        };
+        match engine.store.sweep(&ask).await {
+            Ok(swept) => {
+                for node in &swept.dead_nodes {
+                    tracing::warn!(%node, runs = swept.freed, "a node is gone; its runs are due again");
+                }
+                if swept.freed > 0 {
+                    metrics::counter!("outlast_takeovers_total").increment(swept.freed);
+                    engine.nudge();
+                }
+            }
+            Err(error) => tracing::warn!(%error, shard, "housekeeping failed"),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The engine: claims due runs, drives their turns and commits what they record.
+//!
+//! `claim` finds work, `turn`/`drive` (workflows) and `job` (jobs) do it, `committer` makes it durable,
+//! `lease` keeps the right to do so, `warm` keeps what may be needed again. Nothing here calls upward.
+
+mod claim;
+mod clock;
+pub(crate) mod committer;
+pub(crate) mod drive;
+pub(crate) mod job;
+mod lease;
+mod run;
+pub(crate) mod turn;
+mod warm;
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use outlast_core::{Error, Limits, NodeId, RunId};
+use outlast_store::{DynStore, Hold, Known, News, NodeCard};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(crate) use self::clock::EngineClock;
+use self::committer::Committer;
+pub(crate) use self::run::begin_started;
+use self::turn::Turn;
+use self::warm::Warm;
+use crate::Client;
+use crate::definition::Registry;
+
+/// How an engine works. Every bound has a name here.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How many runs this node runs at once: 256.
+    pub concurrency: usize,
+    /// How long a node that says nothing keeps its runs: 10 s.
+    pub lease: Duration,
+    /// How often the lease is renewed: every 3 s.
+    pub renew_every: Duration,
+    /// How often due work is looked for when no hint comes: every 5 s.
+    pub poll_every: Duration,
+    /// How many waiting runs are kept warm: 1,000.
+    pub warm: usize,
+    /// How long a waiting run is kept warm: a minute.
+    pub warm_for: Duration,
+    /// How many processes may die holding a run before it fails: 5.
+    pub crashes: u32,
+    /// After how long a due run whose code no node knows is blocked: 10 s.
+    pub unknown_after: Duration,
+    /// A name of this node for people.
+    pub name: String,
+    /// The queues to take from; empty for those of the registered definitions.
+    pub queues: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            concurrency: 256,
+            lease: Duration::from_secs(10),
+            renew_every: Duration::from_secs(3),
+            poll_every: Duration::from_secs(5),
+            warm: 1000,
+            warm_for: Duration::from_secs(60),
+            crashes: 5,
+            unknown_after: Duration::from_secs(10),
+            name: format!("pid-{}", std::process::id()),
+            queues: Vec::new(),
+        }
+    }
+}
+
+/// Values that handlers share, by type.
+pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
+
+pub(crate) struct Engine {
+    pub(crate) store: DynStore,
+    pub(crate) clock: EngineClock,
+    pub(crate) limits: Limits,
+    pub(crate) registry: Registry,
+    pub(crate) states: States,
+    pub(crate) settings: Settings,
+    pub(crate) committer: Committer,
+    pub(crate) client: Client,
+    pub(crate) tasks: TaskTracker,
+    /// No new work.
+    pub(crate) stop: CancellationToken,
+    /// Turns in hand are dropped.
+    pub(crate) abort: CancellationToken,
+    /// Nothing is committed any more.
+    pub(crate) lanes_stop: CancellationToken,
+    node: Mutex<NodeId>,
+    slots: Arc<Semaphore>,
+    running: Mutex<HashMap<RunId, Running>>,
+    warm: Mutex<Warm>,
+    claims: Mutex<ClaimNumbers>,
+    /// Something may be due, or a slot came free.
+    work: Notify,
+    /// A turn began or ended, or a claim found nothing: tests wait for quiet.
+    pub(crate) changed: Notify,
+    claiming: AtomicBool,
+}
+
+/// A run in hand.
+struct Running {
+    epoch: i64,
+    who: Holder,
+}
+
+#[derive(Clone)]
+enum Holder {
+    Workflow(Arc<Turn>),
+    Job(Arc<job::JobTurn>),
+}
+
+/// Which claims have been answered.
+#[derive(Default)]
+struct ClaimNumbers {
+    last: i64,
+    open: BTreeSet<i64>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        store: DynStore,
+        registry: Registry,
+        states: States,
+        settings: Settings,
+        limits: Limits,
+        client: Client,
+    ) -> Arc<Engine> {
+        let clock = EngineClock::new(store.clock().clone(), store.name() == "sqlite");
+        let engine = Engine {
+            clock,
+            limits,
+            registry,
+            states,
+            committer: Committer::new(store.shards()),
+            client,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            lanes_stop: CancellationToken::new(),
+            node: Mutex::new(NodeId::new(fastrand::u128(..))),
+            slots: Arc::new(Semaphore::new(settings.concurrency)),
+            running: Mutex::default(),
+            warm: Mutex::new(Warm::new(settings.warm, settings.warm_for)),
+            claims: Mutex::default(),
+            work: Notify::new(),
+            changed: Notify::new(),
+            claiming: AtomicBool::new(false),
+            settings,
+            store,
+        };
+        Arc::new(engine)
+    }
+
+    /// Joins and begins to work.
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Error> {
+        self.store.own().await?;
+        let asked = std::time::Instant::now();
+        self.clock.told(self.store.now().await?, asked);
+        self.store.join(&self.card()).await?;
+        lease::sweep_all(self).await;
+        self.committer.start(self);
+        self.tasks.spawn(claim::listen(self.clone()));
+        self.tasks.spawn(claim::run(self.clone()));
+        self.tasks.spawn(lease::renew_loop(self.clone()));
+        self.tasks.spawn(lease::sweep_loop(self.clone()));
+        Ok(())
+    }
+
+    /// Stops: no new work, work in hand is finished or handed back within `grace`, then dropped and
+    /// handed back. Runs that were in hand are due for others at once.
+    pub(crate) async fn shut_down(self: &Arc<Self>, grace: Duration) -> Result<(), Error> {
+        self.stop.cancel();
+        self.work.notify_one();
+        self.each_running(|holder| holder.stop());
+        let quiet = async {
+            while !self.running.lock().is_empty() {
+                self.changed.notified().await;
+            }
+        };
+        if tokio::time::timeout(grace, quiet).await.is_err() {
+            tracing::warn!(
+                runs = self.running.lock().len(),
+                "the grace period is over: work in hand is handed back"
+            );
+        }
+        self.abort.cancel();
+        self.each_running(|holder| holder.lose());
+        drop(self.warm.lock().clear());
+        self.lanes_stop.cancel();
+        self.committer.wake();
+        self.tasks.close();
+        // Bodies that do not yield cannot be stopped; the fence holds them off.
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.tasks.wait()).await;
+        let leave = self.store.leave(self.node());
+        match tokio::time::timeout(Duration::from_secs(5), leave).await {
+            Ok(left) => Ok(left?),
+            Err(_) => Err(Error::Store {
+                detail: "the database did not answer the good-bye".into(),
+                retryable: true,
+            }),
+        }
+    }
+
+    /// Stops at once, without a good-bye: the lease runs out, or on SQLite the next owner takes over.
+    pub(crate) fn halt(&self) {
+        self.stop.cancel();
+        self.abort.cancel();
+        self.lanes_stop.cancel();
+        self.each_running(|holder| holder.lose());
+        drop(self.warm.lock().clear());
+        self.committer.wake();
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        *self.node.lock()
+    }
+
+    fn card(&self) -> NodeCard {
+        NodeCard {
+            id: self.node(),
+            name: self.settings.name.clone(),
+            host: hostname(),
+            pid: std::process::id(),
+            lease: self.settings.lease,
+            definitions: self.registry.cards(),
+        }
+    }
+
+    /// A free slot and the number of a claim, for a run that is started and held at once.
+    pub(crate) fn try_hold(&self, code: &str, queue: &str) -> Option<(Slot, Hold)> {
+        if self.stop.is_cancelled()
+            || self.registry.get(code).is_none()
+            || !self.queues().iter().any(|q| q == queue)
+        {
+            return None;
+        }
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        let claim = self.open_claim();
+        Some((Slot(slot), Hold { node: self.node(), claim }))
+    }
+
+    pub(crate) fn queues(&self) -> Vec<String> {
+        if self.settings.queues.is_empty() { self.registry.queues() } else { self.settings.queues.clone() }
+    }
+
+    pub(crate) fn open_claim(&self) -> i64 {
+        let mut claims = self.claims.lock();
+        claims.last += 1;
+        let number = claims.last;
+        claims.open.insert(number);
+        number
+    }
+
+    pub(crate) fn close_claim(&self, number: i64) {
+        self.claims.lock().open.remove(&number);
+    }
+
+    /// Every claim up to this one has been answered.
+    fn settled_claims(&self) -> i64 {
+        let claims = self.claims.lock();
+        claims.open.first().map_or(claims.last, |first| first - 1)
+    }
+
+    /// What this node knows it holds.
+    fn known(&self) -> Vec<Known> {
+        let known =
+            |(run, held): (&RunId, &Running)| Known { run: *run, epoch: held.epoch, seen: held.who.seen() };
+        self.running.lock().iter().map(known).collect()
+    }
+
+    fn each_running(&self, act: impl Fn(&Holder)) {
+        let holders: Vec<Holder> = self.running.lock().values().map(|held| held.who.clone()).collect();
+        holders.iter().for_each(act);
+    }
+
+    fn holder(&self, run: RunId) -> Option<Holder> {
+        self.running.lock().get(&run).map(|held| held.who.clone())
+    }
+
+    /// Something happened that may make work possible.
+    pub(crate) fn nudge(&self) {
+        self.work.notify_one();
+    }
+
+    /// Whether nothing is in hand and no claim is on its way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.running.lock().is_empty()
+            && self.claims.lock().open.is_empty()
+            && !self.claiming.load(Ordering::SeqCst)
+    }
+}
+
+/// The right to run one run; given back when dropped.
+pub(crate) struct Slot(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+
+impl Holder {
+    fn seen(&self) -> i64 {
+        match self {
+            Holder::Workflow(turn) => turn.state().seen,
+            Holder::Job(job) => job.seen(),
+        }
+    }
+
+    fn bring(&self, news: Vec<News>) {
+        match self {
+            Holder::Workflow(turn) => turn.bring(news),
+            Holder::Job(job) => job.bring(news),
+        }
+    }
+
+    fn stop(&self) {
+        match self {
+            Holder::Workflow(turn) => turn.stop(),
+            Holder::Job(job) => job.stop(),
+        }
+    }
+
+    fn lose(&self) {
+        match self {
+            Holder::Workflow(turn) => turn.lose(),
+            Holder::Job(job) => job.lose(),
+        }
+    }
+
+    /// Time was moved by a test: timers may be due.
+    fn look(&self) {
+        if let Holder::Workflow(turn) = self {
+            turn.waker.wake();
+        }
+    }
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
+    name.map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".into())
+}

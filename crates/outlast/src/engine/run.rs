@@ -1,0 +1,278 @@
+//! From a claim to the commit that ends the turn: one task per run in hand.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use outlast_core::{Error, FailureDoc, Op, Payload, Phase, RunId, Status};
+use outlast_store::{
+    Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, code,
+};
+use tracing::Instrument;
+
+use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
+use super::job::JobTurn;
+use super::turn::{Arrival, Cancelled, Turn};
+use super::{Engine, Holder, Running, Slot};
+use crate::definition::{Body, Outcome, Registered};
+use crate::{Ctx, JobCtx};
+
+/// How many entries of a long journal are read at once.
+const PAGE: u32 = 5000;
+
+/// Begins the turn of a run that was loaded.
+pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
+    let engine = engine.clone();
+    // Known before the task runs, so that no renewal takes the run for a stranger.
+    let placeholder = JobTurn::new(engine.clone(), loaded.record.clone(), &claimed);
+    hold(&engine, claimed.id, claimed.epoch, Holder::Job(placeholder.clone()));
+    let tasks = engine.tasks.clone();
+    tasks.spawn(async move {
+        let (id, epoch) = (claimed.id, claimed.epoch);
+        match engine.registry.get(&claimed.code) {
+            None => {
+                let reason = format!("this node does not know {}", claimed.code);
+                placeholder.end(Next::Block { reason }, Vec::new()).await;
+            }
+            Some(definition) if claimed.crashes >= engine.settings.crashes => {
+                let error = FailureDoc::Outlast(Error::Poison { crashes: claimed.crashes });
+                let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
+                tracing::error!(run = %id, definition = definition.options.name, "poison: {}", error.message());
+                placeholder.end_with(next, sends).await;
+            }
+            Some(definition) => match &definition.body {
+                Body::Job(_) => super::job::run(placeholder, definition, claimed).await,
+                Body::Workflow(_) => begin_workflow(&engine, definition, loaded, claimed).await,
+            },
+        }
+        release(&engine, id, epoch, slot);
+    });
+}
+
+/// Begins the turn of a run that was started and held in one go: it has no journal and no news.
+pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
+    let now = engine.clock.at_least();
+    let claimed = Claimed {
+        id: run.id,
+        epoch: 1,
+        priority: run.priority,
+        due_at: now,
+        code: code(&run.definition, run.version),
+        attempt: 1,
+        crashes: 0,
+        expires_at: run.timeout.map(|timeout| engine.clock.at_most() + timeout),
+        news: 0,
+        inbox: Vec::new(),
+    };
+    let record = RunRecord {
+        id: run.id,
+        kind: run.kind,
+        tenant: run.tenant,
+        definition: run.definition,
+        version: run.version,
+        key: run.key,
+        queue: run.queue,
+        priority: run.priority,
+        created_at: now,
+        input: run.input,
+        owner: run.owner,
+        roles: run.roles,
+        trace: run.trace,
+        parent: run.parent,
+    };
+    begin(engine, Loaded { record, entries: Vec::new(), more: false, doing: Vec::new() }, claimed, slot);
+}
+
+/// A warm run goes on.
+pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: Slot) {
+    let engine = engine.clone();
+    let (id, epoch) = (claimed.id, claimed.epoch);
+    drive.turn.arrive(arrival(claimed));
+    hold(&engine, id, epoch, Holder::Workflow(drive.turn.clone()));
+    let tasks = engine.tasks.clone();
+    tasks.spawn(async move {
+        drive_turn(&engine, drive).await;
+        release(&engine, id, epoch, slot);
+    });
+}
+
+fn hold(engine: &Engine, id: RunId, epoch: i64, who: Holder) {
+    engine.running.lock().insert(id, Running { epoch, who });
+    metrics::gauge!("outlast_running").set(engine.running.lock().len() as f64);
+}
+
+fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
+    let mut running = engine.running.lock();
+    if running.get(&id).is_some_and(|held| held.epoch == epoch) {
+        running.remove(&id);
+    }
+    drop(running);
+    drop(slot);
+    engine.nudge();
+    engine.changed.notify_waiters();
+}
+
+fn arrival(claimed: Claimed) -> Arrival {
+    Arrival { epoch: claimed.epoch, seen: claimed.news, inbox: claimed.inbox, expires_at: claimed.expires_at }
+}
+
+async fn begin_workflow(
+    engine: &Arc<Engine>,
+    definition: Arc<Registered>,
+    mut loaded: Loaded,
+    claimed: Claimed,
+) {
+    let (id, epoch) = (claimed.id, claimed.epoch);
+    while loaded.more {
+        let after = loaded.entries.last().map_or(0, |entry| entry.pos);
+        match engine.store.journal(id, after, PAGE).await {
+            Ok(page) => {
+                loaded.more = page.len() == PAGE as usize;
+                loaded.entries.extend(page);
+            }
+            // Not ours to guess: the run is due again when the next renewal finds it unknown.
+            Err(error) => return tracing::error!(%error, run = %id, "the journal could not be read"),
+        }
+    }
+    let turn = Turn::new(engine.clone(), loaded.record, loaded.entries, loaded.doing, arrival(claimed));
+    let turn = Arc::new(turn);
+    hold(engine, id, epoch, Holder::Workflow(turn.clone()));
+    let Body::Workflow(call) = &definition.body else { return };
+    let ctx = Ctx::new(turn.clone());
+    let code = std::panic::catch_unwind(AssertUnwindSafe(|| call(ctx, &turn.input, engine.limits)));
+    let drive = match code {
+        Ok(Ok(code)) => Drive::new(turn, code),
+        Ok(Err(error)) => return end_at_once(&turn, FailureDoc::Outlast(error)).await,
+        Err(panic) => {
+            let what = definition.options.name.to_owned();
+            let error = Error::Panicked { what, message: panic_message(&*panic) };
+            return end_at_once(&turn, FailureDoc::Outlast(error)).await;
+        }
+    };
+    drive_turn(engine, drive).await;
+}
+
+async fn end_at_once(turn: &Arc<Turn>, failure: FailureDoc) {
+    let (next, sends) = finish(&turn.record, Status::Failed, None, Some(&failure));
+    turn.state().outbox.sends.extend(sends);
+    turn.submit(Some(next));
+    turn.settled().await;
+}
+
+/// Drives one turn to its end and commits it.
+async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
+    let turn = drive.turn.clone();
+    let span = tracing::info_span!(
+        "outlast.run",
+        run.id = %turn.id(),
+        run.definition = %turn.record.definition,
+        queue = %turn.record.queue,
+        otel.name = %turn.record.definition,
+    );
+    let logs = crate::logs::Sink::Turn(Arc::downgrade(&turn));
+    let began = Instant::now();
+    let end = tokio::select! {
+        end = crate::logs::keep(logs, &mut drive).instrument(span) => end,
+        () = engine.abort.cancelled() => return,
+    };
+    let (next, warm) = match end {
+        TurnEnd::Lost => return,
+        TurnEnd::Finished(outcome) => (end_of(&turn, outcome), false),
+        TurnEnd::Waiting { wake_at, seen } => (Next::Suspend { wake_at, seen }, true),
+        TurnEnd::Misfit(reason) => {
+            tracing::error!(run = %turn.id(), definition = %turn.record.definition, "blocked: {reason}");
+            (Next::Block { reason }, false)
+        }
+        TurnEnd::Continue => (start_over(&turn), false),
+        TurnEnd::Stopped => (Next::Release, false),
+    };
+    let outcome = outcome_label(&next);
+    turn.submit(Some(next));
+    if !turn.settled().await {
+        return;
+    }
+    let definition = turn.record.definition.clone();
+    metrics::counter!("outlast_turns_total", "definition" => definition.clone(), "outcome" => outcome)
+        .increment(1);
+    metrics::histogram!("outlast_turn_seconds", "definition" => definition)
+        .record(began.elapsed().as_secs_f64());
+    if warm && !engine.stop.is_cancelled() {
+        let epoch = turn.state().epoch;
+        let gone = engine.warm.lock().keep(drive, epoch);
+        drop(gone);
+    }
+}
+
+fn outcome_label(next: &Next) -> &'static str {
+    match next {
+        Next::Suspend { .. } => "waiting",
+        Next::Retry { .. } => "retry",
+        Next::Release => "released",
+        Next::Block { .. } => "blocked",
+        Next::Finish(ended) => ended.status.word(),
+    }
+}
+
+/// How a run whose code returned ends.
+fn end_of(turn: &Arc<Turn>, outcome: Outcome) -> Next {
+    let mut state = turn.state();
+    if let Some(reason) = state.misfit.take().or_else(|| misfit_at_end(&state)) {
+        return Next::Block { reason };
+    }
+    let (status, output, failure) = match (&state.cancelled, outcome) {
+        (Cancelled::Told(reason) | Cancelled::Enforced(reason), _) => {
+            let error = Error::Cancelled { reason: reason.clone() };
+            (Status::Cancelled, None, Some(FailureDoc::Outlast(error)))
+        }
+        (Cancelled::No, Ok(output)) => (Status::Completed, Some(output), None),
+        (Cancelled::No, Err(failure)) => (Status::Failed, None, Some(failure)),
+    };
+    let (next, sends) = finish(&turn.record, status, output, failure.as_ref());
+    state.outbox.sends.extend(sends);
+    next
+}
+
+/// The end of a run, and the message to whoever wants to hear of it.
+pub(super) fn finish(
+    record: &RunRecord,
+    status: Status,
+    output: Option<Payload>,
+    failure: Option<&FailureDoc>,
+) -> (Next, Vec<Delivery>) {
+    let error = failure.map(|failure| serde_json::to_string(failure).unwrap_or_default());
+    let ended = Ended { status, output, error };
+    let sends = match &record.parent {
+        Some(Parent { run, op: Some(op) }) => vec![Delivery {
+            id: record.id.uuid(),
+            to: Address::Run(*run),
+            kind: NewsKind::Child,
+            name: op.clone(),
+            body: Some(ended.to_payload()),
+        }],
+        _ => Vec::new(),
+    };
+    if status == Status::Failed {
+        let failure = failure.map(FailureDoc::message).unwrap_or_default();
+        tracing::debug!(run = %record.id, definition = %record.definition, "failed: {failure}");
+    }
+    (Next::Finish(ended), sends)
+}
+
+/// `continue_as_new`: the journal keeps nothing but the new input and the saved state.
+fn start_over(turn: &Arc<Turn>) -> Next {
+    let mut state = turn.state();
+    let input = state.continue_with.take().unwrap_or_default();
+    state.outbox.entries.clear();
+    let first = state.record(Op::Continue, Phase::Done, "continue".into(), Some(input));
+    let saved: Vec<(String, Payload)> = state.saved.clone().into_iter().collect();
+    for (name, value) in saved {
+        state.record(Op::State, Phase::Done, format!("={name}"), Some(value));
+    }
+    state.outbox.prune_below = Some(first.pos);
+    Next::Release
+}
+
+/// The context of a job.
+pub(super) fn job_ctx(job: &Arc<JobTurn>, attempt: u32) -> JobCtx {
+    JobCtx::new(job.clone(), attempt)
+}

@@ -1,0 +1,596 @@
+//! Turns: what a run knows between a claim and the commit that ends it.
+//!
+//! A [`Turn`] is shared by the user's [`Ctx`](crate::Ctx), the operations made from it, the
+//! [`Drive`](super::drive::Drive) that polls the user's code and the engine that brings news. Operations
+//! ask for their record here and wait in a slot; the drive hands results over, one at a time, in the
+//! order of the journal, and collects what is new in the outbox for the committer.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use outlast_core::{
+    AttemptNote, Entry, Error, FailureDoc, Limits, Op, OpenNote, Payload, Phase, Replay, RunId, Timestamp,
+};
+use outlast_store::{Delivery, Doing, LogLine, NewRun, News, NewsKind, Next, RunCommit, RunRecord};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+use super::Engine;
+
+/// The most log lines kept for one turn.
+const LOG_LINES: u32 = 1000;
+
+pub(crate) struct Turn {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) record: RunRecord,
+    /// What the run is called with: the record's input, or what `continue_as_new` said.
+    pub(crate) input: Payload,
+    pub(crate) limits: Limits,
+    state: Mutex<State>,
+    /// Wakes the task that drives the turn.
+    pub(crate) waker: AtomicWaker,
+    /// Set when someone asks the run to stop: bodies of steps may look.
+    pub(crate) cancel: watch::Sender<Option<String>>,
+}
+
+pub(crate) struct State {
+    pub(crate) epoch: i64,
+    pub(crate) replay: Replay,
+    /// Nothing new has happened yet: what handlers log was logged before.
+    pub(crate) replaying: bool,
+    pub(crate) slots: BTreeMap<usize, Slot>,
+    next_slot: usize,
+    counts: HashMap<(Op, String), u32>,
+    next_pos: u32,
+    pub(crate) outbox: Outbox,
+    /// Everything up to this position is durable.
+    pub(crate) durable: u32,
+    /// The last position given to the committer.
+    pub(crate) submitted: u32,
+    /// A transaction is about to commit with its position: other entries wait for it.
+    pub(crate) reserved: bool,
+    /// Other transactions that wait for theirs.
+    reserving: Vec<Waker>,
+    pub(crate) inbox: VecDeque<News>,
+    pub(crate) seen: i64,
+    /// Bodies that ended, in the order in which they did.
+    pub(crate) ended: VecDeque<usize>,
+    pub(crate) cancelled: Cancelled,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) continue_with: Option<Payload>,
+    pub(crate) misfit: Option<String>,
+    pub(crate) mail: Mail,
+    pub(crate) saved: HashMap<String, Payload>,
+    /// What bodies had saved when their node died, by step.
+    pub(crate) beats: HashMap<String, Payload>,
+    /// Steps whose bodies listen for the cancellation and may finish cleanly.
+    pub(crate) listeners: HashSet<String>,
+    log_lines: u32,
+}
+
+/// Where the request to stop stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    No,
+    /// Handed to `ctx.cancelled()`: the code goes on as it likes.
+    Told(String),
+    /// Handed to whatever was open: every later wait fails with it too.
+    Enforced(String),
+}
+
+/// What the engine tells a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    pub(crate) lost: bool,
+    pub(crate) stop: bool,
+    /// The commit that ends the turn is durable.
+    pub(crate) ended: bool,
+}
+
+/// What is recorded and not yet given to the committer.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) consumed: Vec<i64>,
+    pub(crate) starts: Vec<NewRun>,
+    pub(crate) sends: Vec<Delivery>,
+    pub(crate) doing: Vec<Doing>,
+    pub(crate) logs: Vec<LogLine>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) prune_below: Option<u32>,
+}
+
+/// One operation that the user's code awaits.
+pub(crate) struct Slot {
+    pub(crate) op: Op,
+    pub(crate) name: String,
+    /// The name without its occurrence: what an event is matched by.
+    pub(crate) plain: String,
+    pub(crate) stage: Stage,
+    pub(crate) until: Option<Timestamp>,
+    /// How long it was allowed to wait, in milliseconds, for the message when it did not come.
+    pub(crate) within_ms: u64,
+    /// Whether its opening is recorded.
+    pub(crate) opened: bool,
+    pub(crate) attempts: Vec<AttemptNote>,
+    waker: Option<Waker>,
+}
+
+pub(crate) enum Stage {
+    /// Its result is recorded and will come in its turn.
+    Recorded,
+    /// Waits for a timer or for news.
+    Wait,
+    /// A step whose next attempt is due at `until`.
+    Backoff,
+    /// A step that may start once everything before it is durable.
+    WantsBody,
+    /// May start now.
+    MayStart,
+    /// Its body runs.
+    Body,
+    /// Its body ended; the result has no position yet.
+    Ended(BodyEnd),
+    /// The result is here for the operation to take.
+    Handed(Handed),
+}
+
+/// How an attempt of a body ended.
+pub(crate) enum BodyEnd {
+    Done(Payload),
+    /// A transaction committed with its own record.
+    Recorded(Entry),
+    Failed(FailureDoc),
+    /// Another attempt follows.
+    Again {
+        failure: FailureDoc,
+        pause: Duration,
+        saved: Option<Payload>,
+    },
+}
+
+/// What reaches the user's code.
+#[derive(Clone)]
+pub(crate) enum Handed {
+    Entry(Entry),
+    Cancelled(String),
+}
+
+/// What an operation that asks says about itself.
+pub(crate) struct Ask {
+    pub(crate) op: Op,
+    pub(crate) name: String,
+    pub(crate) plain: String,
+    /// How long a wait may take.
+    pub(crate) within: Option<Deadline>,
+    /// Whether it runs a body (a step) or waits.
+    pub(crate) body: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Deadline {
+    After(Duration),
+    At(Timestamp),
+}
+
+/// The slot of the engine itself, which hands the cancellation over.
+pub(crate) const CANCEL_SLOT: usize = 0;
+pub(crate) const CANCEL_NAME: &str = "cancel";
+
+/// What a claim brings to a turn.
+pub(crate) struct Arrival {
+    pub(crate) epoch: i64,
+    pub(crate) inbox: Vec<News>,
+    pub(crate) seen: i64,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl Turn {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        record: RunRecord,
+        entries: Vec<Entry>,
+        doing: Vec<Doing>,
+        arrival: Arrival,
+    ) -> Turn {
+        let limits = engine.limits;
+        let continued = entries.iter().rev().find(|entry| entry.op == Op::Continue);
+        let input = continued.and_then(|entry| entry.body.clone()).unwrap_or_else(|| record.input.clone());
+        let last = entries.last().map_or(0, |entry| entry.pos);
+        let replaying = !entries.is_empty();
+        // What `continue_as_new` carried over stands under a name that no code can use.
+        let carries = |entry: &&Entry| entry.op == Op::State && entry.name.starts_with('=');
+        let carried: Vec<Entry> = entries.iter().filter(carries).cloned().collect();
+        let mut replay = Replay::new(entries);
+        replay.take(Op::Continue, "continue");
+        let mut saved = HashMap::new();
+        for entry in &carried {
+            replay.take(Op::State, &entry.name);
+            saved.insert(entry.name[1..].to_owned(), entry.body.clone().unwrap_or_default());
+        }
+        replay.ask(Op::Cancel, CANCEL_NAME, CANCEL_SLOT);
+        let beats = doing.into_iter().filter_map(|d| d.saved.map(|saved| (d.name, saved))).collect();
+        let state = State {
+            epoch: arrival.epoch,
+            replay,
+            replaying,
+            slots: BTreeMap::new(),
+            next_slot: CANCEL_SLOT + 1,
+            counts: HashMap::new(),
+            next_pos: last + 1,
+            outbox: Outbox::default(),
+            durable: last,
+            submitted: last,
+            reserved: false,
+            reserving: Vec::new(),
+            inbox: arrival.inbox.into(),
+            seen: arrival.seen,
+            ended: VecDeque::new(),
+            cancelled: Cancelled::No,
+            expires_at: arrival.expires_at,
+            continue_with: None,
+            misfit: None,
+            mail: Mail::default(),
+            saved,
+            beats,
+            listeners: HashSet::new(),
+            log_lines: 0,
+        };
+        let turn = Turn {
+            engine,
+            record,
+            input,
+            limits,
+            state: Mutex::new(state),
+            waker: AtomicWaker::new(),
+            cancel: watch::Sender::new(None),
+        };
+        turn.notice_cancel(&mut turn.state());
+        turn
+    }
+
+    /// A warm turn goes on with a new claim.
+    pub(crate) fn arrive(&self, arrival: Arrival) {
+        let mut state = self.state();
+        state.epoch = arrival.epoch;
+        state.inbox = arrival.inbox.into();
+        state.seen = arrival.seen;
+        state.expires_at = arrival.expires_at;
+        state.mail = Mail::default();
+        state.log_lines = 0;
+        self.notice_cancel(&mut state);
+    }
+
+    pub(crate) fn id(&self) -> RunId {
+        self.record.id
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    // ---- what the engine does
+
+    /// News that arrived while the turn runs.
+    pub(crate) fn bring(&self, news: Vec<News>) {
+        let mut state = self.state();
+        for news in news {
+            if news.seq > state.seen {
+                state.seen = news.seq;
+                state.inbox.push_back(news);
+            }
+        }
+        self.notice_cancel(&mut state);
+        drop(state);
+        self.waker.wake();
+    }
+
+    fn notice_cancel(&self, state: &mut State) {
+        if let Some(news) = state.inbox.iter().find(|news| news.kind == NewsKind::Cancel) {
+            self.cancel.send_replace(Some(cancel_reason(news)));
+        }
+    }
+
+    /// The committer made everything up to `pos` durable.
+    pub(crate) fn acked(&self, pos: u32, ended: bool) {
+        let mut state = self.state();
+        state.durable = state.durable.max(pos);
+        state.mail.ended |= ended;
+        drop(state);
+        self.waker.wake();
+    }
+
+    /// The run is no longer ours.
+    pub(crate) fn lose(&self) {
+        self.state().mail.lost = true;
+        self.waker.wake();
+    }
+
+    /// The engine stops: hand the run back.
+    pub(crate) fn stop(&self) {
+        self.state().mail.stop = true;
+        self.waker.wake();
+    }
+
+    /// How long the run has existed, by the database's clock.
+    pub(crate) fn run_time(&self) -> Duration {
+        self.engine.clock.at_least().since(self.record.created_at)
+    }
+
+    /// Waits until the commit that ends the turn is durable (`true`) or refused (`false`).
+    pub(crate) async fn settled(&self) -> bool {
+        std::future::poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            match self.state().mail {
+                Mail { lost: true, .. } => Poll::Ready(false),
+                Mail { ended: true, .. } => Poll::Ready(true),
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Gives everything that is recorded to the committer, with how the turn ends.
+    pub(crate) fn submit(self: &Arc<Self>, next: Option<Next>) {
+        let mut state = self.state();
+        if state.reserved && next.is_none() {
+            return;
+        }
+        state.record_openings();
+        let outbox = std::mem::take(&mut state.outbox);
+        if next.is_none() && outbox.is_empty() {
+            return;
+        }
+        let commit = RunCommit {
+            run: self.id(),
+            epoch: state.epoch,
+            entries: outbox.entries,
+            consumed: outbox.consumed,
+            starts: outbox.starts,
+            sends: outbox.sends,
+            prune_below: outbox.prune_below,
+            doing: outbox.doing,
+            logs: outbox.logs,
+            tags: outbox.tags,
+            next,
+        };
+        state.submitted = commit.entries.last().map_or(state.submitted, |entry| entry.pos);
+        let upto = state.submitted;
+        drop(state);
+        self.engine.committer.submit(commit, upto, self.clone());
+    }
+
+    // ---- what operations do
+
+    /// Fixes the identity of an operation: its name, and its occurrence when it is not the first.
+    pub(crate) fn name(&self, op: Op, plain: &str) -> String {
+        let mut state = self.state();
+        let count = state.counts.entry((op, plain.to_owned())).or_insert(0);
+        *count += 1;
+        match *count {
+            1 => plain.to_owned(),
+            n => format!("{plain}#{n}"),
+        }
+    }
+
+    /// An operation begins to wait. Gives its slot.
+    pub(crate) fn ask(&self, ask: Ask) -> usize {
+        let mut state = self.state();
+        let slot = state.next_slot;
+        state.next_slot += 1;
+        let asked = state.replay.ask(ask.op, &ask.name, slot);
+        let attempts: Vec<AttemptNote> =
+            asked.attempts.iter().filter_map(|entry| entry.note::<AttemptNote>().ok()).collect();
+        let opened: Option<OpenNote> = asked.opened.as_ref().and_then(|entry| entry.note().ok());
+        if !asked.recorded && opened.is_none() && attempts.is_empty() {
+            state.replaying = false;
+        }
+        let until = match (&opened, ask.within) {
+            (Some(OpenNote { until: Some(until), .. }), _) => Some(*until),
+            (_, Some(Deadline::After(duration))) => Some(self.engine.clock.at_most() + duration),
+            (_, Some(Deadline::At(time))) => Some(time),
+            (_, None) => None,
+        };
+        let (stage, until) = match (&state.cancelled, asked.recorded, attempts.last()) {
+            (_, true, _) => (Stage::Recorded, until),
+            (Cancelled::Enforced(reason), ..) => (Stage::Handed(Handed::Cancelled(reason.clone())), until),
+            (_, _, Some(failed)) => (Stage::Backoff, Some(failed.next_at)),
+            (..) if ask.body => (Stage::WantsBody, until),
+            (..) => (Stage::Wait, until),
+        };
+        let waits = !ask.body;
+        let within_ms = match ask.within {
+            Some(Deadline::After(duration)) => duration.as_millis() as u64,
+            _ => 0,
+        };
+        state.slots.insert(
+            slot,
+            Slot {
+                op: ask.op,
+                name: ask.name,
+                plain: ask.plain,
+                stage,
+                until,
+                within_ms,
+                // A child was opened when it was started.
+                opened: opened.is_some() || !waits || matches!(ask.op, Op::Cancel | Op::Child),
+                attempts,
+                waker: None,
+            },
+        );
+        slot
+    }
+
+    /// Whether an operation has its result; `None` while it waits.
+    pub(crate) fn poll_slot(&self, slot: usize, cx: &mut Context<'_>) -> Poll<Handed> {
+        let mut state = self.state();
+        let Some(place) = state.slots.get_mut(&slot) else { return Poll::Pending };
+        if let Stage::Handed(handed) = &place.stage {
+            let handed = handed.clone();
+            state.slots.remove(&slot);
+            return Poll::Ready(handed);
+        }
+        place.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// A step's body may start: takes the permission. Gives the attempt's number and what the last saved.
+    pub(crate) fn may_start(&self, slot: usize) -> Option<(u32, Option<Payload>)> {
+        let mut state = self.state();
+        let place = state.slots.get_mut(&slot).filter(|place| matches!(place.stage, Stage::MayStart))?;
+        place.stage = Stage::Body;
+        let attempt = place.attempts.len() as u32 + 1;
+        let saved = place.attempts.last().and_then(|note| note.saved.as_ref());
+        let saved = saved.map(|saved| Payload { codec: None, bytes: saved.get().to_owned().into() });
+        let name = place.name.clone();
+        Some((attempt, saved.or_else(|| state.beats.remove(&name))))
+    }
+
+    /// Takes the next position for a transaction. Results that come later wait for it; what was handed
+    /// over before may become durable after it, since nothing durable depends on it yet.
+    pub(crate) async fn reserve(&self) -> u32 {
+        std::future::poll_fn(|cx| {
+            let mut state = self.state();
+            if !state.reserved {
+                return Poll::Ready(state.reserve());
+            }
+            state.reserving.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The transaction is over: other entries may go on.
+    pub(crate) fn unreserve(&self) {
+        let mut state = self.state();
+        state.reserved = false;
+        state.reserving.drain(..).for_each(Waker::wake);
+        drop(state);
+        self.waker.wake();
+    }
+
+    /// A body ended: its result waits for its position.
+    pub(crate) fn body_ended(&self, slot: usize, end: BodyEnd) {
+        let mut state = self.state();
+        if let Some(place) = state.slots.get_mut(&slot) {
+            place.stage = Stage::Ended(end);
+            let name = place.name.clone();
+            state.ended.push_back(slot);
+            state.listeners.remove(&name);
+        }
+    }
+
+    /// The operation was dropped.
+    pub(crate) fn forget(&self, slot: usize) {
+        let mut state = self.state();
+        if let Some(place) = state.slots.remove(&slot) {
+            state.listeners.remove(&place.name);
+        }
+    }
+
+    /// A value that is fixed at its first use: the recorded one, or a new one that is recorded.
+    pub(crate) fn fixed(
+        &self,
+        op: Op,
+        name: &str,
+        make: impl FnOnce() -> Result<Payload, Error>,
+    ) -> Result<Payload, Error> {
+        let mut state = self.state();
+        if let Some(entry) = state.replay.take(op, name) {
+            return Ok(entry.body.unwrap_or_default());
+        }
+        let payload = make()?;
+        state.replaying = false;
+        state.record(op, Phase::Done, name.to_owned(), Some(payload.clone()));
+        Ok(payload)
+    }
+
+    /// Notes a line that a handler logged, unless it was logged before.
+    pub(crate) fn log(&self, level: &str, message: String) {
+        let mut state = self.state();
+        if state.replaying || state.log_lines >= LOG_LINES {
+            return;
+        }
+        state.log_lines += 1;
+        let line = LogLine { n: state.log_lines, at: Timestamp::default(), level: level.to_owned(), message };
+        state.outbox.logs.push(line);
+    }
+}
+
+impl State {
+    /// Gives an entry its position and puts it into the outbox.
+    pub(crate) fn record(&mut self, op: Op, phase: Phase, name: String, body: Option<Payload>) -> Entry {
+        let pos = self.next_pos;
+        self.next_pos += 1;
+        let entry = Entry { pos, op, phase, name, at: Timestamp::default(), body };
+        self.outbox.entries.push(entry.clone());
+        entry
+    }
+
+    /// Takes a position for an entry that a transaction of the user's carries.
+    pub(crate) fn reserve(&mut self) -> u32 {
+        let pos = self.next_pos;
+        self.next_pos += 1;
+        self.reserved = true;
+        pos
+    }
+
+    /// How many entries the journal has, with those still on their way.
+    pub(crate) fn length(&self) -> u32 {
+        self.next_pos - 1
+    }
+
+    /// Whether everything that was recorded is durable.
+    pub(crate) fn all_durable(&self) -> bool {
+        self.outbox.entries.is_empty() && self.durable >= self.submitted
+    }
+
+    /// Hands a result to the operation in `slot`.
+    pub(crate) fn hand(&mut self, slot: usize, handed: Handed) {
+        if let Some(place) = self.slots.get_mut(&slot) {
+            place.stage = Stage::Handed(handed);
+            place.wake();
+        }
+    }
+
+    /// Waits become visible, and their deadlines durable, with the next commit.
+    fn record_openings(&mut self) {
+        let waiting = |slot: &Slot| !slot.opened && matches!(slot.stage, Stage::Wait);
+        let open: Vec<usize> = self.slots.iter().filter(|(_, s)| waiting(s)).map(|(id, _)| *id).collect();
+        for id in open {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            slot.opened = true;
+            let note = OpenNote { until: slot.until, run: None };
+            let (op, name) = (slot.op, slot.name.clone());
+            self.record(op, Phase::Opened, name, Some(note_payload(&note)));
+        }
+    }
+}
+
+impl Slot {
+    pub(crate) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Outbox {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.doing.is_empty() && self.logs.is_empty() && self.tags.is_empty()
+    }
+}
+
+/// Our own small notes always fit into JSON.
+pub(crate) fn note_payload<T: serde::Serialize>(note: &T) -> Payload {
+    Payload { codec: None, bytes: serde_json::to_vec(note).unwrap_or_default().into() }
+}
+
+/// Why someone asked the run to stop.
+pub(crate) fn cancel_reason(news: &News) -> String {
+    let reason = news.body.as_ref().and_then(|body| body.decode::<String>("the reason").ok());
+    reason.unwrap_or_else(|| "no reason given".to_owned())
+}

@@ -1,0 +1,49 @@
+#![doc = include_str!("../../../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod app;
+mod client;
+mod ctx;
+mod definition;
+mod engine;
+mod logs;
+mod start;
+pub mod testing;
+mod tx;
+mod waiter;
+
+pub use app::{App, Outlast};
+pub use client::{Client, Target, Untyped};
+pub use ctx::{
+    CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, PromiseWait, Sleep, Step, StepCtx, TransactionStep,
+};
+pub use definition::{Definition, Job, Options, Stored, StoredError, Workflow};
+pub use engine::Settings;
+pub use logs::RunLogs;
+pub use outlast_core::{
+    AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, Retry, RunId, Status,
+    Timestamp,
+};
+#[cfg(feature = "macros")]
+#[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
+pub use outlast_macros::{job, workflow};
+pub use outlast_store::{Cursor, DefinitionCard, Filter, LogLine, NodeView, Page, RunView, Value};
+pub use start::{RunHandle, Start, StartMany};
+pub use tx::{IntoParams, IntoValue, Row, Tx};
+
+/// What most programs want: `use outlast::prelude::*;`
+pub mod prelude {
+    pub use crate::{
+        AnyError, App, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Retry, RunId, Status,
+        StepCtx, Target, Tx, Workflow,
+    };
+}
+
+/// For the macros; not for people.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::definition::Options;
+    pub use outlast_core::Retry;
+    pub use std::boxed::Box;
+    pub use std::time::Duration;
+}

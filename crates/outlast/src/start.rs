@@ -1,0 +1,261 @@
+//! Starting runs: the builder whose `.await` makes the run durable.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use outlast_core::{Error, Failure, FailureDoc, Payload, RunId, Timestamp};
+use outlast_store::{NewRun, RunView, Started};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::client::{Client, StartOptions, Untyped};
+use crate::definition::Definition;
+use crate::tx::Tx;
+
+/// A run about to be started: see [`Client::start`].
+#[must_use = "a run is not started unless awaited"]
+pub struct Start<D> {
+    client: Client,
+    run: Result<NewRun, Error>,
+    options: StartOptions,
+    by_name: bool,
+    kind: PhantomData<fn() -> D>,
+}
+
+impl<D: 'static> Start<D> {
+    pub(crate) fn new(client: Client, run: Result<NewRun, Error>) -> Start<D> {
+        Start { client, run, options: StartOptions::default(), by_name: false, kind: PhantomData }
+    }
+
+    pub(crate) fn by_name(client: Client, run: Result<NewRun, Error>) -> Start<D> {
+        Start { by_name: true, ..Start::new(client, run) }
+    }
+
+    /// An idempotency key: the same key and input never start twice, another input is a conflict.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.options.key = Some(key.into());
+        self
+    }
+
+    /// The queue, when not the definition's own.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.options.queue = Some(queue.into());
+        self
+    }
+
+    /// The priority, from 0 (most urgent) to 9, when not the definition's own.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.options.priority = Some(priority);
+        self
+    }
+
+    /// Starts it this much later, by the database's clock.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.options.delay = Some(delay);
+        self
+    }
+
+    /// Starts it at this time.
+    pub fn at(mut self, time: impl Into<Timestamp>) -> Self {
+        self.options.at = Some(time.into());
+        self
+    }
+
+    /// How long it may take from now until it ends.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// A searchable attribute.
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.tags.push((name.into(), value.into()));
+        self
+    }
+
+    /// Who starts it.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.options.owner = Some(owner.into());
+        self
+    }
+
+    /// Whose run it is.
+    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.options.tenant = tenant.into();
+        self
+    }
+
+    /// A role with which it acts.
+    pub fn role(mut self, role: impl Into<String>) -> Self {
+        self.options.roles.push(role.into());
+        self
+    }
+
+    /// The W3C trace context (`traceparent`) of whoever starts it.
+    pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
+        self.options.trace = Some(traceparent.into());
+        self
+    }
+
+    /// The run it belongs to. That run is not told of its end.
+    pub fn parent(mut self, run: RunId) -> Self {
+        self.options.parent = Some(outlast_store::Parent { run, op: None });
+        self
+    }
+
+    /// The run as it will be started.
+    async fn prepare(self) -> Result<(Client, NewRun), Error> {
+        let mut run = self.run?;
+        if self.by_name {
+            self.client.resolve(&mut run, &self.options).await?;
+        }
+        self.client.apply(&mut run, self.options)?;
+        Ok((self.client, run))
+    }
+
+    /// Starts it inside a transaction: when that commits, the run exists; when it rolls back, it never did.
+    pub async fn in_tx(self, tx: &Tx) -> Result<RunHandle<D>, Error> {
+        let (client, run) = self.prepare().await?;
+        let answers = tx.with(async |tx| tx.start(std::slice::from_ref(&run)).await).await?;
+        let (id, created) = started(&run, answers.into_iter().next())?;
+        Ok(RunHandle::new(client, id, created))
+    }
+}
+
+fn started(run: &NewRun, answer: Option<Started>) -> Result<(RunId, bool), Error> {
+    match answer {
+        Some(Started::Created { id, .. }) => Ok((id, true)),
+        Some(Started::Existing { id }) => Ok((id, false)),
+        Some(Started::Conflict { id }) => {
+            Err(Error::KeyConflict { key: run.key.clone().unwrap_or_default(), run: id })
+        }
+        None => Err(Error::misconfigured("the store gave no answer to a start")),
+    }
+}
+
+impl<D: 'static> IntoFuture for Start<D> {
+    type Output = Result<RunHandle<D>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (client, run) = self.prepare().await?;
+            let (id, created) = client.start_run(run).await?;
+            Ok(RunHandle::new(client, id, created))
+        })
+    }
+}
+
+/// Many runs about to be started: see [`Client::start_many`].
+#[must_use = "runs are not started unless awaited"]
+pub struct StartMany<D> {
+    client: Client,
+    runs: Result<Vec<NewRun>, Error>,
+    kind: PhantomData<fn() -> D>,
+}
+
+impl<D: 'static> StartMany<D> {
+    /// The most runs of one call.
+    pub const MOST: usize = 10_000;
+
+    pub(crate) fn new(client: Client, runs: Result<Vec<NewRun>, Error>) -> StartMany<D> {
+        StartMany { client, runs, kind: PhantomData }
+    }
+}
+
+impl<D: 'static> IntoFuture for StartMany<D> {
+    type Output = Result<Vec<RunHandle<D>>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let runs = self.runs?;
+            if runs.len() > Self::MOST {
+                let (size, limit) = (runs.len() as u64, Self::MOST as u64);
+                return Err(Error::TooLarge { what: "the number of runs in one call".into(), size, limit });
+            }
+            let answers = self.client.store().start(&runs, None).await?;
+            let handle = |(run, answer): (&NewRun, Started)| {
+                started(run, Some(answer))
+                    .map(|(id, created)| RunHandle::new(self.client.clone(), id, created))
+            };
+            runs.iter().zip(answers).map(handle).collect()
+        })
+    }
+}
+
+/// A run that was started or found.
+pub struct RunHandle<D> {
+    client: Client,
+    id: RunId,
+    created: bool,
+    kind: PhantomData<fn() -> D>,
+}
+
+impl<D> RunHandle<D> {
+    pub(crate) fn new(client: Client, id: RunId, created: bool) -> RunHandle<D> {
+        RunHandle { client, id, created, kind: PhantomData }
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// Whether this call made the run; `false` when its key belonged to one already.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    /// Everything about the run.
+    pub async fn status(&self) -> Result<RunView, Error> {
+        self.client.status(self.id).await
+    }
+
+    /// Sends an event to the run.
+    pub async fn send<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), Error> {
+        self.client.send(self.id, name, value).await
+    }
+
+    /// Settles a promise of the run.
+    pub async fn settle<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), Error> {
+        self.client.settle(self.id, name, value).await
+    }
+
+    /// Asks the run to stop.
+    pub async fn cancel(&self, reason: &str) -> Result<bool, Error> {
+        self.client.cancel(self.id, reason).await
+    }
+
+    async fn outcome(&self) -> Result<Result<Payload, FailureDoc>, Error> {
+        let ended = self.client.wait_ended(self.id).await?;
+        match ended.error {
+            None => Ok(Ok(ended.output.unwrap_or_else(|| crate::ctx::note_of(&())))),
+            Some(error) => {
+                let payload = Payload { codec: None, bytes: error.into() };
+                Ok(Err(payload.decode(&format!("the error of {}", self.id))?))
+            }
+        }
+    }
+}
+
+impl<D: Definition> RunHandle<D> {
+    /// Waits for the run's end, on whatever node it runs; gives its output or why there is none.
+    pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
+        match self.outcome().await? {
+            Ok(output) => Ok(output.decode(&format!("the output of {}", self.id))?),
+            Err(failure) => Err(failure.typed()),
+        }
+    }
+}
+
+impl RunHandle<Untyped> {
+    /// Waits for the run's end; gives its output as JSON, or why there is none.
+    pub async fn result_json(&self) -> Result<Box<RawValue>, FailureDoc> {
+        match self.outcome().await.map_err(FailureDoc::Outlast)? {
+            Ok(output) => output.decode(&format!("the output of {}", self.id)).map_err(FailureDoc::Outlast),
+            Err(failure) => Err(failure),
+        }
+    }
+}

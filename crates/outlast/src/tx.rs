@@ -1,0 +1,175 @@
+//! Our own transaction handle: the same on PostgreSQL and SQLite.
+//!
+//! Given to `ctx.transaction` and `app.transaction`. Statements use `$1`, `$2` … on both databases.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use outlast_core::Error;
+use outlast_store::{UserTx, Value};
+use tokio::sync::Mutex;
+
+/// A transaction of the database in which Outlast lives. Cheap to clone; over when the closure that got
+/// it returns.
+#[derive(Clone)]
+pub struct Tx(Arc<Mutex<Option<Box<dyn UserTx>>>>);
+
+impl Tx {
+    pub(crate) fn new(inner: Box<dyn UserTx>) -> Tx {
+        Tx(Arc::new(Mutex::new(Some(inner))))
+    }
+
+    /// Takes the transaction back from the closure: its handle is of no more use.
+    pub(crate) async fn take(&self) -> Result<Box<dyn UserTx>, Error> {
+        self.0.lock().await.take().ok_or_else(over)
+    }
+
+    /// Runs a statement; gives the number of rows it changed.
+    pub async fn execute(&self, sql: &str, params: impl IntoParams) -> Result<u64, Error> {
+        let mut inner = self.0.lock().await;
+        Ok(inner.as_mut().ok_or_else(over)?.execute(sql, &params.into_params()).await?)
+    }
+
+    /// Runs a query; gives its rows.
+    pub async fn query(&self, sql: &str, params: impl IntoParams) -> Result<Vec<Row>, Error> {
+        let mut inner = self.0.lock().await;
+        let rows = inner.as_mut().ok_or_else(over)?.query(sql, &params.into_params()).await?;
+        Ok(rows.into_iter().map(Row).collect())
+    }
+
+    pub(crate) async fn with<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut dyn UserTx) -> Result<T, outlast_store::StoreError>,
+    ) -> Result<T, Error> {
+        let mut inner = self.0.lock().await;
+        Ok(work(inner.as_mut().ok_or_else(over)?.as_mut()).await?)
+    }
+}
+
+fn over() -> Error {
+    Error::misconfigured("the transaction is over: its handle was kept longer than its closure")
+}
+
+/// A row of a query: columns by their number, from 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row(Vec<Value>);
+
+impl Row {
+    /// The value in column `at`; null when there is no such column.
+    pub fn value(&self, at: usize) -> &Value {
+        self.0.get(at).unwrap_or(&Value::Null)
+    }
+
+    /// The whole number in column `at`.
+    pub fn int(&self, at: usize) -> Result<i64, Error> {
+        match self.value(at) {
+            Value::Int(value) => Ok(*value),
+            Value::Bool(value) => Ok(i64::from(*value)),
+            other => Err(wrong(at, "a whole number", other)),
+        }
+    }
+
+    /// The floating-point number in column `at`.
+    pub fn float(&self, at: usize) -> Result<f64, Error> {
+        match self.value(at) {
+            Value::Float(value) => Ok(*value),
+            Value::Int(value) => Ok(*value as f64),
+            other => Err(wrong(at, "a number", other)),
+        }
+    }
+
+    /// The text in column `at`.
+    pub fn text(&self, at: usize) -> Result<&str, Error> {
+        match self.value(at) {
+            Value::Text(value) => Ok(value),
+            other => Err(wrong(at, "text", other)),
+        }
+    }
+
+    /// The bytes in column `at`.
+    pub fn bytes(&self, at: usize) -> Result<&[u8], Error> {
+        match self.value(at) {
+            Value::Bytes(value) => Ok(value),
+            other => Err(wrong(at, "bytes", other)),
+        }
+    }
+}
+
+fn wrong(at: usize, wanted: &str, found: &Value) -> Error {
+    Error::invalid("column", format!("{at}: {found:?}"), format!("{wanted} was asked for"))
+}
+
+/// What can be bound to a statement: tuples, arrays and lists of [`Value`]s.
+pub trait IntoParams {
+    /// The values, in order.
+    fn into_params(self) -> Vec<Value>;
+}
+
+/// One value that can be bound.
+pub trait IntoValue {
+    /// The value.
+    fn into_value(self) -> Value;
+}
+
+macro_rules! into_value {
+    ($($from:ty => |$value:ident| $into:expr),* $(,)?) => {$(
+        impl IntoValue for $from {
+            fn into_value(self) -> Value {
+                let $value = self;
+                $into
+            }
+        }
+    )*};
+}
+into_value! {
+    i64 => |v| Value::Int(v),
+    i32 => |v| Value::Int(v.into()),
+    u32 => |v| Value::Int(v.into()),
+    u16 => |v| Value::Int(v.into()),
+    bool => |v| Value::Bool(v),
+    f64 => |v| Value::Float(v),
+    String => |v| Value::Text(v),
+    &str => |v| Value::Text(v.to_owned()),
+    &String => |v| Value::Text(v.clone()),
+    Bytes => |v| Value::Bytes(v),
+    Vec<u8> => |v| Value::Bytes(v.into()),
+    &[u8] => |v| Value::Bytes(Bytes::copy_from_slice(v)),
+    Value => |v| v,
+}
+
+impl<T: IntoValue> IntoValue for Option<T> {
+    fn into_value(self) -> Value {
+        self.map_or(Value::Null, IntoValue::into_value)
+    }
+}
+
+impl IntoParams for () {
+    fn into_params(self) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+impl<T: IntoValue, const N: usize> IntoParams for [T; N] {
+    fn into_params(self) -> Vec<Value> {
+        self.into_iter().map(IntoValue::into_value).collect()
+    }
+}
+
+impl<T: IntoValue> IntoParams for Vec<T> {
+    fn into_params(self) -> Vec<Value> {
+        self.into_iter().map(IntoValue::into_value).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)+)),*) => {$(
+        impl<$($name: IntoValue),+> IntoParams for ($($name,)+) {
+            #[allow(non_snake_case, reason = "the type's name serves as the variable's")]
+            fn into_params(self) -> Vec<Value> {
+                let ($($name,)+) = self;
+                vec![$($name.into_value()),+]
+            }
+        }
+    )*};
+}
+tuples!((A), (A B), (A B C), (A B C D), (A B C D E), (A B C D E F), (A B C D E F G), (A B C D E F G H));

@@ -1,0 +1,125 @@
+//! Waiting for runs to end: one look-up for everybody who waits, when there is reason to look.
+//!
+//! A hint from the store (this run ended; anything may have happened) or, rarely, the clock gives the
+//! reason. However many wait, it is one statement.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use outlast_core::{Error, RunId};
+use outlast_store::{DynStore, Ended, Signal};
+use parking_lot::Mutex;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, oneshot};
+
+/// How often to look without any hint: hints may get lost.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long hints gather.
+const GATHER: Duration = Duration::from_millis(10);
+/// The most runs of one look-up.
+const MOST: usize = 1000;
+
+pub(crate) struct Waiter(Arc<Shared>);
+
+struct Shared {
+    store: DynStore,
+    waiting: Mutex<Waiting>,
+    more: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_run: HashMap<RunId, Vec<oneshot::Sender<Ended>>>,
+    /// Whether the task that looks is running.
+    looking: bool,
+}
+
+impl Waiter {
+    pub(crate) fn new(store: DynStore) -> Waiter {
+        Waiter(Arc::new(Shared { store, waiting: Mutex::default(), more: Notify::new() }))
+    }
+
+    /// Waits until `run` has ended; an unknown run is an error at once.
+    pub(crate) async fn wait(&self, run: RunId) -> Result<Ended, Error> {
+        let (tell, told) = oneshot::channel();
+        // Listed before looking, so that an end in between is not missed.
+        let start = {
+            let mut waiting = self.0.waiting.lock();
+            waiting.by_run.entry(run).or_default().push(tell);
+            !std::mem::replace(&mut waiting.looking, true)
+        };
+        if start {
+            tokio::spawn(look(Arc::downgrade(&self.0), self.0.store.signals()));
+        }
+        if let Some((_, ended)) = self.0.store.ended(&[run]).await?.pop() {
+            return Ok(ended);
+        }
+        if self.0.store.run(run).await?.is_none() {
+            return Err(Error::UnknownRun { run: run.to_string() });
+        }
+        told.await.map_err(|_| Error::ShuttingDown)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.more.notify_one();
+    }
+}
+
+/// Looks whenever there is reason to, as long as somebody waits.
+async fn look(shared: Weak<Shared>, mut signals: tokio::sync::broadcast::Receiver<Signal>) {
+    loop {
+        let mut hinted: Vec<RunId> = Vec::new();
+        let mut all = false;
+        tokio::select! {
+            signal = signals.recv() => note(signal, &mut hinted, &mut all),
+            () = tokio::time::sleep(LOOK_EVERY) => all = true,
+        }
+        while let Ok(signal) = signals.try_recv() {
+            note(Ok(signal), &mut hinted, &mut all);
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        let wanted: Vec<RunId> = {
+            let mut waiting = shared.waiting.lock();
+            waiting.by_run.retain(|_, tell| {
+                tell.retain(|tell| !tell.is_closed());
+                !tell.is_empty()
+            });
+            if waiting.by_run.is_empty() {
+                waiting.looking = false;
+                return;
+            }
+            match all {
+                true => waiting.by_run.keys().copied().collect(),
+                false => hinted.into_iter().filter(|run| waiting.by_run.contains_key(run)).collect(),
+            }
+        };
+        for runs in wanted.chunks(MOST) {
+            match shared.store.ended(runs).await {
+                Ok(ended) => {
+                    let mut waiting = shared.waiting.lock();
+                    for (run, ended) in ended {
+                        for tell in waiting.by_run.remove(&run).unwrap_or_default() {
+                            let _ = tell.send(ended.clone());
+                        }
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "results could not be read"),
+            }
+        }
+        if all {
+            drop(shared);
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+}
+
+fn note(signal: Result<Signal, RecvError>, hinted: &mut Vec<RunId>, all: &mut bool) {
+    match signal {
+        Ok(Signal::Ended(run)) => hinted.push(run),
+        Ok(Signal::Anything) | Err(_) => *all = true,
+        Ok(Signal::Due | Signal::News(_)) => {}
+    }
+}

@@ -1,0 +1,124 @@
+//! Children: started with the commit that records them, their end told once.
+
+use futures_util::future::try_join_all;
+use outlast::prelude::*;
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+fn double() -> Workflow<u64, u64, AnyError> {
+    Workflow::new("double", |ctx: Ctx, n: u64| async move {
+        let ledger = ctx.state::<Ledger>();
+        ctx.sleep(1.minute()).await?;
+        if n == 13 {
+            return Err(AnyError::new("unlucky"));
+        }
+        Ok(ctx
+            .step("double", |_| async {
+                ledger.note(format!("double {n}"));
+                Ok::<u64, AnyError>(n * 2)
+            })
+            .await?)
+    })
+}
+
+engine_test! {
+    async fn a_child_tells_its_result_to_its_parent(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, n: u64| async move {
+            let child = ctx.start(double(), n).await?;
+            Ok::<u64, AnyError>(child.result().await? + 1)
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let run = lab.app().start(parent.clone(), 21).owner("alice").tenant("acme").role("admin").await.unwrap();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(parent.clone()).workflow(double())).await;
+        lab.advance(10.minutes()).await;
+        assert_eq!(lab.app().handle(&parent, run.id()).result().await.unwrap(), 43);
+        assert_eq!(lab.ledger.notes(), ["double 21"]);
+
+        let filter = outlast::Filter { parent: Some(run.id()), ..Default::default() };
+        let children = lab.app().list(&filter, None, 10).await.unwrap().runs;
+        assert_eq!(children.len(), 1);
+        let record = &children[0].record;
+        assert_eq!((record.owner.as_deref(), record.tenant.as_str()), (Some("alice"), "acme"));
+        assert_eq!(record.roles, ["admin"], "owner, tenant and roles travel with the run");
+    }
+
+    async fn a_fan_out_gathers_all_results_in_order(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, n: u64| async move {
+            let mut children = Vec::new();
+            for i in 0..n {
+                children.push(ctx.start(double(), i).await?);
+            }
+            Ok::<Vec<u64>, AnyError>(try_join_all(children.iter().map(|child| child.result())).await?)
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let run = lab.app().start(parent, 12).await.unwrap();
+        lab.advance(10.minutes()).await;
+        assert_eq!(run.result().await.unwrap(), (0..12).map(|n| n * 2).collect::<Vec<u64>>());
+        assert_eq!(lab.ledger.notes().len(), 12);
+    }
+
+    async fn a_childs_error_reaches_the_parent_as_itself(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
+            let failed = ctx.start(double(), 13).await?.result().await;
+            Ok::<String, AnyError>(failed.unwrap_err().own().map(|own: AnyError| own.to_string()).unwrap_or_default())
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let run = lab.app().start(parent, ()).await.unwrap();
+        lab.advance(10.minutes()).await;
+        assert_eq!(run.result().await.unwrap(), "unlucky");
+    }
+
+    async fn a_detached_child_outlives_its_parent(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
+            Ok::<RunId, AnyError>(ctx.start(double(), 4).detached().await?.id())
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let child = lab.app().start(parent, ()).await.unwrap().result().await.unwrap();
+        lab.advance(10.minutes()).await;
+        assert_eq!(lab.app().handle(&double(), child).result().await.unwrap(), 8);
+    }
+
+    async fn a_child_with_a_key_is_one_run_for_all_its_parents(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
+            Ok::<u64, AnyError>(ctx.start(double(), 4).key("shared").await?.result().await?)
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let one = lab.app().start(parent.clone(), ()).await.unwrap();
+        let two = lab.app().start(parent, ()).await.unwrap();
+        let client = lab.app().client().clone();
+        lab.until("the child sleeps", || { let client = client.clone(); async move {
+            let Ok(child) = client.find(Target::key("double", "shared")).await else { return false };
+            client.status(child).await.unwrap().status == Status::Waiting
+        }}).await;
+        lab.world.store().clock().advance(2.minutes());
+        assert_eq!((one.result().await.unwrap(), two.result().await.unwrap()), (8, 8));
+        assert_eq!(lab.ledger.notes(), ["double 4"]);
+    }
+
+    async fn a_workflow_awaits_a_job_and_sends_to_other_runs(lab: Lab) {
+        let job = Job::new("shout", |_: JobCtx, word: String| async move { Ok::<String, AnyError>(word.to_uppercase()) });
+        let listener = Workflow::new("listener", |ctx: Ctx, (): ()| async move {
+            Ok::<String, AnyError>(ctx.event::<String>("word").await?)
+        });
+        let teller = {
+            let job = job.clone();
+            Workflow::new("teller", move |ctx: Ctx, to: RunId| {
+                let job = job.clone();
+                async move {
+                    let word = ctx.start(job, "hey".to_owned()).await?.result().await?;
+                    ctx.send(to, "word", &word).await?;
+                    ctx.sleep(1.hour()).await?;
+                    Ok::<(), AnyError>(())
+                }
+            })
+        };
+        lab.start(|app| app.workflow(listener.clone()).workflow(teller.clone()).job(job.clone())).await;
+        let listening = lab.app().start(listener, ()).await.unwrap();
+        let telling = lab.app().start(teller, listening.id()).await.unwrap();
+        assert_eq!(listening.result().await.unwrap(), "HEY");
+        lab.advance(2.hours()).await;
+        telling.result().await.unwrap();
+    }
+}

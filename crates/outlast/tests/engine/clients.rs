@@ -1,0 +1,190 @@
+//! The client: starts, looks and refuses what cannot be.
+
+use std::time::Duration;
+
+use outlast::Filter;
+use outlast::prelude::*;
+
+use crate::engine_test;
+
+fn echo() -> Workflow<u32, u32, AnyError> {
+    Workflow::new("echo", |_: Ctx, n: u32| async move { Ok(n) })
+}
+
+engine_test! {
+    async fn the_same_key_never_starts_twice_and_another_input_is_a_conflict(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let first = lab.app().start(echo(), 1).key("order-42").await.unwrap();
+        let again = lab.app().start(echo(), 1).key("order-42").await.unwrap();
+        assert!(first.created() && !again.created());
+        assert_eq!(first.id(), again.id());
+        let other = lab.app().start(echo(), 2).key("order-42").await.err().unwrap();
+        assert_eq!(other, Error::KeyConflict { key: "order-42".into(), run: first.id() });
+        let tenant = lab.app().start(echo(), 2).key("order-42").tenant("acme").await.unwrap();
+        assert!(tenant.created(), "keys are unique per tenant");
+        assert_eq!(lab.app().find(Target::key("echo", "order-42")).await.unwrap(), first.id());
+    }
+
+    async fn a_hundred_racing_starts_with_one_key_make_one_run(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let starts = (0..100).map(|_| {
+            let client = lab.app().client().clone();
+            tokio::spawn(async move { client.start(echo(), 7).key("one").await.unwrap() })
+        });
+        let mut ids = Vec::new();
+        let mut created = 0;
+        for start in starts.collect::<Vec<_>>() {
+            let run = start.await.unwrap();
+            created += u32::from(run.created());
+            ids.push(run.id());
+        }
+        ids.dedup();
+        assert_eq!((ids.len(), created), (1, 1));
+    }
+
+    async fn a_delayed_run_starts_at_its_time(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let late = lab.app().start(echo(), 1).delay(1.hour()).await.unwrap();
+        let at = lab.test().now().await.unwrap() + 2.hours();
+        let later = lab.app().start(echo(), 2).at(at).await.unwrap();
+        lab.advance(59.minutes()).await;
+        assert_eq!(late.status().await.unwrap().status, Status::Ready);
+        lab.advance(1.minute()).await;
+        assert_eq!(late.result().await.unwrap(), 1);
+        assert_eq!(later.status().await.unwrap().status, Status::Ready);
+        lab.advance(1.hour()).await;
+        assert_eq!(later.result().await.unwrap(), 2);
+    }
+
+    async fn a_definition_can_be_started_by_name_with_json(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let run = lab.app().start_by_name("echo", "7").key("by-name").await.unwrap();
+        assert_eq!(run.result_json().await.unwrap().get(), "7");
+        let card = lab.app().definition("echo").await.unwrap();
+        assert_eq!((card.version, card.queue.as_str()), (1, "default"));
+
+        let unknown = lab.app().start_by_name("ecko", "7").await.err().unwrap();
+        assert_eq!(unknown.to_string(), "no workflow or job is called \"ecko\"; did you mean echo?");
+        let wrong = lab.app().start_by_name("echo", "{").await.err().unwrap();
+        assert_eq!(wrong.code(), "invalid_argument");
+        let undecodable = lab.app().start_by_name("echo", r#"{"a":1}"#).await.unwrap();
+        let error = undecodable.result_json().await.unwrap_err().message();
+        assert!(error.starts_with("the input of echo cannot be decoded as u32"), "{error}");
+    }
+
+    async fn bad_input_is_refused_with_the_thing_and_the_limit_and_writes_nothing(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let app = lab.app();
+        let long = "x".repeat(201);
+        let refused = [
+            app.start(echo(), 1).key("").await.err(),
+            app.start(echo(), 1).key("a b").await.err(),
+            app.start(echo(), 1).key(long.clone()).await.err(),
+            app.start(echo(), 1).queue("").await.err(),
+            app.start(echo(), 1).queue("nul\0").await.err(),
+            app.start(echo(), 1).priority(10).await.err(),
+            app.start(echo(), 1).delay(Duration::MAX).await.err(),
+            app.start(echo(), 1).timeout(Duration::MAX).await.err(),
+            app.start(echo(), 1).tag("", "x").await.err(),
+            app.start(echo(), 1).tenant(long.clone()).await.err(),
+            app.start_by_name("", "1").await.err(),
+            app.send(Target::key("echo", ""), "x", &1).await.err(),
+            app.send(Target::key("echo", "k"), "nul\0", &1).await.err(),
+            app.list(&Filter::default(), None, 0).await.err(),
+            app.list(&Filter::default(), None, 501).await.err(),
+        ];
+        for (n, error) in refused.into_iter().enumerate() {
+            let error = error.unwrap_or_else(|| panic!("case {n} was accepted"));
+            assert_eq!(error.code(), "invalid_argument", "case {n}: {error}");
+        }
+        let big = Workflow::new("big", |_: Ctx, _: String| async move { Ok::<(), AnyError>(()) });
+        let error = app.start(big, "x".repeat(2 << 20)).await.err().unwrap();
+        assert_eq!(error.to_string(), "the input of big is too large: 2097154, the limit is 1048576");
+        let unknown = outlast::RunId::new(0, Default::default(), 1);
+        assert_eq!(app.status(unknown).await.unwrap_err().code(), "not_found");
+        assert_eq!(app.handle(&echo(), unknown).result().await.unwrap_err().outlast().unwrap().code(), "not_found");
+        assert_eq!(app.send(unknown, "x", &1).await.unwrap_err().code(), "not_found");
+        assert_eq!(app.cancel(unknown, "x").await.unwrap_err().code(), "not_found");
+        assert!(app.list(&Filter::default(), None, 10).await.unwrap().runs.is_empty(), "nothing was written");
+    }
+
+    async fn two_registrations_of_one_name_and_version_are_refused(lab: Lab) {
+        let store = lab.world.store().clone();
+        let twice = Outlast::on(store.clone()).workflow(echo()).workflow(echo()).run().await.err().unwrap();
+        assert_eq!(twice.to_string(), "\"echo\" version 1 is registered twice: give one of them another name or version");
+        let nameless = Workflow::new("", |_: Ctx, n: u32| async move { Ok::<u32, AnyError>(n) });
+        assert!(Outlast::on(store.clone()).workflow(nameless).run().await.is_err());
+        assert!(Outlast::on(store).workflow(echo()).concurrency(0).run().await.is_err());
+    }
+
+    async fn new_runs_take_the_newest_version_and_old_ones_keep_theirs(lab: Lab) {
+        fn flow(version: u32) -> Workflow<(), u32, AnyError> {
+            Workflow::new("flow", move |ctx: Ctx, (): ()| async move {
+                ctx.event::<u32>("go").await?;
+                Ok(version)
+            }).version(version)
+        }
+        lab.start(|app| app.workflow(flow(1))).await;
+        let old = lab.app().start(flow(1), ()).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(flow(1)).workflow(flow(2))).await;
+        let new = lab.app().start_by_name("flow", "null").await.unwrap();
+        lab.app().send(old, "go", &1).await.unwrap();
+        new.send("go", &1).await.unwrap();
+        assert_eq!(lab.app().handle(&flow(1), old).result().await.unwrap(), 1);
+        assert_eq!(new.result_json().await.unwrap().get(), "2");
+    }
+
+    async fn runs_are_listed_newest_first_by_what_they_are(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        for n in 0..25 {
+            let run = lab.app().start(echo(), n).tag("n", n.to_string()).await.unwrap();
+            run.result().await.unwrap();
+        }
+        let filter = Filter { definition: Some("echo".into()), statuses: vec![Status::Completed], ..Filter::default() };
+        let mut seen = Vec::new();
+        let mut after = None;
+        loop {
+            let page = lab.app().list(&filter, after, 10).await.unwrap();
+            seen.extend(page.runs.iter().map(|run| run.record.id));
+            after = page.next;
+            if after.is_none() { break; }
+        }
+        assert_eq!(seen.len(), 25);
+        let none = Filter { statuses: vec![Status::Failed], ..Filter::default() };
+        assert!(lab.app().list(&none, None, 10).await.unwrap().runs.is_empty());
+    }
+
+    async fn purge_deletes_what_ended_long_ago_and_nothing_else(lab: Lab) {
+        let waiting = Workflow::new("waiting", |ctx: Ctx, (): ()| async move { ctx.sleep(300.days()).await?; Ok::<(), AnyError>(()) });
+        lab.start(|app| app.workflow(echo()).workflow(waiting.clone())).await;
+        let old = lab.app().start(echo(), 1).key("k").await.unwrap();
+        old.result().await.unwrap();
+        let sleeping = lab.app().start(waiting, ()).await.unwrap();
+        lab.advance(30.days()).await;
+        let fresh = lab.app().start(echo(), 2).await.unwrap();
+        fresh.result().await.unwrap();
+        assert_eq!(lab.app().purge(7.days()).await.unwrap(), 1);
+        assert_eq!(old.status().await.unwrap_err().code(), "not_found");
+        assert_eq!(fresh.status().await.unwrap().status, Status::Completed);
+        assert_eq!(sleeping.status().await.unwrap().status, Status::Waiting);
+        assert!(lab.app().start(echo(), 5).key("k").await.unwrap().created(), "the key is free again");
+    }
+
+    async fn any_node_can_wait_for_any_runs_result(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move { Ok::<u32, AnyError>(ctx.event::<u32>("go").await?) });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let elsewhere = Outlast::on(lab.world.second_store().await).client();
+        let run = elsewhere.start(flow.clone(), ()).await.unwrap();
+        let waits = tokio::spawn(async move { run.result().await.map(|n| (n, run.id())) });
+        let client = lab.app().client().clone();
+        lab.until("it waits", || { let client = client.clone(); async move {
+            let filter = Filter { statuses: vec![Status::Waiting], ..Filter::default() };
+            !client.list(&filter, None, 1).await.unwrap().runs.is_empty()
+        }}).await;
+        let filter = Filter::default();
+        let id = lab.app().list(&filter, None, 1).await.unwrap().runs[0].record.id;
+        elsewhere.send(id, "go", &5).await.unwrap();
+        assert_eq!(waits.await.unwrap().unwrap(), (5, id));
+    }
+}

@@ -1,0 +1,132 @@
+//! The laboratory of the engine's tests: a real store, an engine that can be killed and started again,
+//! a ledger of effects outside of it, and time that passes when the test says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast::testing::{self, Test};
+use outlast::{App, Outlast};
+use outlast_testkit::{StoreKind, World};
+use parking_lot::Mutex;
+
+/// What bodies really did, in order; the engine never sees it.
+#[derive(Clone, Default)]
+pub struct Ledger(Arc<Mutex<Vec<String>>>);
+
+impl Ledger {
+    pub fn note(&self, what: impl Into<String>) {
+        self.0.lock().push(what.into());
+    }
+
+    pub fn notes(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+
+    pub fn count(&self, what: &str) -> usize {
+        self.0.lock().iter().filter(|note| *note == what).count()
+    }
+}
+
+pub struct Lab {
+    pub world: World,
+    pub ledger: Ledger,
+    warm: usize,
+    test: Option<Test>,
+}
+
+impl Lab {
+    pub async fn new(kind: StoreKind, shards: u16, warm: usize) -> Lab {
+        // `OUTLAST_TEST_LOG=1` shows what the engine says.
+        if std::env::var_os("OUTLAST_TEST_LOG").is_some() {
+            let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).try_init();
+        }
+        Lab { world: World::open(kind, shards).await, ledger: Ledger::default(), warm, test: None }
+    }
+
+    /// Starts an engine; a second call without [`Lab::kill`] is a second start.
+    pub async fn start(&mut self, with: impl FnOnce(Outlast) -> Outlast) {
+        let warm = self.warm;
+        let ledger = self.ledger.clone();
+        let test = testing::start_on(self.world.store().clone(), |app| {
+            with(app.state(ledger).settings(|settings| settings.warm = warm))
+        });
+        self.test = Some(test.await.expect("the engine starts"));
+    }
+
+    /// The process dies: nothing is handed back. Its lease ends as time passes.
+    pub async fn kill(&mut self) {
+        self.test = None;
+        self.world.store().clock().advance(Duration::from_secs(60));
+    }
+
+    /// The process dies and another starts.
+    pub async fn restart(&mut self, with: impl FnOnce(Outlast) -> Outlast) {
+        self.kill().await;
+        self.start(with).await;
+    }
+
+    pub fn test(&self) -> &Test {
+        self.test.as_ref().expect("an engine was started")
+    }
+
+    pub fn app(&self) -> &App {
+        self.test().app()
+    }
+
+    pub async fn advance(&self, by: Duration) {
+        self.test().advance(by).await.expect("time passes");
+    }
+
+    /// Until nothing is due and nothing runs.
+    pub async fn settle(&self) {
+        self.test().settle().await.expect("the engine settles");
+    }
+
+    /// Until `holds`, or the test fails after half a minute.
+    pub async fn until<F: Future<Output = bool>>(&self, what: &str, holds: impl Fn() -> F) {
+        let waits = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap_or_else(|_| panic!("never {what}"));
+    }
+}
+
+/// A story that is told on SQLite and PostgreSQL, with waiting runs kept warm and with every turn replayed.
+#[macro_export]
+macro_rules! engine_test {
+    ($(async fn $name:ident($lab:ident: Lab) $body:block)*) => {$(
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[allow(unused_mut)]
+            async fn story(mut $lab: $crate::harness::Lab) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite_warm() {
+                story($crate::harness::Lab::new(outlast_testkit::StoreKind::Sqlite, 1, 100).await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite_cold_with_four_shards() {
+                story($crate::harness::Lab::new(outlast_testkit::StoreKind::Sqlite, 4, 0).await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres_warm_with_four_shards() {
+                if !outlast_testkit::skipped() {
+                    story($crate::harness::Lab::new(outlast_testkit::StoreKind::Postgres, 4, 100).await).await;
+                }
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres_cold() {
+                if !outlast_testkit::skipped() {
+                    story($crate::harness::Lab::new(outlast_testkit::StoreKind::Postgres, 1, 0).await).await;
+                }
+            }
+        }
+    )*};
+}

@@ -1,0 +1,185 @@
+//! Jobs: one unit of work, tried again as told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast::prelude::*;
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+engine_test! {
+    async fn a_job_runs_and_gives_its_result(lab: Lab) {
+        let job = Job::new("add", |_: JobCtx, (a, b): (u32, u32)| async move { Ok::<u32, AnyError>(a + b) });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job, (40, 2)).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 42);
+    }
+
+    async fn a_failed_job_is_tried_again_and_its_errors_are_kept(lab: Lab) {
+        let job = Job::new("flaky", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note(format!("attempt {}", job.attempt()));
+            match job.attempt() {
+                1 => Err(AnyError::new("not yet")),
+                2 => panic!("still not"),
+                n => Ok(n),
+            }
+        }).retry(Retry::fixed(5, 1.hour()));
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), ()).await.unwrap();
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::Ready, "due later");
+        lab.advance(59.minutes()).await;
+        assert_eq!(lab.ledger.notes(), ["attempt 1"]);
+        lab.restart(|app| app.job(job.clone())).await;
+        lab.advance(3.hours()).await;
+        assert_eq!(lab.app().handle(&job, run.id()).result().await.unwrap(), 3);
+        let journal = lab.test().journal(run.id()).await.unwrap();
+        let errors: Vec<String> = journal.iter().map(|entry| {
+            entry.note::<serde_json::Value>().unwrap()["failure"].to_string()
+        }).collect();
+        assert_eq!(errors.len(), 2);
+        assert!(errors[0].contains("not yet") && errors[1].contains("still not"), "{errors:?}");
+    }
+
+    async fn after_its_last_attempt_a_job_has_failed_and_is_kept(lab: Lab) {
+        let job = Job::new("hopeless", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("try");
+            Err::<(), _>(AnyError::new("no"))
+        }).retry(Retry::fixed(3, Duration::ZERO));
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "no");
+        assert_eq!(lab.ledger.count("try"), 3);
+        assert_eq!(run.status().await.unwrap().status, Status::Failed);
+    }
+
+    async fn a_terminal_failure_and_an_undecodable_input_are_not_tried_again(lab: Lab) {
+        let job = Job::new("strict", |job: JobCtx, n: u32| async move {
+            job.state::<Ledger>().note("try");
+            job.last_attempt();
+            Err::<u32, _>(AnyError::new(format!("never {n}")))
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job, 1).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "never 1");
+        let run = lab.app().start_by_name("strict", r#""no number""#).await.unwrap();
+        let error = run.result_json().await.unwrap_err().message();
+        assert!(error.starts_with("the input of strict cannot be decoded as u32"), "{error}");
+        assert_eq!(lab.ledger.count("try"), 1);
+    }
+
+    async fn a_job_that_takes_too_long_is_tried_again_like_any_failure(lab: Lab) {
+        let job = Job::new("slow", |job: JobCtx, (): ()| async move {
+            if job.attempt() == 1 { std::future::pending::<()>().await; }
+            Ok::<u32, AnyError>(job.attempt())
+        }).timeout(20.millis()).retry(Retry::fixed(2, Duration::ZERO));
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 2);
+    }
+
+    async fn a_running_job_hears_that_it_is_cancelled(lab: Lab) {
+        let job = Job::new("listening", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("listening");
+            let reason = job.cancelled().await;
+            Err::<(), _>(AnyError::new(reason))
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job, ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("it listens", || { let ledger = ledger.clone(); async move { ledger.count("listening") == 1 } }).await;
+        assert!(run.cancel("bye").await.unwrap());
+        assert_eq!(run.result().await.unwrap_err().to_string(), "cancelled: bye");
+    }
+
+    async fn concurrency_four_runs_four_at_once(lab: Lab) {
+        let barrier = Arc::new(tokio::sync::Barrier::new(4));
+        let job = Job::new("meet", |job: JobCtx, (): ()| async move {
+            let barrier = job.state::<Arc<tokio::sync::Barrier>>();
+            barrier.wait().await;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.job(job.clone()).state(barrier).concurrency(4)).await;
+        let runs = lab.app().start_many(job, std::iter::repeat_n((), 12)).await.unwrap();
+        for run in runs {
+            run.result().await.unwrap();
+        }
+    }
+
+    async fn a_burst_larger_than_any_buffer_is_drained_at_once(lab: Lab) {
+        let job = Job::new("count", |job: JobCtx, n: u32| async move {
+            job.state::<Ledger>().note(n.to_string());
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let runs = lab.app().start_many(job, 0..2000).await.unwrap();
+        for run in &runs {
+            run.result().await.unwrap();
+        }
+        let mut notes = lab.ledger.notes();
+        notes.sort();
+        notes.dedup();
+        assert_eq!(notes.len(), 2000);
+        assert_eq!(lab.ledger.notes().len(), 2000, "none ran twice");
+    }
+
+    async fn urgent_runs_go_first(lab: Lab) {
+        let job = Job::new("order", |job: JobCtx, n: u32| async move {
+            job.state::<Ledger>().note(n.to_string());
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.job(job.clone()).concurrency(1)).await;
+        let at = lab.test().now().await.unwrap() + 1.hour();
+        for (n, priority) in [(3, 9), (2, 5), (1, 0)] {
+            lab.app().start(job.clone(), n).priority(priority).at(at).await.unwrap();
+        }
+        if lab.world.store().shards() == 1 {
+            lab.advance(2.hours()).await;
+            assert_eq!(lab.ledger.notes(), ["1", "2", "3"]);
+        }
+    }
+
+    async fn shutdown_finishes_what_is_in_hand_and_hands_the_rest_back(lab: Lab) {
+        let job = Job::new("gate", |job: JobCtx, n: u32| async move {
+            job.state::<Ledger>().note(format!("began {n}"));
+            let gate = job.state::<Arc<tokio::sync::Semaphore>>();
+            let _open = gate.acquire().await;
+            Ok::<u32, AnyError>(n)
+        });
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        lab.start(|app| app.job(job.clone()).state(gate.clone()).concurrency(2)).await;
+        let runs = lab.app().start_many(job.clone(), 0..3).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("two began", || { let ledger = ledger.clone(); async move { ledger.notes().len() == 2 } }).await;
+        let stopping = tokio::spawn(lab.app().clone().shutdown(10.seconds()));
+        gate.add_permits(10);
+        stopping.await.unwrap().unwrap();
+
+        let open = lab.app().list(&outlast::Filter::default(), None, 10).await.unwrap().runs;
+        let left: Vec<Status> = open.iter().map(|run| run.status).collect();
+        assert_eq!(left.iter().filter(|status| **status == Status::Completed).count(), 2, "{left:?}");
+        assert_eq!(left.iter().filter(|status| **status == Status::Ready).count(), 1, "{left:?}");
+        lab.start(|app| app.job(job.clone()).state(gate.clone())).await;
+        for run in &runs {
+            lab.app().handle(&job, run.id()).result().await.unwrap();
+        }
+    }
+
+    async fn work_that_does_not_end_in_time_is_handed_back_at_once(lab: Lab) {
+        let job = Job::new("stuck", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("began");
+            if job.state::<Ledger>().count("began") == 1 { std::future::pending::<()>().await; }
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("it began", || { let ledger = ledger.clone(); async move { ledger.count("began") == 1 } }).await;
+        lab.app().clone().shutdown(10.millis()).await.unwrap();
+        assert_eq!(run.status().await.unwrap().status, Status::Ready);
+        lab.start(|app| app.job(job.clone())).await;
+        lab.app().handle(&job, run.id()).result().await.unwrap();
+        assert_eq!(lab.ledger.count("began"), 2);
+    }
+}

@@ -1,0 +1,14 @@
+//! What the engine promises, told as stories on both databases.
+
+#![allow(missing_docs, unreachable_pub, reason = "tests")]
+
+mod harness;
+
+mod cancel;
+mod children;
+mod clients;
+mod jobs;
+mod replay;
+mod steps;
+mod transactions;
+mod waits;

@@ -1,0 +1,243 @@
+//! Steps: recorded once, tried again as told, never taking the process down.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use outlast::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+enum PayError {
+    #[error("card declined: {0}")]
+    Declined(String),
+    #[error("try later")]
+    Later,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+enum CheckoutError {
+    #[error(transparent)]
+    Pay(#[from] Failure<PayError>),
+    #[error(transparent)]
+    Outlast(#[from] Error),
+}
+
+engine_test! {
+    async fn a_step_runs_once_and_its_result_is_remembered(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, n: u64| async move {
+            let ledger = ctx.state::<Ledger>();
+            let a = ctx.step("double", |_| async { ledger.note("double"); Ok::<u64, AnyError>(n * 2) }).await?;
+            ctx.sleep(1.hour()).await?;
+            let b = ctx.step("add", |_| async { ledger.note("add"); Ok::<u64, AnyError>(a + 1) }).await?;
+            ctx.sleep(1.hour()).await?;
+            Ok::<u64, AnyError>(b)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), 20).await.unwrap();
+        lab.advance(90.minutes()).await;
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        lab.advance(3.hours()).await;
+
+        assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), 41);
+        assert_eq!(lab.ledger.notes(), ["double", "add"]);
+        assert_eq!(lab.test().steps(run.id()).await.unwrap(), ["double", "add"]);
+    }
+
+    async fn users_errors_cross_the_boundary_as_themselves(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let charge = ctx.step("charge", |_| async { Err::<u32, _>(PayError::Declined("4242".into())) }).await;
+            assert_eq!(charge, Err(Failure::Own(PayError::Declined("4242".into()))));
+            ctx.sleep(1.hour()).await?;
+            charge?;
+            Ok::<(), CheckoutError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(2.hours()).await;
+
+        let expected = CheckoutError::Pay(Failure::Own(PayError::Declined("4242".into())));
+        assert_eq!(run.result().await.unwrap_err(), Failure::Own(expected));
+        assert_eq!(run.status().await.unwrap().status, Status::Failed);
+    }
+
+    async fn a_failed_attempt_is_tried_again_after_its_pause_and_kept_in_the_journal(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let retry = Retry::times(5).first(10.minutes()).without_jitter();
+            let got = ctx.step("flaky", |s| {
+                ledger.note(format!("attempt {} {}", s.attempt(), s.key() == format!("{}/flaky", s.run_id())));
+                async move { if s.attempt() < 3 { Err(PayError::Later) } else { Ok(s.attempt()) } }
+            }).retry(retry).await;
+            got.map_err(CheckoutError::from)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 1);
+        assert_eq!(run.status().await.unwrap().status, Status::Waiting, "a long pause frees the slot");
+
+        lab.advance(9.minutes()).await;
+        assert_eq!(lab.ledger.notes().len(), 1, "not early");
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        lab.advance(31.minutes()).await;
+        assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), 3);
+        assert_eq!(lab.ledger.notes(), ["attempt 1 true", "attempt 2 true", "attempt 3 true"]);
+        let journal = lab.test().journal(run.id()).await.unwrap();
+        let failed = journal.iter().filter(|entry| entry.phase == outlast::Phase::Attempt).count();
+        assert_eq!(failed, 2);
+    }
+
+    async fn after_the_last_attempt_the_error_reaches_the_code(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let step = ctx.step("flaky", |_| { ledger.note("try"); async { Err::<(), _>(PayError::Later) } });
+            step.retry(Retry::fixed(3, 1.second())).await.map_err(CheckoutError::from)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(1.minute()).await;
+        assert_eq!(run.result().await.unwrap_err().own(), Some(CheckoutError::Pay(Failure::Own(PayError::Later))));
+        assert_eq!(lab.ledger.count("try"), 3);
+    }
+
+    async fn a_terminal_error_is_not_tried_again(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let step = ctx.step("charge", |_| { ledger.note("try"); async { Err::<(), _>(PayError::Declined("x".into())) } });
+            step.retry(Retry::times(9)).retry_if(|error| *error == PayError::Later).await.map_err(CheckoutError::from)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.settle().await;
+        assert!(run.result().await.is_err());
+        assert_eq!(lab.ledger.count("try"), 1);
+    }
+
+    async fn a_panic_fails_the_attempt_with_its_message_and_never_the_process(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let boom = ctx.step("boom", |_| async { if true { panic!("no {}", "luck") } Ok::<(), AnyError>(()) }).await;
+            Err::<(), AnyError>(AnyError::new(boom.unwrap_err().to_string()))
+        });
+        let direct = Workflow::new("direct", |_: Ctx, (): ()| async move {
+            if true { panic!("in the workflow") }
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone()).workflow(direct.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "step \"boom\" panicked: no luck");
+        let run = lab.app().start(direct, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "direct panicked: in the workflow");
+    }
+
+    async fn an_attempt_that_takes_too_long_counts_as_failed(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let step = ctx.step("slow", |s| async move {
+                if s.attempt() == 1 { std::future::pending::<()>().await; }
+                Ok::<u32, AnyError>(s.attempt())
+            });
+            Ok::<u32, AnyError>(step.timeout(20.millis()).retry(Retry::fixed(2, Duration::ZERO)).await?)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 2);
+    }
+
+    async fn a_silent_body_is_given_up_and_the_next_attempt_gets_what_it_saved(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let step = ctx.step("copy", |s| async move {
+                match s.saved::<u32>()? {
+                    None => {
+                        s.beat(&41)?;
+                        std::future::pending::<()>().await;
+                        Ok(0)
+                    }
+                    Some(saved) => Ok::<u32, AnyError>(saved + 1),
+                }
+            });
+            Ok::<u32, AnyError>(step.heartbeat(30.millis()).retry(Retry::fixed(2, Duration::ZERO)).await?)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 42);
+    }
+
+    async fn equal_step_calls_in_one_run_are_two_steps(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let n = AtomicU32::new(0);
+            let mut got = Vec::new();
+            for _ in 0..3 {
+                got.push(ctx.step("next", |_| async { Ok::<u32, AnyError>(n.fetch_add(1, Ordering::SeqCst)) }).await?);
+            }
+            Ok::<Vec<u32>, AnyError>(got)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), [0, 1, 2]);
+        assert_eq!(lab.test().steps(run.id()).await.unwrap(), ["next", "next#2", "next#3"]);
+    }
+
+    async fn a_step_that_runs_now_is_visible(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.step("long", |_| std::future::pending::<Result<(), AnyError>>()).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let client = lab.app().client().clone();
+        lab.until("the step was announced", || {
+            let (client, id) = (client.clone(), run.id());
+            async move { client.status(id).await.unwrap().doing.iter().any(|doing| doing.name == "long") }
+        }).await;
+        assert_eq!(run.status().await.unwrap().status, Status::Running);
+    }
+
+    async fn bad_names_and_policies_are_refused_with_the_range(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let mut refused = Vec::new();
+            for name in ["", "a#2", "nul\0", &"x".repeat(201)] {
+                let error = ctx.step(name, |_| async { Ok::<(), AnyError>(()) }).await.unwrap_err();
+                refused.push(error.outlast().map(|error| error.code().to_owned()).unwrap_or_default());
+            }
+            let retry = Retry::times(0);
+            refused.push(ctx.step("r", |_| async { Ok::<(), AnyError>(()) }).retry(retry).await.unwrap_err().to_string());
+            refused.push(ctx.sleep(Duration::from_secs(u64::MAX)).await.unwrap_err().to_string());
+            refused.push(ctx.event::<u32>("").await.unwrap_err().code().to_owned());
+            let big = "x".repeat(2 << 20);
+            let large = ctx.step("big", |_| { let big = big.clone(); async { Ok::<String, AnyError>(big) } }).await.unwrap_err();
+            refused.push(large.to_string());
+            Ok::<Vec<String>, AnyError>(refused)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let refused = run.result().await.unwrap();
+        assert_eq!(refused[..4], ["invalid_argument"; 4]);
+        assert_eq!(refused[4], "invalid number of attempts \"0\": 1 to 1,000,000");
+        assert!(refused[5].contains("at most 100 years"), "{}", refused[5]);
+        assert_eq!(refused[6], "invalid_argument");
+        assert_eq!(refused[7], "the result of step \"big\" is too large: 2097154, the limit is 1048576");
+    }
+
+    async fn what_handlers_log_is_kept_once_with_the_run(lab: Lab) {
+        use tracing_subscriber::layer::SubscriberExt;
+        let subscriber = tracing_subscriber::registry().with(outlast::RunLogs::default());
+        // The subscriber of this test's process; other tests in the same process may have set one.
+        let _ = tracing::subscriber::set_global_default(subscriber);
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            tracing::info!(who = "me", "before");
+            ctx.sleep(1.hour()).await?;
+            tracing::info!("after");
+            ctx.sleep(1.hour()).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(3.hours()).await;
+        run.result().await.unwrap();
+        let logs = lab.app().logs(run.id(), 100).await.unwrap();
+        let lines: Vec<&str> = logs.iter().map(|line| line.message.as_str()).collect();
+        assert_eq!(lines, ["before who=\"me\"", "after"]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Waits: timers that are never early, events consumed once and in order, promises settled once.
+
+use outlast::Target;
+use outlast::prelude::*;
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+fn two_sleeps() -> Workflow<(), (), AnyError> {
+    Workflow::new("two_sleeps", |ctx: Ctx, (): ()| async move {
+        let ledger = ctx.state::<Ledger>();
+        ctx.sleep(1.hour()).await?;
+        ctx.step("first", |_| async {
+            ledger.note("first");
+            Ok::<(), AnyError>(())
+        })
+        .await?;
+        ctx.sleep(2.hours()).await?;
+        ctx.step("second", |_| async {
+            ledger.note("second");
+            Ok::<(), AnyError>(())
+        })
+        .await?;
+        Ok(())
+    })
+}
+
+engine_test! {
+    async fn each_sleep_takes_its_own_time_once_also_after_a_crash(lab: Lab) {
+        let flow = two_sleeps();
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        lab.advance(59.minutes()).await;
+        assert!(lab.ledger.notes().is_empty(), "never early");
+        lab.advance(1.minute()).await;
+        assert_eq!(lab.ledger.notes(), ["first"]);
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        lab.advance(115.minutes()).await;
+        assert_eq!(lab.ledger.notes(), ["first"], "the second sleep takes its own two hours");
+        lab.advance(5.minutes()).await;
+        assert_eq!(lab.ledger.notes(), ["first", "second"]);
+        assert_eq!(run.status().await.unwrap().status, Status::Completed);
+    }
+
+    async fn an_event_that_wakes_the_run_does_not_shorten_its_sleep(lab: Lab) {
+        let flow = two_sleeps();
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        lab.advance(30.minutes()).await;
+        run.send("nobody waits for this", &1).await.unwrap();
+        lab.settle().await;
+        lab.advance(29.minutes()).await;
+        assert!(lab.ledger.notes().is_empty());
+        lab.advance(1.minute()).await;
+        assert_eq!(lab.ledger.notes(), ["first"]);
+    }
+
+    async fn a_wait_that_times_out_says_so_once(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let first = ctx.event::<u32>("go").timeout(1.hour()).await;
+            let second = ctx.event::<u32>("go").timeout(1.hour()).await;
+            Ok::<_, AnyError>((first.unwrap_err().to_string(), second?))
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(90.minutes()).await;
+        run.send("go", &7).await.unwrap();
+        let (first, second) = run.result().await.unwrap();
+        assert_eq!((first.as_str(), second), ("event \"go\" timed out after 3600000 ms", 7));
+    }
+
+    async fn events_are_consumed_once_in_the_order_sent(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let mut got = Vec::new();
+            for _ in 0..4 {
+                got.push(ctx.event::<u32>("n").await?);
+                ctx.sleep(1.minute()).await?;
+            }
+            Ok::<_, AnyError>(got)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        for n in 0..3 { run.send("n", &n).await.unwrap(); }
+        run.send("other", &99).await.unwrap();
+        lab.advance(2.minutes()).await;
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        lab.app().send(run.id(), "n", &3).await.unwrap();
+        lab.advance(10.minutes()).await;
+        assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), [0, 1, 2, 3]);
+    }
+
+    async fn an_event_sent_before_the_run_exists_is_kept_for_it(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let event = ctx.event::<String>("hello").await?;
+            let promise = ctx.promise::<String>("word").await?;
+            Ok::<_, AnyError>(format!("{event} {promise}"))
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        lab.app().send(Target::key("flow", "k-1"), "hello", "early").await.unwrap();
+        lab.app().settle(Target::key("flow", "k-1"), "word", "bird").await.unwrap();
+        let run = lab.app().start(flow, ()).key("k-1").await.unwrap();
+        assert!(run.created());
+        assert_eq!(run.result().await.unwrap(), "early bird");
+    }
+
+    async fn a_promise_is_settled_once_from_anywhere(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let paid = ctx.promise::<u64>("paid");
+            ctx.save("token", &paid.token()?)?;
+            Ok::<_, AnyError>(paid.await?)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.settle().await;
+        let token = format!("{}.paid", run.id());
+        lab.app().settle_token(&token, &500).await.unwrap();
+        let again = lab.app().settle_token(&token, &600).await.unwrap_err();
+        assert!(matches!(again, Error::AlreadySettled { .. } | Error::Closed { .. }), "{again}");
+        assert_eq!(run.result().await.unwrap(), 500);
+        assert!(lab.app().settle_token("nonsense", &1).await.is_err());
+    }
+
+    async fn an_event_wins_a_select_against_a_long_step(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let long = ctx.step("long", |_| { ledger.note("long began"); std::future::pending::<Result<(), AnyError>>() });
+            let won = tokio::select! {
+                event = ctx.event::<String>("stop") => event?,
+                _ = long => "the step".to_owned(),
+            };
+            ctx.sleep(1.hour()).await?;
+            Ok::<_, AnyError>(won)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("the step began", || { let ledger = ledger.clone(); async move { ledger.count("long began") == 1 } }).await;
+        run.send("stop", "the event").await.unwrap();
+        lab.advance(30.minutes()).await;
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        lab.advance(2.hours()).await;
+        assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), "the event");
+        assert_eq!(lab.ledger.count("long began"), 1, "the branch that lost does not start again on replay");
+    }
+
+    async fn a_timer_fires_while_a_step_runs(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let long = ctx.step("long", |_| std::future::pending::<Result<(), AnyError>>());
+            let won = tokio::select! {
+                slept = ctx.sleep(20.millis()) => { slept?; "timer" },
+                _ = long => "step",
+            };
+            Ok::<_, AnyError>(won.to_owned())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "timer");
+    }
+
+    async fn a_run_that_takes_longer_than_its_timeout_fails_with_that(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.event::<u32>("never").await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).timeout(1.hour()).await.unwrap();
+        lab.advance(59.minutes()).await;
+        assert_eq!(run.status().await.unwrap().status, Status::Waiting);
+        lab.advance(1.minute()).await;
+        let error = run.result().await.unwrap_err();
+        assert!(matches!(error.outlast(), Some(Error::TimedOut { .. })), "{error}");
+    }
+
+    async fn saved_state_and_tags_are_seen_from_outside(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            assert_eq!(ctx.saved::<u32>("n")?, None);
+            ctx.save("n", &1)?;
+            ctx.tag("customer", "42")?;
+            ctx.sleep(1.hour()).await?;
+            assert_eq!(ctx.saved::<u32>("n")?, Some(1));
+            ctx.save("n", &2)?;
+            ctx.event::<u32>("end").await?;
+            Ok::<u32, AnyError>(ctx.saved("n")?.unwrap_or_default())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).tag("kind", "test").await.unwrap();
+        lab.advance(2.hours()).await;
+        let filter = outlast::Filter { tags: vec![("customer".into(), "42".into()), ("kind".into(), "test".into())], ..Default::default() };
+        assert_eq!(lab.app().list(&filter, None, 10).await.unwrap().runs.len(), 1);
+        run.send("end", &0).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 2);
+    }
+}

@@ -1,0 +1,229 @@
+//! The command line: what can be asked, and how.
+//!
+//! Only shapes are here. What a value means is looked at by the command that needs it, so that every
+//! refusal is one line of the same form.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::database::DEFAULT_URL;
+use crate::fault::{Exit, Fault};
+use crate::output::{Colour, Format, print_error};
+use crate::words::parse_duration;
+
+/// Durable execution: workflows and jobs that outlast crashes, deploys and restarts.
+#[derive(Debug, Parser)]
+#[command(name = "outlast", version, infer_subcommands = true, arg_required_else_help = true)]
+#[command(after_help = "Begin with `outlast dev`; it says what to try next.")]
+pub(crate) struct Cli {
+    /// The database: sqlite://FILE or postgres://USER@HOST/DATABASE
+    #[arg(long, global = true, env = "OUTLAST_DATABASE_URL", hide_env_values = true, default_value = DEFAULT_URL)]
+    #[arg(value_name = "URL")]
+    pub(crate) database_url: String,
+
+    /// How the answer is written
+    #[arg(short, long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) output: Format,
+
+    /// Whether it has colours
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub(crate) color: Colour,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be asked.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in one process, with sample workflows, and watch what happens
+    Dev(DevArgs),
+    /// List runs, nodes or definitions
+    List(ListArgs),
+    /// Show one run: where it stands, its steps, children and logs
+    Show(RunArgs),
+    /// Print what a run's handlers logged
+    Logs(RunArgs),
+    /// Start a run by the name of its workflow or job
+    Start(StartArgs),
+    /// Send an event to a run
+    Send(MessageArgs),
+    /// Settle a promise of a run
+    Settle(MessageArgs),
+    /// Ask runs to stop
+    Cancel(CancelArgs),
+    /// Wait for a run's end and print its output
+    Wait(WaitArgs),
+    /// Delete runs that ended long ago
+    Purge(PurgeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Run nothing of our own: only watch
+    #[arg(long)]
+    pub(crate) no_samples: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// `runs` (the default), `nodes` or `definitions`, then filters for runs:
+    /// status:failed def:order queue:mail key:order-1 tag:city=Bern since:2h
+    #[arg(value_name = "WHAT|FILTER")]
+    pub(crate) words: Vec<String>,
+
+    /// At most this many
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// The workflow or job
+    pub(crate) name: String,
+
+    /// Its input: JSON, @FILE, or - for stdin
+    #[arg(long, short, default_value = "null", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) input: String,
+
+    /// The same key never starts twice
+    #[arg(long, short, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+
+    /// The queue, when not the definition's own
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+
+    /// From 0 (most urgent) to 9
+    #[arg(long, value_name = "0-9")]
+    pub(crate) priority: Option<u8>,
+
+    /// Start this much later, such as 10m
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) delay: Option<Duration>,
+
+    /// A searchable attribute; can be given several times
+    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<String>,
+
+    /// Wait for the end and print the output
+    #[arg(long, short)]
+    pub(crate) wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MessageArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// The name that the run waits for
+    pub(crate) name: String,
+
+    /// The value: JSON, @FILE, or - for stdin
+    #[arg(long, short, default_value = "null", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) data: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The runs: ids, or DEFINITION/KEY
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+
+    /// Why, for whoever looks at the run later
+    #[arg(long, short, default_value = "asked from the command line")]
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// Give up after this long, such as 30s
+    #[arg(long, short, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PurgeArgs {
+    /// Runs that ended longer ago than this, such as 7d
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) older_than: Duration,
+}
+
+/// Says what is wrong with a command line, or prints the help that it asked for.
+pub(crate) fn refuse(refused: &clap::Error) -> ExitCode {
+    match refused.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nobody reads it: nobody misses it.
+            let _ = refused.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = refused.print();
+            ExitCode::from(Exit::Usage as u8)
+        }
+        _ => {
+            print_error(&Fault::usage(one_line(&refused.render().to_string())));
+            ExitCode::from(Exit::Usage as u8)
+        }
+    }
+}
+
+/// What clap says in a paragraph, as one line without the usage.
+fn one_line(said: &str) -> String {
+    let mut line = String::new();
+    let wanted = |part: &&str| !part.is_empty() && !part.starts_with("For more information");
+    let parts = said.lines().map(str::trim).take_while(|part| !part.starts_with("Usage:")).filter(wanted);
+    for part in parts {
+        let part = part.trim_start_matches("error: ").trim_start_matches("tip: ");
+        line.push_str(match line.chars().last() {
+            None => "",
+            Some(':') => " ",
+            Some(_) => "; ",
+        });
+        line.push_str(part);
+    }
+    line + "; --help shows what is possible"
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn refusal(words: &[&str]) -> String {
+        let words = ["outlast"].iter().chain(words);
+        one_line(&Cli::try_parse_from(words).unwrap_err().render().to_string())
+    }
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_with_its_remedy() {
+        assert_eq!(
+            refusal(&["lst"]),
+            "unrecognized subcommand 'lst'; a similar subcommand exists: 'list'; --help shows what is possible"
+        );
+        let told = refusal(&["start", "order", "--delay", "soon"]);
+        assert!(told.contains("a duration looks like 30s, 10m, 2h30m or 1d, not \"soon\""), "{told}");
+        assert!(!refusal(&["show"]).contains('\n'));
+    }
+}

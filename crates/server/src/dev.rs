@@ -1,0 +1,256 @@
+//! `outlast dev`: the engine with sample workflows in one process, telling what happens.
+
+use std::time::Duration;
+
+use outlast::{App, Client, Filter, Outlast, RunView};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::cli::DevArgs;
+use crate::database::Place;
+use crate::fault::{Exit, Fault};
+use crate::output::{BOLD, DIM, Format, note, painted, print, program};
+use crate::samples;
+use crate::story::{Story, label, standing};
+use crate::watch::{Hint, OPEN, Watch};
+use crate::words::{count, shorten};
+
+/// How long work in hand gets to finish, and how long stopping takes at most.
+const GRACE: Duration = Duration::from_secs(7);
+const DRAIN: Duration = Duration::from_secs(10);
+/// How often a new sample order comes in, and how many do.
+const ORDER_EVERY: Duration = Duration::from_secs(20);
+const ORDERS: u32 = 200;
+/// A signal that comes twice at once (from a terminal and from a wrapper) is one request.
+const TWICE: Duration = Duration::from_millis(300);
+/// How many unfinished runs the banner names.
+const NAMED: usize = 5;
+/// The approval that the banner and the hints show.
+const APPROVAL: &str = r#"approval --data '{"by":"you","ok":true}'"#;
+
+/// Runs until somebody asks it to stop.
+pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<(), Fault> {
+    if format != Format::Text {
+        return Err(Fault::usage("`dev` tells its story as text: leave -o away"));
+    }
+    keep_logs();
+    let mut signals = StopSignals::new()?;
+    let store = place.open().await?;
+    store.own().await?;
+    let since = store.now().await?;
+    let outlast = Outlast::on(store);
+    let app = if args.no_samples { outlast } else { samples::register(outlast) }.run().await?;
+
+    let mut watch = Watch::new(app.client().clone(), since, hint(place));
+    let unfinished = open_runs(&app).await?;
+    let fresh = app.list(&Filter::default(), None, 1).await?.runs.is_empty();
+    if fresh && !args.no_samples {
+        samples::start_all(&app).await?;
+    }
+    print(&banner(place, &app, &unfinished, args.no_samples).await?)?;
+
+    let orders =
+        async { if args.no_samples { std::future::pending().await } else { take_orders(&app).await } };
+    let stopped = tokio::select! {
+        told = watch.run() => told,
+        failed = orders => Err(failed),
+        () = signals.next() => Ok(()),
+    };
+    note("\nstopping: what is in hand may finish (10 s at most); press Ctrl-C again to stop at once");
+    let drain = async {
+        let client = app.client().clone();
+        let drained = tokio::time::timeout(DRAIN, app.shutdown(GRACE)).await;
+        // What happened last is told too.
+        let _ = watch.look().await;
+        (client, drained)
+    };
+    let again = async {
+        let _ = tokio::time::timeout(TWICE, signals.next()).await;
+        signals.next().await;
+    };
+    let (client, drained) = tokio::select! {
+        drained = drain => drained,
+        () = again => {
+            note("stopped at once; nothing is lost");
+            // Whatever is left runs on threads that do not listen.
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    };
+    match drained {
+        Ok(left) => left?,
+        Err(_) => note("not everything finished in time; the next start goes on with it at once"),
+    }
+    let left = open_runs(&client).await.map(|runs| runs.len()).unwrap_or_default();
+    note(&match left {
+        0 => "stopped".to_owned(),
+        n => format!("stopped; {} will go on when it starts again", count(n, "unfinished run")),
+    });
+    stopped
+}
+
+/// Keeps what handlers log with their runs, and shows what the engine warns about.
+fn keep_logs() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let ours = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let ours = ours.without_time().with_target(false).compact();
+    // A binary that has a subscriber keeps its own.
+    let _ = tracing_subscriber::registry()
+        .with(outlast::RunLogs::default())
+        .with(ours.with_filter(filter))
+        .try_init();
+}
+
+/// How to approve an order.
+fn hint(place: &Place) -> Hint {
+    let (program, argument, memory) = (program(), place.argument(), place.is_memory());
+    Box::new(move |view, event| {
+        let asks = !memory && view.record.definition == "order" && event == "approval";
+        asks.then(|| format!("  approve it with: {program} send {} {APPROVAL}{argument}", view.record.id))
+    })
+}
+
+async fn open_runs(client: &Client) -> Result<Vec<RunView>, Fault> {
+    let open = Filter { statuses: OPEN.to_vec(), ..Filter::default() };
+    Ok(client.list(&open, None, 500).await?.runs)
+}
+
+/// What a newcomer reads first.
+async fn banner(place: &Place, app: &App, unfinished: &[RunView], bare: bool) -> Result<String, Fault> {
+    let mut lines = vec![
+        String::new(),
+        format!("{} {}", painted(BOLD, "outlast dev"), painted(DIM, env!("CARGO_PKG_VERSION"))),
+        String::new(),
+        format!("  The data lives in {}", painted(BOLD, place.shown())),
+    ];
+    if !bare {
+        lines.extend(samples::ABOUT.map(|line| format!("  {line}")));
+    }
+    if !unfinished.is_empty() {
+        let go = if unfinished.len() == 1 { "goes" } else { "go" };
+        lines.push(String::new());
+        lines.push(format!("  {} from before {go} on:", count(unfinished.len(), "unfinished run")));
+        let now = app.store().now().await?;
+        for view in unfinished.iter().take(NAMED) {
+            let words = standing(view, Some(&Story::read(app, view).await?), now);
+            lines.push(format!("    {:<22}  {}", shorten(&label(view), 22), painted(DIM, words)));
+        }
+        if unfinished.len() > NAMED {
+            lines.push(format!("    … and {} more", unfinished.len() - NAMED));
+        }
+    }
+    if !place.is_memory() {
+        lines.push(String::new());
+        lines.push("  Try in a second terminal:".to_owned());
+        let (program, argument) = (program(), place.argument());
+        for command in examples(app, bare).await? {
+            lines.push(format!("    {}", painted(BOLD, format!("{program} {command}{argument}"))));
+        }
+        lines.push(String::new());
+        lines.push(
+            "  Kill this process with kill -9 and start it again: nothing is lost, and no step that"
+                .to_owned(),
+        );
+        lines.push("  was recorded runs twice. Ctrl-C stops it gently.".to_owned());
+    }
+    lines.push(String::new());
+    Ok(lines.join("\n") + "\n")
+}
+
+/// Commands that work as they stand here.
+async fn examples(client: &Client, bare: bool) -> Result<Vec<String>, Fault> {
+    let mut commands = vec!["list".to_owned()];
+    let newest =
+        |filter: Filter| async move { Ok::<_, Fault>(client.list(&filter, None, 1).await?.runs.pop()) };
+    let of_orders = Filter { definition: Some("order".to_owned()), ..Filter::default() };
+    let open_order =
+        Filter { statuses: OPEN.to_vec(), tags: vec![("size".into(), "large".into())], ..of_orders };
+    let waiting = newest(open_order).await?;
+    let any = match &waiting {
+        Some(view) => Some(view.clone()),
+        None => newest(Filter::default()).await?,
+    };
+    if let Some(view) = any {
+        commands.push(format!("show {}", view.record.id));
+    }
+    if let Some(view) = waiting.filter(|_| !bare) {
+        commands.push(format!("send {} {APPROVAL}", view.record.id));
+    }
+    if !bare {
+        commands.push(r#"start order --input '{"item":"kayak","cents":55000}'"#.to_owned());
+    }
+    Ok(commands)
+}
+
+/// A new order now and then, so that there is something to see. A large one, which waits for an approval,
+/// only while no other does. Comes back only with a fault.
+async fn take_orders(client: &Client) -> Fault {
+    let mut left = ORDERS;
+    loop {
+        tokio::time::sleep(ORDER_EVERY).await;
+        if left == 0 {
+            note(&format!("that were {ORDERS} sample orders; start more with `{} start order`", program()));
+            std::future::pending::<()>().await;
+        }
+        match take_order(client).await {
+            Ok(true) => left -= 1,
+            Ok(false) => {}
+            // The database may be away for a while; the watcher tells.
+            Err(fault) if fault.exit == Exit::Unreachable => {}
+            Err(fault) => return fault,
+        }
+    }
+}
+
+/// Starts an order unless enough are under way; says whether it did.
+async fn take_order(client: &Client) -> Result<bool, Fault> {
+    let orders = Filter { definition: Some("order".to_owned()), ..Filter::default() };
+    let open = Filter { statuses: OPEN.to_vec(), ..orders.clone() };
+    let open = client.list(&open, None, 100).await?.runs;
+    let small = |view: &RunView| view.tags.iter().any(|(name, value)| name == "size" && value == "small");
+    if open.iter().any(small) {
+        return Ok(false);
+    }
+    let newest = client.list(&orders, None, 100).await?.runs;
+    let number = |view: &RunView| view.record.key.as_ref()?.strip_prefix("order-")?.parse::<u64>().ok();
+    let last = newest.iter().filter_map(number).max().unwrap_or(0);
+    samples::start_order(client, last.saturating_add(1), open.is_empty()).await?;
+    Ok(true)
+}
+
+/// Ctrl-C and SIGTERM.
+struct StopSignals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl StopSignals {
+    #[cfg(unix)]
+    fn new() -> Result<StopSignals, Fault> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> Result<StopSignals, Fault> {
+        Ok(StopSignals {})
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

@@ -1,0 +1,119 @@
+//! What a command says when it cannot do what it was asked, and how the process ends then.
+//!
+//! One line: what is wrong, what to do about it, and the stable word for it. Scripts go by the exit code,
+//! which is part of the interface.
+
+use std::fmt;
+use std::io;
+
+use outlast::Error;
+use outlast_store::StoreError;
+
+use crate::output::program;
+
+/// How the process ends when it does not end well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Whoever read our output has gone: nobody is left to be told.
+    Quiet = 0,
+    /// The run failed, or something did that no other number names.
+    Failed = 1,
+    /// Asked in a way that cannot be.
+    Usage = 2,
+    /// What was named is not there.
+    NotFound = 3,
+    /// What is there stands against it.
+    Conflict = 4,
+    /// The database is out of reach.
+    Unreachable = 6,
+    /// It took longer than it may.
+    Timeout = 7,
+    /// Somebody pressed Ctrl-C.
+    Interrupted = 130,
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    message: String,
+    code: &'static str,
+    pub(crate) exit: Exit,
+}
+
+impl Fault {
+    pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { message: message.into(), code, exit }
+    }
+
+    /// Something on the command line that cannot be accepted.
+    pub(crate) fn usage(message: impl Into<String>) -> Fault {
+        Fault::new(Exit::Usage, "invalid_argument", message)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One line, whatever a database or a user's error had to say.
+        let message = self.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        write!(f, "{message} ({})", self.code)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        let exit = match &error {
+            Error::UnknownRun { .. } | Error::UnknownDefinition { .. } => Exit::NotFound,
+            Error::Closed { .. } | Error::KeyConflict { .. } | Error::AlreadySettled { .. } => Exit::Conflict,
+            Error::Invalid { .. } | Error::TooLarge { .. } | Error::Undecodable { .. } => Exit::Usage,
+            Error::Store { .. } | Error::ShuttingDown => Exit::Unreachable,
+            Error::TimedOut { .. } => Exit::Timeout,
+            _ => Exit::Failed,
+        };
+        let message = match remedy(&error) {
+            Some(remedy) => format!("{error}: {remedy}"),
+            None => error.to_string(),
+        };
+        Fault::new(exit, error.code(), message)
+    }
+}
+
+/// What to do, where the error alone does not say it.
+fn remedy(error: &Error) -> Option<String> {
+    let program = program();
+    match error {
+        Error::UnknownRun { .. } => Some(format!("`{program} list` shows those that are there")),
+        Error::UnknownDefinition { nearest, .. } if nearest.is_empty() => {
+            Some(format!("`{program} list definitions` shows those that are known"))
+        }
+        Error::Closed { .. } => Some("nothing reaches it any more".to_owned()),
+        Error::KeyConflict { run, .. } => {
+            Some(format!("use another key, or look at it with `{program} show {run}`"))
+        }
+        Error::AlreadySettled { .. } => Some("the first value stays".to_owned()),
+        Error::Store { retryable: true, .. } => {
+            Some("see whether it is up and the address is right, or try again in a moment".to_owned())
+        }
+        _ => None,
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        match error {
+            StoreError::Address(why) => Fault::usage(why),
+            StoreError::Schema(why) => Fault::new(Exit::Conflict, "precondition_failed", why),
+            owned @ StoreError::Owned { .. } => Fault::new(Exit::Conflict, "conflict", owned.to_string()),
+            StoreError::Refused(why) => Fault::new(Exit::Failed, "internal", why.to_string()),
+            other => Error::from(other).into(),
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Fault::new(Exit::Quiet, "broken_pipe", "nobody reads the output"),
+            _ => Fault::new(Exit::Failed, "io", error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The `outlast` command line: a development server with samples, and everything to look at runs and
+//! to act on them from a terminal.
+//!
+//! The commands live in this library, apart from the binary, so that a binary with workflows of its own
+//! can have them too. Each command is a module; `output` is the only one that prints.
+
+mod cli;
+mod database;
+mod dev;
+mod fault;
+mod list;
+mod output;
+mod run_commands;
+mod samples;
+mod shapes;
+mod show;
+mod story;
+mod watch;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::cli::{Cli, Command};
+use self::database::Place;
+use self::fault::{Exit, Fault};
+
+/// Does what the command line asks and says how the process shall end.
+///
+/// Answers go to stdout, everything else to stderr. 0 means done; the other numbers are part of the
+/// interface: 1 failed, 2 usage, 3 not found, 4 conflict, 6 unreachable, 7 timeout, 130 interrupted.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refused) => return cli::refuse(&refused),
+    };
+    cli.color.write_global();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return end(Err(error.into())),
+    };
+    let done = runtime.block_on(run(cli));
+    // What is left are reads that nobody waits for.
+    runtime.shutdown_background();
+    end(done)
+}
+
+async fn run(cli: Cli) -> Result<(), Fault> {
+    let place = Place::new(cli.database_url);
+    let format = cli.output;
+    let command = match cli.command {
+        // It has its own way to end.
+        Command::Dev(args) => return dev::dev(&place, args, format).await,
+        other => other,
+    };
+    let work = async {
+        let client = place.client().await?;
+        match command {
+            Command::Dev(_) => Ok(()),
+            Command::List(args) => list::list(&client, args, format).await,
+            Command::Show(args) => show::show(&client, &args.id, format).await,
+            Command::Logs(args) => show::logs(&client, &args.id, format).await,
+            Command::Start(args) => run_commands::start(&client, args, format).await,
+            Command::Send(args) => run_commands::send(&client, args, format).await,
+            Command::Settle(args) => run_commands::settle(&client, args, format).await,
+            Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
+            Command::Wait(args) => run_commands::wait(&client, args, format).await,
+            Command::Purge(args) => run_commands::purge(&client, args, format).await,
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => Err(Fault::new(Exit::Interrupted, "interrupted", "stopped by Ctrl-C")),
+    }
+}
+
+fn end(done: Result<(), Fault>) -> ExitCode {
+    let Err(fault) = done else { return ExitCode::SUCCESS };
+    if fault.exit != Exit::Quiet {
+        output::print_error(&fault);
+    }
+    ExitCode::from(fault.exit as u8)
+}

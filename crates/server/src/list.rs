@@ -1,0 +1,266 @@
+//! `outlast list`: runs by filter, nodes, definitions.
+
+use outlast::{Client, DefinitionCard, Filter, NodeView, RunView, Status, Timestamp};
+use serde::Serialize;
+
+use crate::cli::ListArgs;
+use crate::fault::Fault;
+use crate::output::{Column, Format, json, note, print, program, style_of, table};
+use crate::shapes::{DefinitionJson, Items, NodeJson, RunJson, kind};
+use crate::story::{Story, standing};
+use crate::words::{ago, parse_duration, took};
+
+/// The most runs of one list: a page of the store.
+const MOST: u32 = 500;
+
+/// What can be listed.
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Runs,
+    Nodes,
+    Definitions,
+}
+
+/// Lists what was asked for.
+pub(crate) async fn list(client: &Client, args: ListArgs, format: Format) -> Result<(), Fault> {
+    if !(1..=MOST).contains(&args.limit) {
+        return Err(Fault::usage(format!("--limit {}: 1 to {MOST}", args.limit)));
+    }
+    let now = client.store().now().await?;
+    let (what, filters) = what(&args.words)?;
+    match what {
+        What::Runs => runs(client, &filter(filters, now)?, args.limit, format, now).await,
+        _ if !filters.is_empty() => Err(Fault::usage("filters are for runs: leave them away, or list runs")),
+        What::Nodes => nodes(&client.nodes().await?, format, now),
+        What::Definitions => definitions(&client.definitions().await?, format),
+    }
+}
+
+fn what(words: &[String]) -> Result<(What, &[String]), Fault> {
+    let Some((first, rest)) = words.split_first() else { return Ok((What::Runs, words)) };
+    match first.as_str() {
+        "runs" | "run" => Ok((What::Runs, rest)),
+        "nodes" | "node" => Ok((What::Nodes, rest)),
+        "definitions" | "definition" => Ok((What::Definitions, rest)),
+        filter if filter.contains(':') => Ok((What::Runs, words)),
+        other => {
+            let message = format!(
+                "{other:?} cannot be listed: say runs, nodes or definitions, or a filter such as status:failed"
+            );
+            Err(Fault::usage(message))
+        }
+    }
+}
+
+/// Reads filters: words of the form `field:value`, all of which must fit.
+fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> {
+    let mut filter = Filter::default();
+    for word in words {
+        let wrong = |why: &str| Fault::usage(format!("filter {word:?}: {why}"));
+        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE or since:2h";
+        let (field, value) = word.split_once(':').ok_or_else(|| wrong(known))?;
+        match field {
+            _ if value.is_empty() => return Err(wrong("there is nothing behind the colon")),
+            "status" => {
+                for status in value.split(',') {
+                    filter.statuses.push(status.parse::<Status>()?);
+                }
+            }
+            "def" | "definition" => filter.definition = Some(value.to_owned()),
+            "queue" => filter.queue = Some(value.to_owned()),
+            "key" => filter.key = Some(value.to_owned()),
+            "tag" => {
+                let (name, value) =
+                    value.split_once('=').ok_or_else(|| wrong("write it like tag:city=Bern"))?;
+                filter.tags.push((name.to_owned(), value.to_owned()));
+            }
+            "since" => {
+                let past = parse_duration(value).map_err(|why| wrong(&why))?;
+                let past = i64::try_from(past.as_micros()).unwrap_or(i64::MAX);
+                filter.since = Some(Timestamp::from_micros(now.micros().saturating_sub(past)));
+            }
+            _ => return Err(wrong(known)),
+        }
+    }
+    Ok(filter)
+}
+
+async fn runs(
+    client: &Client,
+    filter: &Filter,
+    limit: u32,
+    format: Format,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    let page = client.list(filter, None, limit).await?;
+    let more = page.next.is_some();
+    if format != Format::Text {
+        let items: Vec<RunJson> = page.runs.iter().map(RunJson::new).collect();
+        return print_items(format, items, more, |run| run.id.clone());
+    }
+    if page.runs.is_empty() {
+        let any = *filter == Filter::default();
+        note(&match any {
+            true => format!("no runs yet: start one with `{} start NAME`", program()),
+            false => "no run fits".to_owned(),
+        });
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for view in &page.runs {
+        rows.push(row(view, &words(client, view, now).await?, now));
+    }
+    let columns = [
+        Column { head: "STATUS", spare: 0 },
+        Column { head: "DEFINITION", spare: 0 },
+        Column { head: "KEY", spare: 1 },
+        Column { head: "ID", spare: 0 },
+        Column { head: "STARTED", spare: 2 },
+        Column { head: "NOW", spare: 0 },
+    ];
+    print(&table(&columns, &rows))?;
+    if more {
+        note(&format!("… and more: --limit shows up to {MOST}, a filter such as status:failed fewer"));
+    }
+    Ok(())
+}
+
+/// Where a run stands. Only a waiting run's journal has to be read for that.
+async fn words(client: &Client, view: &RunView, now: Timestamp) -> Result<String, Fault> {
+    let story = match view.status {
+        Status::Waiting => Some(Story::read(client, view).await?),
+        _ => None,
+    };
+    Ok(standing(view, story.as_ref(), now))
+}
+
+fn row(view: &RunView, words: &str, now: Timestamp) -> Vec<(String, Option<anstyle::Style>)> {
+    // The status has a column of its own: what follows need not say it again.
+    let word = view.status.word();
+    let more = words.strip_prefix(word).map_or(words, |rest| rest.trim_start_matches([':', ' ']));
+    vec![
+        (word.to_owned(), Some(style_of(view.status))),
+        (view.record.definition.clone(), None),
+        (view.record.key.clone().unwrap_or_default(), None),
+        (view.record.id.to_string(), None),
+        (ago(view.record.created_at, now), None),
+        (more.to_owned(), None),
+    ]
+}
+
+fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault> {
+    if format != Format::Text {
+        let items = nodes.iter().map(NodeJson::new).collect();
+        return print_items(format, items, false, |node| node.id.clone());
+    }
+    if nodes.is_empty() {
+        note(&format!("no node is up: start one with `{} dev`", program()));
+        return Ok(());
+    }
+    let columns = [
+        Column { head: "NODE", spare: 0 },
+        Column { head: "HOST", spare: 1 },
+        Column { head: "PID", spare: 0 },
+        Column { head: "UP", spare: 0 },
+        Column { head: "LEASE", spare: 2 },
+        Column { head: "RUNS IN HAND", spare: 0 },
+    ];
+    let row = |node: &NodeView| {
+        let cells = [
+            node.name.clone(),
+            node.host.clone(),
+            node.pid.to_string(),
+            took(now.since(node.joined_at)),
+            format!("{} left", took(node.lease_until.since(now))),
+            node.holds.to_string(),
+        ];
+        cells.into_iter().map(|cell| (cell, None)).collect()
+    };
+    print(&table(&columns, &nodes.iter().map(row).collect::<Vec<_>>()))
+}
+
+fn definitions(cards: &[DefinitionCard], format: Format) -> Result<(), Fault> {
+    if format != Format::Text {
+        let items = cards.iter().map(DefinitionJson::new).collect();
+        return print_items(format, items, false, |card| card.name.clone());
+    }
+    if cards.is_empty() {
+        note("no node has registered a workflow or job yet");
+        return Ok(());
+    }
+    let columns = [
+        Column { head: "DEFINITION", spare: 0 },
+        Column { head: "KIND", spare: 0 },
+        Column { head: "VERSION", spare: 1 },
+        Column { head: "QUEUE", spare: 2 },
+        Column { head: "PRIORITY", spare: 3 },
+        Column { head: "", spare: 4 },
+    ];
+    let row = |card: &DefinitionCard| {
+        let cells = [
+            card.name.clone(),
+            kind(card).to_owned(),
+            card.version.to_string(),
+            card.queue.clone(),
+            card.priority.to_string(),
+            if card.active { String::new() } else { "not for new runs".to_owned() },
+        ];
+        cells.into_iter().map(|cell| (cell, None)).collect()
+    };
+    print(&table(&columns, &cards.iter().map(row).collect::<Vec<_>>()))
+}
+
+fn print_items<T: Serialize>(
+    format: Format,
+    items: Vec<T>,
+    more: bool,
+    name: impl Fn(&T) -> String,
+) -> Result<(), Fault> {
+    let lines = match format {
+        Format::Name => items.iter().map(name).collect(),
+        Format::Jsonl => items.iter().map(|item| json(item, false)).collect::<Result<Vec<_>, _>>()?,
+        _ => vec![json(&Items { items, more }, true)?],
+    };
+    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Filter, Fault> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        filter(&words, Timestamp::from_micros(10_000_000_000))
+    }
+
+    #[test]
+    fn filters_are_read_field_by_field() {
+        let filter = read(&["status:failed,cancelled", "def:order", "tag:city=Bern", "since:1h"]).unwrap();
+        assert_eq!(filter.statuses, [Status::Failed, Status::Cancelled]);
+        assert_eq!(filter.definition.as_deref(), Some("order"));
+        assert_eq!(filter.tags, [("city".to_owned(), "Bern".to_owned())]);
+        assert_eq!(filter.since, Some(Timestamp::from_micros(6_400_000_000)));
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_is_told_what_can() {
+        for (word, told) in [
+            ("colour:red", "status:, def:, queue:"),
+            ("status:done", "one of ready, running"),
+            ("status:", "nothing behind the colon"),
+            ("tag:city", "tag:city=Bern"),
+            ("since:soon", "30s, 10m, 2h30m or 1d"),
+        ] {
+            let refused = read(&[word]).unwrap_err().to_string();
+            assert!(refused.contains(told), "{word}: {refused}");
+        }
+    }
+
+    #[test]
+    fn runs_are_listed_unless_something_else_is_named() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(what(&words(&["status:failed"])).unwrap().0, What::Runs);
+        assert_eq!(what(&words(&["nodes"])).unwrap().0, What::Nodes);
+        assert!(what(&words(&["queues"])).unwrap_err().to_string().contains("runs, nodes or definitions"));
+    }
+}

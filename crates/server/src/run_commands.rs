@@ -1,0 +1,227 @@
+//! Commands that act on runs: start, send, settle, cancel, wait, purge.
+
+use std::io::Read;
+use std::time::Duration;
+
+use outlast::{Client, Error, RunId, RunView, Status, Target};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::cli::{CancelArgs, MessageArgs, PurgeArgs, StartArgs, WaitArgs};
+use crate::fault::{Exit, Fault};
+use crate::output::{Format, note, print_error, print_one, program};
+use crate::shapes::RunJson;
+use crate::story::{failure, label};
+use crate::words::{count, json_of, took};
+
+/// How often a waiting command looks without any hint.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Reads how a run is named: `run_…`, or `definition/key`.
+pub(crate) fn target(text: &str) -> Result<Target, Fault> {
+    // Keys hold no slash; names of definitions may.
+    if let Some((definition, key)) = text.rsplit_once('/') {
+        return Ok(Target::key(definition, key));
+    }
+    match text.parse::<RunId>() {
+        Ok(run) => Ok(run.into()),
+        Err(_) => Err(Fault::usage(format!(
+            "{text:?} names no run: write its id (run_ and 26 letters and digits) or DEFINITION/KEY"
+        ))),
+    }
+}
+
+/// The run that `text` names, if it exists.
+pub(crate) async fn find(client: &Client, text: &str) -> Result<RunView, Fault> {
+    let run = client.find(target(text)?).await?;
+    Ok(client.status(run).await?)
+}
+
+/// Starts a run.
+pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> Result<(), Fault> {
+    let input = given("input", &args.input)?;
+    let mut start = client.start_by_name(&args.name, input.get());
+    if let Some(key) = args.key {
+        start = start.key(key);
+    }
+    if let Some(queue) = args.queue {
+        start = start.queue(queue);
+    }
+    if let Some(priority) = args.priority {
+        start = start.priority(priority);
+    }
+    if let Some(delay) = args.delay {
+        start = start.delay(delay);
+    }
+    for tag in &args.tags {
+        let (name, value) = tag
+            .split_once('=')
+            .ok_or_else(|| Fault::usage(format!("tag {tag:?}: write it like --tag city=Bern")))?;
+        start = start.tag(name, value);
+    }
+    let run = start.await?;
+    let (id, created) = (run.id(), run.created());
+    if client.nodes().await?.is_empty() {
+        note(&format!("no node is up: it waits for the next `{} dev`", program()));
+    }
+    if args.wait {
+        note(&format!("{} {id}; waiting for its end", if created { "started" } else { "found" }));
+        return end_of(&ended(client, id, None).await?, format);
+    }
+    print_one(format, &json!({ "id": id, "created": created }), id, || id.to_string())?;
+    if format == Format::Text {
+        let what = if created { "started" } else { "this key was started before" };
+        note(&format!("{what}; look at it with `{} show {id}`", program()));
+    }
+    Ok(())
+}
+
+/// Sends an event.
+pub(crate) async fn send(client: &Client, args: MessageArgs, format: Format) -> Result<(), Fault> {
+    let (to, data) = (target(&args.id)?, given("data", &args.data)?);
+    known_definition(client, &args.id).await?;
+    client.send(to.clone(), &args.name, &data).await?;
+    told(client, to, (&format!("event {} sent", args.name), "to"), format).await
+}
+
+/// Settles a promise.
+pub(crate) async fn settle(client: &Client, args: MessageArgs, format: Format) -> Result<(), Fault> {
+    let (of, data) = (target(&args.id)?, given("data", &args.data)?);
+    known_definition(client, &args.id).await?;
+    client.settle(of.clone(), &args.name, &data).await?;
+    told(client, of, (&format!("promise {} settled", args.name), "of"), format).await
+}
+
+/// A message to a key may come before its run, but not to a definition that nobody knows: that is a typo.
+async fn known_definition(client: &Client, text: &str) -> Result<(), Fault> {
+    if let Some((definition, _)) = text.rsplit_once('/') {
+        client.definition(definition).await?;
+    }
+    Ok(())
+}
+
+async fn told(client: &Client, to: Target, (done, by): (&str, &str), format: Format) -> Result<(), Fault> {
+    match client.find(to).await {
+        Ok(run) => print_one(format, &json!({ "run": run }), run, || format!("{done} {by} {run}")),
+        Err(Error::UnknownRun { .. }) => {
+            let text = || format!("{done}; it is kept until a run with this key is started");
+            print_one(format, &json!({ "run": null }), "", text)
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Asks runs to stop. Goes through all of them, whatever one of them says.
+pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    let mut first_fault: Option<Fault> = None;
+    for text in &args.ids {
+        match cancel_one(client, text, &args.reason, format).await {
+            Ok(()) => {}
+            Err(quiet) if quiet.exit == Exit::Quiet => return Err(quiet),
+            Err(fault) => {
+                if let Some(earlier) = first_fault.replace(fault) {
+                    print_error(&earlier);
+                }
+            }
+        }
+    }
+    first_fault.map_or(Ok(()), Err)
+}
+
+async fn cancel_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+    let view = find(client, text).await?;
+    let run = view.record.id;
+    if !client.cancel(run, reason).await? {
+        let status = client.status(run).await?.status;
+        return Err(Error::Closed { run, status: status.to_string() }.into());
+    }
+    let view = client.status(run).await?;
+    let answer = json!({ "id": run, "status": view.status.word() });
+    print_one(format, &answer, run, || match view.status.is_final() {
+        true => format!("{run} is {}", view.status),
+        false => format!("{run} was asked to stop"),
+    })
+}
+
+/// Waits for a run's end.
+pub(crate) async fn wait(client: &Client, args: WaitArgs, format: Format) -> Result<(), Fault> {
+    let view = find(client, &args.id).await?;
+    end_of(&ended(client, view.record.id, args.timeout).await?, format)
+}
+
+/// The run once it has ended.
+async fn ended(client: &Client, run: RunId, timeout: Option<Duration>) -> Result<RunView, Fault> {
+    // Listening before looking, so that an end in between is not missed.
+    let mut signals = client.store().signals();
+    let look = async {
+        loop {
+            let view = client.status(run).await?;
+            if view.status.is_final() {
+                return Ok(view);
+            }
+            // A hint, a missed hint or the clock: all mean to look again.
+            let _ = tokio::time::timeout(LOOK_EVERY, signals.recv()).await;
+        }
+    };
+    match timeout {
+        None => look.await,
+        Some(timeout) => tokio::time::timeout(timeout, look).await.unwrap_or_else(|_| {
+            let message = format!("{run} has not ended after {}: it goes on", took(timeout));
+            Err(Fault::new(Exit::Timeout, "timeout", message))
+        }),
+    }
+}
+
+/// Prints a run's output, as JSON the whole run; a run without an output is a fault.
+fn end_of(view: &RunView, format: Format) -> Result<(), Fault> {
+    let output =
+        || view.ended.as_ref().and_then(|ended| ended.output.as_ref()).map_or("null".into(), json_of);
+    let completed = view.status == Status::Completed;
+    if completed || matches!(format, Format::Json | Format::Jsonl) {
+        print_one(format, &RunJson::new(view), view.record.id, output)?;
+    }
+    if completed {
+        return Ok(());
+    }
+    let why = failure(view).map(|why| why.message()).unwrap_or_default();
+    let message = match view.status {
+        Status::Cancelled => format!("{} ({}) was {why}", label(view), view.record.id),
+        _ => format!("{} ({}) failed: {why}", label(view), view.record.id),
+    };
+    let code = if view.status == Status::Cancelled { "cancelled" } else { "failed" };
+    Err(Fault::new(Exit::Failed, code, message))
+}
+
+/// Deletes runs that ended long ago.
+pub(crate) async fn purge(client: &Client, args: PurgeArgs, format: Format) -> Result<(), Fault> {
+    let purged = client.purge(args.older_than).await?;
+    let text = || {
+        let runs = count(usize::try_from(purged).unwrap_or(usize::MAX), "run");
+        format!("{runs} that ended more than {} ago deleted", took(args.older_than))
+    };
+    print_one(format, &json!({ "purged": purged }), purged, text)
+}
+
+/// JSON that was given as it is, as `@file`, or as `-` for stdin.
+fn given(what: &str, text: &str) -> Result<Box<RawValue>, Fault> {
+    let unreadable =
+        |from: &str, error: std::io::Error| Fault::usage(format!("--{what}: cannot read {from}: {error}"));
+    let json = match text.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| unreadable(file, error))?,
+        None if text == "-" => {
+            let mut json = String::new();
+            std::io::stdin().read_to_string(&mut json).map_err(|error| unreadable("stdin", error))?;
+            json
+        }
+        None => text.to_owned(),
+    };
+    let refused = |error: serde_json::Error| {
+        let shown = crate::words::shorten(json.trim(), 60);
+        Fault::usage(format!(
+            "--{what} is no JSON: {error}, in {shown:?}; a text needs quotes, as in '\"text\"'"
+        ))
+    };
+    // A look at the value finds nesting that is too deep; what is sent is the text itself.
+    serde_json::from_str::<serde_json::Value>(&json).map_err(refused)?;
+    serde_json::from_str(&json).map_err(refused)
+}

@@ -1,0 +1,204 @@
+//! The sample workflows of `outlast dev`. Each is short, and shows one thing worth watching.
+
+use std::time::Duration;
+
+use outlast::prelude::*;
+use serde::{Deserialize, Serialize};
+use tracing::info;
+
+/// What the samples do, for the banner.
+pub(crate) const ABOUT: [&str; 3] = [
+    "The samples are running: `order` waits for your approval, `stocktaking` starts children and adds up,",
+    "`remind` sleeps between mails, `sync_prices` fails twice and recovers, `pay_invoice` fails for good,",
+    "and `heartbeat` never ends. A new order comes in every 20 seconds.",
+];
+
+/// Makes a node that knows the samples.
+pub(crate) fn register(app: Outlast) -> Outlast {
+    app.workflow(order)
+        .workflow(ship)
+        .workflow(stocktaking)
+        .job(count_shelf)
+        .workflow(remind)
+        // The same pause every time, to be watched.
+        .job(sync_prices().retry(Retry::fixed(5, 2.seconds())))
+        .workflow(heartbeat)
+        .workflow(pay_invoice)
+}
+
+/// An order: steps, a person's approval, a timer and a child run.
+#[outlast::workflow]
+async fn order(ctx: Ctx, order: Order) -> Result<String, AnyError> {
+    let shelf = ctx.step("reserve", |_| reserve(&order.item)).await?;
+    let receipt = ctx.step("charge", |s| charge(s.key(), order.cents)).retry(Retry::times(3)).await?;
+
+    if order.cents >= ASK_FROM_CENTS {
+        match ctx.event::<Approval>("approval").timeout(1.hour()).await {
+            Ok(Approval { by, ok: true }) => info!(target: LOG, "{by} approved it"),
+            Ok(Approval { by, ok: false }) => {
+                ctx.step("refund", |s| refund(s.key(), &receipt)).await?;
+                return Err(AnyError::new(format!("{by} declined it")));
+            }
+            Err(Error::TimedOut { .. }) => {
+                ctx.step("refund", |s| refund(s.key(), &receipt)).await?;
+                return Err(AnyError::new("nobody approved it in time"));
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+
+    ctx.sleep(3.seconds()).await?; // The parcel van comes by.
+    let parcel = ctx.start(ship, shelf).await?.result().await?;
+    Ok(format!("{} is on its way as {parcel}, paid with {receipt}", order.item))
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Order {
+    item: String,
+    cents: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Approval {
+    by: String,
+    ok: bool,
+}
+
+/// From this price on, a person has to agree.
+const ASK_FROM_CENTS: u64 = 10_000;
+
+#[outlast::workflow]
+async fn ship(ctx: Ctx, shelf: String) -> Result<String, AnyError> {
+    ctx.step("pack", |_| pack(&shelf)).await?;
+    Ok(format!("parcel {}", ctx.random() % 9_000 + 1_000))
+}
+
+/// Starts a job for each shelf, waits for all of them and adds up.
+#[outlast::workflow]
+async fn stocktaking(ctx: Ctx, shelves: u64) -> Result<u64, AnyError> {
+    let mut counts = Vec::new();
+    for shelf in 1..=shelves {
+        counts.push(ctx.start(count_shelf, shelf).await?);
+    }
+    let mut total = 0;
+    for count in &counts {
+        total += count.result().await?;
+    }
+    Ok(total)
+}
+
+#[outlast::job]
+async fn count_shelf(_job: JobCtx, shelf: u64) -> Result<u64, AnyError> {
+    takes(400 * shelf).await;
+    Ok(shelf * 12)
+}
+
+/// Sleeps between mails, through any number of restarts.
+#[outlast::workflow]
+async fn remind(ctx: Ctx, who: String) -> Result<u32, AnyError> {
+    for mail in 1..=3 {
+        ctx.step("mail", |_| send_mail(&who, mail)).await?;
+        if mail < 3 {
+            ctx.sleep(20.seconds()).await?;
+        }
+    }
+    Ok(3)
+}
+
+/// Fails twice and recovers.
+#[outlast::job]
+async fn sync_prices(job: JobCtx, from: String) -> Result<u32, AnyError> {
+    takes(300).await;
+    match job.attempt() {
+        1 | 2 => Err(AnyError::new(format!("{from} does not answer"))),
+        _ => Ok(128),
+    }
+}
+
+/// Never ends. Its journal starts over now and then, so that it stays short.
+#[outlast::workflow]
+async fn heartbeat(ctx: Ctx, beats: u64) -> Result<(), AnyError> {
+    for beat in beats + 1..=beats + 4 {
+        ctx.step("beat", |_| async move { Ok::<_, AnyError>(beat) }).await?;
+        ctx.sleep(30.seconds()).await?;
+    }
+    ctx.continue_as_new(beats + 4).await
+}
+
+/// Fails for good.
+#[outlast::workflow]
+async fn pay_invoice(ctx: Ctx, invoice: String) -> Result<(), AnyError> {
+    let paid = ctx.step("pay", |_| decline(&invoice)).retry(Retry::fixed(3, 1.second()));
+    Ok(paid.await?)
+}
+
+// ---- what the steps do
+
+/// Where the samples' own lines come from. Lines of `outlast…` are about a run; these are of it.
+const LOG: &str = "sample";
+
+async fn reserve(item: &str) -> Result<String, AnyError> {
+    takes(400).await;
+    info!(target: LOG, item, "reserved");
+    Ok(format!("shelf {}", item.len()))
+}
+
+async fn charge(key: String, cents: u64) -> Result<String, AnyError> {
+    takes(700).await;
+    // A bank that gets the same key twice charges once.
+    info!(target: LOG, cents, key, "charged");
+    Ok(format!("receipt {}", cents / 7 % 10_000))
+}
+
+async fn refund(key: String, receipt: &str) -> Result<(), AnyError> {
+    takes(300).await;
+    info!(target: LOG, receipt, key, "refunded");
+    Ok(())
+}
+
+async fn pack(shelf: &str) -> Result<(), AnyError> {
+    takes(500).await;
+    info!(target: LOG, shelf, "packed");
+    Ok(())
+}
+
+async fn send_mail(who: &str, mail: u32) -> Result<String, AnyError> {
+    takes(200).await;
+    Ok(format!("reminder {mail} to {who}"))
+}
+
+async fn decline(invoice: &str) -> Result<(), AnyError> {
+    takes(200).await;
+    Err(AnyError::new(format!("the bank declined {invoice}")))
+}
+
+/// Work of about this long.
+async fn takes(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+// ---- what `dev` starts
+
+/// Starts one of each.
+pub(crate) async fn start_all(client: &Client) -> Result<(), Error> {
+    client.start(sync_prices, "the price list".to_owned()).key("prices-1").await?;
+    client.start(pay_invoice, "invoice 7".to_owned()).key("invoice-7").await?;
+    client.start(stocktaking, 4).key("stock-1").await?;
+    client.start(remind, "ann@example.com".to_owned()).key("ann").await?;
+    client.start(heartbeat, 0).key("shop").await?;
+    let bicycle = Order { item: "bicycle".to_owned(), cents: 45_900 };
+    client.start(order, bicycle).key("order-1").tag("size", "large").await?;
+    Ok(())
+}
+
+/// Starts order number `n`: a large one, which waits for an approval, or a small one, which does not.
+pub(crate) async fn start_order(client: &Client, n: u64, large: bool) -> Result<(), Error> {
+    const LARGE: [(&str, u64); 4] =
+        [("tent", 19_900), ("canoe", 89_900), ("sofa", 64_900), ("piano", 420_000)];
+    const SMALL: [(&str, u64); 4] = [("bell", 900), ("lamp", 2_450), ("paddle", 3_900), ("stool", 5_900)];
+    let (size, items) = if large { ("large", LARGE) } else { ("small", SMALL) };
+    let (item, cents) = items[(n % 4) as usize];
+    let next = Order { item: item.to_owned(), cents };
+    client.start(order, next).key(format!("order-{n}")).tag("size", size).await?;
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Runs, entries, nodes and definitions as JSON: the shapes that programs rely on.
+//!
+//! Names are in snake_case, times in RFC 3339 (UTC), ids are texts. Fields may be added; none changes.
+
+use std::collections::BTreeMap;
+
+use outlast::{DefinitionCard, Entry, FailureDoc, LogLine, NodeView, Op, Phase, RunView, Status, Timestamp};
+use outlast_core::Payload;
+use outlast_store::RunKind;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::story::failure;
+
+/// A list: one document.
+#[derive(Serialize)]
+pub(crate) struct Items<T> {
+    pub(crate) items: Vec<T>,
+    /// Whether there are more than the limit let through.
+    pub(crate) more: bool,
+}
+
+/// A run as JSON.
+#[derive(Serialize)]
+pub(crate) struct RunJson {
+    pub(crate) id: String,
+    definition: String,
+    version: u32,
+    key: Option<String>,
+    status: Status,
+    queue: String,
+    priority: u8,
+    attempt: u32,
+    created_at: String,
+    due_at: Option<String>,
+    expires_at: Option<String>,
+    finished_at: Option<String>,
+    node: Option<String>,
+    reason: Option<String>,
+    cancel_reason: Option<String>,
+    parent: Option<String>,
+    tags: BTreeMap<String, String>,
+    input: Option<Box<RawValue>>,
+    output: Option<Box<RawValue>>,
+    error: Option<ErrorJson>,
+}
+
+/// Why a run or a step has no result.
+#[derive(Serialize)]
+struct ErrorJson {
+    message: String,
+    detail: FailureDoc,
+}
+
+/// A run with everything it recorded.
+#[derive(Serialize)]
+pub(crate) struct WholeRun {
+    #[serde(flatten)]
+    pub(crate) run: RunJson,
+    pub(crate) journal: Vec<EntryJson>,
+    pub(crate) logs: Vec<LogJson>,
+}
+
+/// An entry of a journal.
+#[derive(Serialize)]
+pub(crate) struct EntryJson {
+    pos: u32,
+    op: Op,
+    phase: Phase,
+    name: String,
+    at: String,
+    body: Option<Box<RawValue>>,
+}
+
+/// What a handler logged.
+#[derive(Serialize)]
+pub(crate) struct LogJson {
+    at: String,
+    level: String,
+    message: String,
+}
+
+impl RunJson {
+    pub(crate) fn new(view: &RunView) -> RunJson {
+        let record = &view.record;
+        let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
+        RunJson {
+            id: record.id.to_string(),
+            definition: record.definition.clone(),
+            version: record.version,
+            key: record.key.clone(),
+            status: view.status,
+            queue: record.queue.clone(),
+            priority: record.priority,
+            attempt: view.attempt,
+            created_at: record.created_at.to_string(),
+            due_at: text(view.due_at),
+            expires_at: text(view.expires_at),
+            finished_at: text(view.finished_at),
+            node: view.node.map(|node| node.to_string()),
+            reason: view.reason.clone(),
+            cancel_reason: view.cancel_reason.clone(),
+            parent: record.parent.as_ref().map(|parent| parent.run.to_string()),
+            tags: view.tags.iter().cloned().collect(),
+            input: raw(Some(&record.input)),
+            output: raw(view.ended.as_ref().and_then(|ended| ended.output.as_ref())),
+            error: failure(view).map(|detail| ErrorJson { message: detail.message(), detail }),
+        }
+    }
+}
+
+impl EntryJson {
+    pub(crate) fn new(entry: &Entry) -> EntryJson {
+        EntryJson {
+            pos: entry.pos,
+            op: entry.op,
+            phase: entry.phase,
+            name: entry.name.clone(),
+            at: entry.at.to_string(),
+            body: raw(entry.body.as_ref()),
+        }
+    }
+}
+
+impl LogJson {
+    pub(crate) fn new(line: &LogLine) -> LogJson {
+        LogJson { at: line.at.to_string(), level: line.level.clone(), message: line.message.clone() }
+    }
+}
+
+/// A node.
+#[derive(Serialize)]
+pub(crate) struct NodeJson {
+    pub(crate) id: String,
+    name: String,
+    host: String,
+    pid: u32,
+    joined_at: String,
+    lease_until: String,
+    holds: u64,
+}
+
+impl NodeJson {
+    pub(crate) fn new(node: &NodeView) -> NodeJson {
+        NodeJson {
+            id: node.id.to_string(),
+            name: node.name.clone(),
+            host: node.host.clone(),
+            pid: node.pid,
+            joined_at: node.joined_at.to_string(),
+            lease_until: node.lease_until.to_string(),
+            holds: node.holds,
+        }
+    }
+}
+
+/// A definition.
+#[derive(Serialize)]
+pub(crate) struct DefinitionJson {
+    pub(crate) name: String,
+    version: u32,
+    kind: &'static str,
+    active: bool,
+    queue: String,
+    priority: u8,
+    options: serde_json::Value,
+}
+
+impl DefinitionJson {
+    pub(crate) fn new(card: &DefinitionCard) -> DefinitionJson {
+        DefinitionJson {
+            name: card.name.clone(),
+            version: card.version,
+            kind: kind(card),
+            active: card.active,
+            queue: card.queue.clone(),
+            priority: card.priority,
+            options: serde_json::from_str(&card.options).unwrap_or_default(),
+        }
+    }
+}
+
+/// The word for what a definition is.
+pub(crate) fn kind(card: &DefinitionCard) -> &'static str {
+    match card.kind {
+        RunKind::Workflow => "workflow",
+        RunKind::Job => "job",
+    }
+}
+
+/// JSON exactly as it was stored; other codecs show nothing.
+fn raw(payload: Option<&Payload>) -> Option<Box<RawValue>> {
+    RawValue::from_string(payload?.json()?.to_owned()).ok()
+}

@@ -1,0 +1,293 @@
+//! A journal read as a story: entry by entry in, operations with their attempts and durations out.
+//!
+//! `show` draws the whole of it, `watch` tells what each new entry adds, `list` only asks what a run
+//! waits for. The journal keeps when things were recorded, not when a step began: a step is taken to
+//! have begun when the entry before it was recorded, which is exact for steps that run one by one.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use outlast::{Client, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
+use outlast_core::{AttemptNote, OpenNote, Payload};
+
+use crate::fault::Fault;
+use crate::words::{clock, took};
+
+/// How many entries are read at once.
+const PAGE: u32 = 1000;
+/// How many entries are read of one run.
+const MOST: usize = 10_000;
+
+/// What a run has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) operations: Vec<Operation>,
+    places: HashMap<(Op, String), usize>,
+    /// The last position that was read.
+    pub(crate) pos: u32,
+    /// When whatever comes next may have begun.
+    last: Timestamp,
+}
+
+/// One operation of a run.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) op: Op,
+    /// The name, with its occurrence when it is not the first.
+    pub(crate) name: String,
+    pub(crate) began: Timestamp,
+    /// When a sleep or a wait is over.
+    pub(crate) until: Option<Timestamp>,
+    /// The child that was started.
+    pub(crate) child: Option<RunId>,
+    /// Failed attempts after which another follows.
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) end: Option<End>,
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) began: Timestamp,
+    pub(crate) failed_at: Timestamp,
+    pub(crate) failure: FailureDoc,
+    /// When the next one begins.
+    pub(crate) next_at: Timestamp,
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) at: Timestamp,
+    pub(crate) result: Result<Option<Payload>, FailureDoc>,
+}
+
+impl Story {
+    /// The story of a run that was started at this time.
+    pub(crate) fn new(created_at: Timestamp) -> Story {
+        Story { last: created_at, ..Story::default() }
+    }
+
+    /// Reads the journal of a run.
+    pub(crate) async fn read(client: &Client, view: &RunView) -> Result<Story, Fault> {
+        let mut story = Story::new(view.record.created_at);
+        story.go_on(client, view.record.id, |_, _, _| {}).await?;
+        Ok(story)
+    }
+
+    /// Reads what is new and tells of each entry: with what it belongs to, and since when that goes on.
+    pub(crate) async fn go_on(
+        &mut self,
+        client: &Client,
+        run: RunId,
+        mut tell: impl FnMut(&Entry, Option<&Operation>, Duration),
+    ) -> Result<(), Fault> {
+        for _ in 0..MOST / PAGE as usize {
+            let page = client.journal(run, self.pos, PAGE).await?;
+            for entry in &page {
+                let since = self.add(entry);
+                tell(entry, self.operation(entry), entry.at.since(since));
+            }
+            if page.len() < PAGE as usize {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn operation(&self, entry: &Entry) -> Option<&Operation> {
+        self.places.get(&(entry.op, entry.name.clone())).map(|place| &self.operations[*place])
+    }
+
+    /// Adds an entry; gives the time at which what it tells of began.
+    pub(crate) fn add(&mut self, entry: &Entry) -> Timestamp {
+        self.pos = self.pos.max(entry.pos);
+        if entry.op == Op::Continue {
+            // The journal starts over: names begin again.
+            self.operations.clear();
+            self.places.clear();
+            self.last = entry.at;
+            return entry.at;
+        }
+        let began = match (entry.op, entry.phase) {
+            (Op::Step | Op::Transaction | Op::Job, _) => self.last,
+            _ => entry.at,
+        };
+        let place = *self.places.entry((entry.op, entry.name.clone())).or_insert_with(|| {
+            self.operations.push(Operation {
+                op: entry.op,
+                name: entry.name.clone(),
+                began,
+                until: None,
+                child: None,
+                attempts: Vec::new(),
+                end: None,
+            });
+            self.operations.len() - 1
+        });
+        let operation = &mut self.operations[place];
+        let since = operation.began_last().min(entry.at);
+        self.last = entry.at;
+        match entry.phase {
+            Phase::Opened => {
+                let note: OpenNote = entry.note().unwrap_or_default();
+                operation.until = note.until.or(operation.until);
+                operation.child = note.run.or(operation.child);
+            }
+            Phase::Attempt => {
+                if let Ok(AttemptNote { attempt, failure, next_at, .. }) = entry.note() {
+                    self.last = next_at;
+                    let (began, failed_at) = (since, entry.at);
+                    operation.attempts.push(Attempt { number: attempt, began, failed_at, failure, next_at });
+                }
+            }
+            Phase::Failed => {
+                let failure = entry.failure().unwrap_or_else(FailureDoc::Outlast);
+                operation.end = Some(End { at: entry.at, result: Err(failure) });
+            }
+            _ => operation.end = Some(End { at: entry.at, result: Ok(entry.body.clone()) }),
+        }
+        since
+    }
+
+    /// What the run waits for, in words; nothing when the journal does not say.
+    fn waits(&self, now: Timestamp) -> Vec<String> {
+        let open = self.operations.iter().filter(|operation| operation.end.is_none());
+        // A wait whose time is over was dropped, not forgotten.
+        let live = open.filter(|operation| operation.until.is_none_or(|until| until >= now));
+        live.filter_map(|operation| operation.waits_for(now)).collect()
+    }
+}
+
+impl Operation {
+    /// When its last attempt began; after a failed one, when the pause is over.
+    pub(crate) fn began_last(&self) -> Timestamp {
+        self.attempts.last().map_or(self.began, |attempt| attempt.next_at)
+    }
+
+    /// The name as the code has it: without its occurrence.
+    pub(crate) fn plain_name(&self) -> &str {
+        self.name.split_once('#').map_or(self.name.as_str(), |(plain, _)| plain)
+    }
+
+    fn waits_for(&self, now: Timestamp) -> Option<String> {
+        let since = format!("since {}", clock(self.began, now));
+        let until = self.until.map(|until| clock(until, now));
+        let bound = until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
+        Some(match self.op {
+            Op::Sleep => format!("sleeping until {}", until?),
+            Op::Event => format!("waiting for event {} {since}{bound}", self.plain_name()),
+            Op::Promise => format!("waiting for promise {} {since}{bound}", self.name),
+            Op::Child => match self.child {
+                Some(run) => format!("waiting for {} {run} {since}", self.plain_name()),
+                None => format!("waiting for {} {since}", self.plain_name()),
+            },
+            Op::Step | Op::Transaction => {
+                let failed = self.attempts.last()?;
+                format!("retrying {} at {}", self.name, clock(failed.next_at, now))
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Where a run stands, in words.
+pub(crate) fn standing(view: &RunView, story: Option<&Story>, now: Timestamp) -> String {
+    let later = view.due_at.filter(|due| *due > now).map(|due| clock(due, now));
+    let lasted = view.finished_at.map(|end| took(end.since(view.record.created_at)));
+    let mut words = match view.status {
+        Status::Ready => match later {
+            None => "queued".to_owned(),
+            Some(at) if view.attempt > 1 => format!("retrying at {at} (attempt {})", view.attempt),
+            Some(at) => format!("scheduled for {at}"),
+        },
+        Status::Running if view.doing.is_empty() => "running".to_owned(),
+        Status::Running => {
+            let steps: Vec<&str> = view.doing.iter().map(|step| step.name.as_str()).collect();
+            format!("running {}", steps.join(", "))
+        }
+        Status::Waiting => match (story.map(|story| story.waits(now)).unwrap_or_default(), later) {
+            (waits, Some(at)) if waits.is_empty() => format!("waiting until {at}"),
+            (waits, None) if waits.is_empty() => "waiting".to_owned(),
+            (waits, _) => waits.join("; "),
+        },
+        Status::Completed => format!("completed in {}", lasted.unwrap_or_default()),
+        Status::Failed => match failure(view) {
+            Some(why) => format!("failed after {}: {}", lasted.unwrap_or_default(), why.message()),
+            None => "failed".to_owned(),
+        },
+        Status::Cancelled => match failure(view) {
+            Some(why) => why.message(),
+            None => "cancelled".to_owned(),
+        },
+        other => other.word().to_owned(),
+    };
+    if let Some(reason) = view.reason.as_ref().filter(|_| !view.status.is_final()) {
+        words = format!("{words}: {reason}");
+    }
+    if let Some(reason) = view.cancel_reason.as_ref().filter(|_| !view.status.is_final()) {
+        words = format!("{words}; asked to stop: {reason}");
+    }
+    words
+}
+
+/// Why a run has no output.
+pub(crate) fn failure(view: &RunView) -> Option<FailureDoc> {
+    let error = view.ended.as_ref()?.error.as_ref()?;
+    serde_json::from_str(error).ok()
+}
+
+/// How a run is called in few letters: `order/order-1`, or `ship …bg9x` with the end of its id.
+pub(crate) fn label(view: &RunView) -> String {
+    let record = &view.record;
+    match &record.key {
+        Some(key) => format!("{}/{key}", record.definition),
+        None => {
+            let id = record.id.to_string();
+            format!("{} …{}", record.definition, &id[id.len() - 4..])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn entry(pos: u32, op: Op, phase: Phase, name: &str, seconds: i64, body: &str) -> Entry {
+        let body = Some(Payload { codec: None, bytes: body.to_owned().into() });
+        Entry { pos, op, phase, name: name.to_owned(), at: at(seconds), body }
+    }
+
+    #[test]
+    fn steps_begin_where_the_entry_before_them_ended() {
+        let mut story = Story::new(at(10));
+        story.add(&entry(1, Op::Step, Phase::Done, "reserve", 12, "1"));
+        story.add(&entry(2, Op::Step, Phase::Done, "charge", 15, "1"));
+        let began: Vec<Timestamp> = story.operations.iter().map(|operation| operation.began).collect();
+        assert_eq!(began, [at(10), at(12)]);
+    }
+
+    #[test]
+    fn a_wait_is_open_until_its_end_and_says_for_what() {
+        let mut story = Story::new(at(10));
+        story.add(&entry(1, Op::Event, Phase::Opened, "approval", 12, "{}"));
+        assert!(story.waits(at(20))[0].starts_with("waiting for event approval since "));
+        assert_eq!(story.add(&entry(2, Op::Event, Phase::Done, "approval", 30, "true")), at(12));
+        assert!(story.waits(at(40)).is_empty());
+    }
+
+    #[test]
+    fn a_journal_that_starts_over_begins_its_names_again() {
+        let mut story = Story::new(at(10));
+        story.add(&entry(1, Op::Step, Phase::Done, "beat", 12, "1"));
+        story.add(&entry(2, Op::Continue, Phase::Done, "continue", 13, "5"));
+        story.add(&entry(3, Op::Step, Phase::Done, "beat", 14, "6"));
+        assert_eq!(story.operations.len(), 1);
+        assert_eq!(story.operations[0].began, at(13));
+    }
+}

@@ -1,0 +1,132 @@
+//! Times, durations and values as people say them.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use outlast::Timestamp;
+use outlast_core::Payload;
+
+/// Reads a duration: `30s`, `10m`, `2h30m`, `1d`, `500ms`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 5] =
+        [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let wrong = || format!("a duration looks like 30s, 10m, 2h30m or 1d, not {text:?}");
+    let mut rest = text;
+    let mut millis: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let count: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (_, unit) = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or_else(wrong)?;
+        millis = count.checked_mul(*unit).and_then(|more| millis.checked_add(more)).ok_or_else(wrong)?;
+        rest = &rest[letters..];
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(millis)) }
+}
+
+/// How long something took: `310 ms`, `2.4 s`, `3 m 10 s`, `2 h 5 m`, `3 d 4 h`.
+pub(crate) fn took(duration: Duration) -> String {
+    let (millis, seconds) = (duration.as_millis(), duration.as_secs());
+    let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
+    };
+    match seconds {
+        0 if millis < 995 => format!("{millis} ms"),
+        0..=9 => format!("{:.1}", duration.as_secs_f64()).trim_end_matches(".0").to_owned() + " s",
+        10..=59 => format!("{seconds} s"),
+        60..=3_599 => two(seconds / 60, "m", seconds % 60, "s"),
+        3_600..=86_399 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
+    }
+}
+
+/// A time on the clock on the wall; with its date when it is not within a day of `now`.
+pub(crate) fn clock(time: Timestamp, now: Timestamp) -> String {
+    let near = time.since(now).max(now.since(time)) < Duration::from_secs(20 * 3_600);
+    local(time, if near { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" })
+}
+
+/// How long ago something was.
+pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
+    match now.since(time) {
+        past if past < Duration::from_secs(1) => "just now".to_owned(),
+        past => format!("{} ago", took(Duration::from_secs(past.as_secs()))),
+    }
+}
+
+/// One, or so many: `1 run`, `3 runs`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// At most `most` characters of one line of text.
+pub(crate) fn shorten(text: &str, most: usize) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match line.char_indices().nth(most) {
+        None => line,
+        Some(_) => line.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// A payload as JSON text, or what can be said of it.
+pub(crate) fn json_of(payload: &Payload) -> String {
+    match (payload.json(), &payload.codec) {
+        (Some(""), _) => "null".to_owned(),
+        (Some(json), _) => json.to_owned(),
+        (None, Some(codec)) => format!("({} bytes of {codec})", payload.bytes.len()),
+        (None, None) => format!("({} bytes)", payload.bytes.len()),
+    }
+}
+
+fn local(time: Timestamp, format: &str) -> String {
+    match jiff::Timestamp::from_microsecond(time.micros()) {
+        Ok(time) => time.to_zoned(TimeZone::system()).strftime(format).to_string(),
+        Err(_) => time.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        let seconds = |text: &str| parse_duration(text).unwrap().as_secs_f64();
+        assert_eq!(seconds("30s"), 30.0);
+        assert_eq!(seconds("10m"), 600.0);
+        assert_eq!(seconds("2h30m"), 9_000.0);
+        assert_eq!(seconds("1d"), 86_400.0);
+        assert_eq!(seconds("1s500ms"), 1.5);
+    }
+
+    #[test]
+    fn what_is_no_duration_is_told_the_shape_that_works() {
+        for text in
+            ["", "10", "m", "10x", "-5s", "1.5h", "10 m", "99999999999999999999d", "9999999999999999d", "5ö"]
+        {
+            let told = parse_duration(text).unwrap_err();
+            assert!(told.contains("30s, 10m, 2h30m or 1d"), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn spans_have_two_units_at_most() {
+        let shown = |millis| took(Duration::from_millis(millis));
+        assert_eq!(shown(0), "0 ms");
+        assert_eq!(shown(999), "1 s");
+        assert_eq!(shown(2_440), "2.4 s");
+        assert_eq!(shown(59_900), "59 s");
+        assert_eq!(shown(190_000), "3 m 10 s");
+        assert_eq!(shown(7_200_000), "2 h");
+        assert_eq!(shown(90_061_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        assert_eq!(shorten("äöü", 3), "äöü");
+        assert_eq!(shorten("äöüß", 3), "äö…");
+        assert_eq!(shorten("two\nlines", 20), "two lines");
+    }
+}

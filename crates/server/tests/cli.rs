@@ -1,0 +1,262 @@
+//! The commands beside a running `outlast dev`, and what they say when they cannot.
+
+mod support;
+
+use serde_json::Value;
+use support::Shop;
+
+#[test]
+fn an_order_goes_its_way_by_commands_alone() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let input = r#"{"item":"tent","cents":19900}"#;
+    let started = shop.ok(&["start", "order", "--input", input, "--key", "t-1", "--tag", "city=Bern"]);
+    let id = started.trim();
+
+    shop.until_asking(id);
+    let listed = shop.ok(&["list", "def:order", "status:waiting", "tag:city=Bern"]);
+    assert!(listed.contains(id) && listed.contains("for event approval since"), "{listed}");
+    let sent = shop.ok(&["send", "order/t-1", "approval", "--data", r#"{"by":"ann","ok":true}"#]);
+    assert_eq!(sent, format!("event approval sent to {id}\n"));
+    let output = shop.ok(&["wait", id]);
+    assert!(output.starts_with("\"tent is on its way as parcel"), "{output}");
+
+    let page = shop.ok(&["show", id]);
+    for part in [
+        "order/t-1",
+        "completed in",
+        "city=Bern",
+        "✓ reserve",
+        "✓ event approval",
+        "✓ child ship",
+        "✓   pack",
+    ] {
+        assert!(page.contains(part), "{part} is missing:\n{page}");
+    }
+    assert!(page.contains("info   reserved item=\"tent\""), "{page}");
+    assert!(shop.ok(&["logs", id]).contains("ann approved it"));
+}
+
+#[test]
+fn the_same_key_starts_once_and_another_input_is_a_conflict() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let start = |item: &str| {
+        let input = format!(r#"{{"item":"{item}","cents":1}}"#);
+        shop.run(&["start", "order", "--input", &input, "--key", "k", "-o", "json"])
+    };
+    let (first, second, other) = (start("bell"), start("bell"), start("lamp"));
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(read(&first.out)["created"], true);
+    assert_eq!(read(&second.out)["created"], false);
+    assert_eq!(read(&first.out)["id"], read(&second.out)["id"]);
+    assert_eq!(other.code, 4);
+    assert!(other.err.contains("was started with another input: use another key"), "{}", other.err);
+}
+
+#[test]
+fn a_cancelled_run_says_why_and_cannot_be_cancelled_again() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.ok(&["start", "order", "--input", r#"{"item":"sofa","cents":50000}"#, "--key", "s"]);
+    shop.until_asking("order/s");
+    shop.ok(&["cancel", "order/s", "--reason", "too big"]);
+    let order = shop.until_status("order/s", "cancelled");
+    assert_eq!(order["error"]["message"], "cancelled: too big");
+
+    let told = shop.refused(&["cancel", "order/s"], 4);
+    assert!(told.ends_with("has ended (cancelled): nothing reaches it any more (run_closed)"), "{told}");
+    let told = shop.refused(&["wait", "order/s"], 1);
+    assert!(told.ends_with("was cancelled: too big (cancelled)"), "{told}");
+    let told = shop.refused(&["send", "order/s", "approval"], 4);
+    assert!(told.ends_with("(run_closed)"), "{told}");
+}
+
+#[test]
+fn cancelling_many_goes_through_all_of_them() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let answer = shop.run(&["cancel", "order/nope", "heartbeat/shop", "remind/ann"]);
+    assert_eq!(answer.code, 3, "{answer:?}");
+    assert_eq!(answer.out.lines().count(), 2, "{answer:?}");
+    shop.until_status("heartbeat/shop", "cancelled");
+    shop.until_status("remind/ann", "cancelled");
+}
+
+#[test]
+fn waiting_has_a_bound_and_a_failed_run_a_code() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let told = shop.refused(&["wait", "heartbeat/shop", "--timeout", "50ms"], 7);
+    assert!(told.ends_with("has not ended after 50 ms: it goes on (timeout)"), "{told}");
+    let answer = shop.run(&["start", "pay_invoice", "--input", "\"invoice 9\"", "--wait"]);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    assert!(answer.err.ends_with("failed: the bank declined invoice 9 (failed)\n"), "{answer:?}");
+}
+
+#[test]
+fn an_event_may_come_before_its_run() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let sent = shop.ok(&["send", "order/later", "approval", "--data", r#"{"by":"ann","ok":false}"#]);
+    assert!(sent.contains("kept until a run with this key is started"), "{sent}");
+    let answer = shop.run(&[
+        "start",
+        "order",
+        "--input",
+        r#"{"item":"tent","cents":20000}"#,
+        "--key",
+        "later",
+        "--wait",
+    ]);
+    assert!(answer.code == 1 && answer.err.contains("ann declined it"), "{answer:?}");
+}
+
+#[test]
+fn a_promise_is_settled_once() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.ok(&["settle", "heartbeat/shop", "stopped", "--data", "1"]);
+    let told = shop.refused(&["settle", "heartbeat/shop", "stopped", "--data", "2"], 4);
+    assert!(told.ends_with("is settled already: the first value stays (already_settled)"), "{told}");
+}
+
+#[test]
+fn a_delayed_run_is_scheduled_and_ends_at_once_when_cancelled() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.ok(&["start", "heartbeat", "--input", "0", "--key", "d", "--delay", "2h30m", "--priority", "1"]);
+    assert!(shop.ok(&["show", "heartbeat/d"]).contains("scheduled for "));
+    assert!(shop.ok(&["cancel", "heartbeat/d"]).ends_with("is cancelled\n"));
+}
+
+#[test]
+fn json_comes_back_exactly_as_it_went_in() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let input = r#"{"item":"a\u0000b","cents":900,"more":12345678901234567890123,"n":1.0}"#;
+    std::fs::write(shop.folder().join("order.json"), input).unwrap();
+    let id = shop.ok(&["start", "order", "--input", "@order.json", "-o", "name"]);
+    assert!(shop.ok(&["show", id.trim(), "-o", "jsonl"]).contains(input));
+}
+
+#[test]
+fn lists_come_in_every_format() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.until_status("pay_invoice/invoice-7", "failed");
+    let ids = shop.ok(&["list", "status:failed", "def:pay_invoice", "since:1h", "-o", "name"]);
+    assert!(ids.starts_with("run_") && ids.lines().count() == 1, "{ids}");
+    let page: Value =
+        serde_json::from_str(&shop.ok(&["list", "runs", "--limit", "2", "-o", "json"])).unwrap();
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["more"]), (2, &Value::Bool(true)));
+    for line in shop.ok(&["list", "-o", "jsonl"]).lines() {
+        assert!(serde_json::from_str::<Value>(line).unwrap()["id"].is_string());
+    }
+    assert!(shop.ok(&["list", "definitions", "-o", "name"]).lines().any(|name| name == "order"));
+    assert!(shop.ok(&["list", "nodes"]).contains("RUNS IN HAND"));
+    assert_eq!(shop.run(&["list", "key:nobody"]).err, "no run fits\n");
+}
+
+#[test]
+fn colours_come_when_asked_for() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    assert!(shop.ok(&["list", "--color", "always"]).contains('\u{1b}'));
+    assert!(!shop.ok(&["list"]).contains('\u{1b}'));
+}
+
+#[test]
+fn ended_runs_can_be_purged() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.until_status("pay_invoice/invoice-7", "failed");
+    assert!(shop.ok(&["purge", "--older-than", "1d"]).starts_with("0 runs"));
+    shop.ok(&["purge", "--older-than", "0s"]);
+    shop.refused(&["show", "pay_invoice/invoice-7"], 3);
+}
+
+#[test]
+fn a_start_without_a_node_is_kept_for_the_next_one() {
+    let shop = Shop::new();
+    shop.dev().kill();
+    let dev = shop.dev();
+    dev.signal("TERM");
+    dev.end();
+    let answer = shop.run(&["start", "order", "--input", r#"{"item":"bell","cents":900}"#, "--key", "early"]);
+    assert!(answer.code == 0 && answer.err.contains("no node is up"), "{answer:?}");
+    let _dev = shop.dev();
+    shop.until_status("order/early", "completed");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_remedy() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    let nobody = "run_01m7fa43qve008qp31hb5vwj07";
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["show", nobody], 3, "there is no run run_01m7fa43qve008qp31hb5vwj07: `"),
+        (&["show", "order/nope"], 3, "there is no run order with key \"nope\""),
+        (&["show", "42"], 2, "names no run: write its id (run_ and 26 letters and digits) or DEFINITION/KEY"),
+        (&["cancel", nobody], 3, "(not_found)"),
+        (&["send", nobody, "approval"], 3, "(not_found)"),
+        (
+            &["send", "oder/order-1", "approval"],
+            3,
+            "no workflow or job is called \"oder\"; did you mean order?",
+        ),
+        (&["send", "order/order-1", "approval", "--data", "nope"], 2, "a text needs quotes"),
+        (&["start", "oder"], 3, "did you mean order? (unknown_definition)"),
+        (&["start", "zzzzzzzzzz"], 3, "list definitions` shows those that are known"),
+        (&["start", "order", "--input", "{bad"], 2, "--input is no JSON: key must be a string"),
+        (&["start", "order", "--input", "@missing.json"], 2, "cannot read missing.json"),
+        (&["start", "order", "--delay", "soon"], 2, "a duration looks like 30s, 10m, 2h30m or 1d"),
+        (&["start", "order", "--priority", "12"], 2, "0 (most urgent) to 9"),
+        (&["start", "order", "--key", "a b"], 2, "letters, digits"),
+        (&["start", "order", "--tag", "city"], 2, "write it like --tag city=Bern"),
+        (&["purge", "--older-than", "7"], 2, "a duration looks like"),
+        (&["list", "status:done"], 2, "one of ready, running"),
+        (&["list", "colour:red"], 2, "use status:, def:, queue:"),
+        (&["list", "queues"], 2, "say runs, nodes or definitions"),
+        (&["list", "nodes", "status:failed"], 2, "filters are for runs"),
+        (&["list", "--limit", "0"], 2, "1 to 500"),
+        (&["lst"], 2, "a similar subcommand exists: 'list'"),
+        (&["show"], 2, "<ID>"),
+        (&["dev", "-o", "json"], 2, "leave -o away"),
+    ];
+    for (args, code, told) in cases {
+        let line = shop.refused(args, *code);
+        assert!(line.contains(told), "outlast {}: {line}", args.join(" "));
+    }
+}
+
+#[test]
+fn a_database_that_is_not_there_is_not_made() {
+    let shop = Shop::new();
+    let told = shop.refused(&["list"], 3);
+    assert!(
+        told.starts_with("error: there is no database outlast.db: run `") && told.contains(" dev` first"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_dir(shop.folder()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_address_that_names_no_database_is_refused_with_the_remedy() {
+    let shop = Shop::new();
+    std::fs::write(shop.folder().join("text.db"), "this is no database, but it is long enough to be one")
+        .unwrap();
+    for (url, code, told) in [
+        ("mysql://root:hunter2@host/db", 2, "there is no store for `mysql:`: use sqlite://"),
+        ("outlast.db", 2, "is not the address of a database"),
+        ("sqlite://.", 2, "is a folder: name a file in it"),
+        ("sqlite::memory:", 2, "gone with its process"),
+        ("sqlite://text.db", 2, "not an SQLite database"),
+        ("postgres://ann:hunter2@127.0.0.1:1/db", 6, "(unavailable)"),
+    ] {
+        let line = shop.refused(&["list", "--database-url", url], code);
+        assert!(line.contains(told) && !line.contains("hunter2"), "{url}: {line}");
+    }
+    let line = shop.refused(&["dev", "--database-url", "sqlite://nowhere/x.db"], 2);
+    assert!(line.contains("does not exist: make it first"), "{line}");
+}

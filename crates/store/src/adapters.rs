@@ -1,0 +1,116 @@
+//! Users' own transactions: our transitions inside a transaction of the user's own driver.
+//!
+//! Whatever a [`Verb`] does happens when the user commits and never happened when they roll back. The
+//! statements and the transitions are those of our own drivers; an adapter only sends the one and runs the
+//! other, each behind a feature of its driver's name. Locks are waited for, in order, for as long as the
+//! user's own settings say, and held until the user's transaction ends: our batches pass over them.
+
+use async_trait::async_trait;
+use outlast_core::{Error, ShardCount};
+
+use crate::{
+    Control, Controlled, Delivered, Delivery, DynStore, NewRun, Started, StoreError, Tx, UserTx, transitions,
+};
+
+/// Something to do inside a user's transaction.
+#[async_trait]
+pub trait Verb: Sync {
+    /// What it answers.
+    type Answer: Send;
+
+    /// Does it in a transaction of the user's own driver.
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Self::Answer, StoreError>;
+
+    /// Does it in a transaction that we gave to the user.
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Self::Answer, StoreError>;
+}
+
+/// A transaction in which verbs can be done.
+pub trait Adapter: Send {
+    /// Does it. After an error the transaction is good for nothing but to be rolled back.
+    ///
+    /// With `notify` the nodes that listen hear of it when the user commits, where the database has to be
+    /// asked for that.
+    fn perform<V: Verb + ?Sized>(
+        self,
+        store: &DynStore,
+        verb: &V,
+        notify: bool,
+    ) -> impl Future<Output = Result<V::Answer, Error>> + Send;
+}
+
+#[async_trait]
+impl Verb for [NewRun] {
+    type Answer = Vec<Started>;
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Started>, StoreError> {
+        transitions::start(tx, self, None, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Vec<Started>, StoreError> {
+        tx.start(self).await
+    }
+}
+
+#[async_trait]
+impl Verb for [Delivery] {
+    type Answer = Vec<Delivered>;
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Delivered>, StoreError> {
+        transitions::deliver(tx, self, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Vec<Delivered>, StoreError> {
+        tx.deliver(self).await
+    }
+}
+
+#[async_trait]
+impl Verb for Control {
+    type Answer = Controlled;
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Controlled, StoreError> {
+        transitions::control(tx, self, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Controlled, StoreError> {
+        tx.control(self).await
+    }
+}
+
+/// The verbs in an SQLite transaction of rusqlite.
+#[cfg(feature = "rusqlite")]
+pub mod rusqlite {
+    pub use crate::sqlite::{definitions, perform};
+}
+
+/// Refuses a transaction of one database for a store on the other.
+#[cfg(any(feature = "sqlx", feature = "tokio-postgres", feature = "rusqlite"))]
+pub(crate) fn check_database(
+    store: &dyn crate::Store,
+    name: &str,
+    transaction: &str,
+) -> Result<(), StoreError> {
+    match store.name() {
+        known if known == name => Ok(()),
+        other => Err(StoreError::Address(format!(
+            "Outlast's runs live in {other} here, and a transaction of {transaction} cannot reach them: \
+             open both on the same database"
+        ))),
+    }
+}
+
+/// What is said where the transaction has none of our tables.
+#[cfg(any(feature = "sqlx", feature = "tokio-postgres", feature = "rusqlite"))]
+pub(crate) fn no_tables(said: &str) -> StoreError {
+    StoreError::Schema(format!(
+        "this transaction is on a database without Outlast's tables: begin it on the one that Outlast has \
+         opened ({said})"
+    ))
+}
+
+/// What is said to whoever has not begun.
+#[cfg(any(feature = "sqlx", feature = "rusqlite"))]
+pub(crate) fn no_transaction(remedy: &str) -> StoreError {
+    StoreError::Statement(format!("no transaction is open on this connection: {remedy}").into())
+}

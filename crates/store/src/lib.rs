@@ -1,0 +1,35 @@
+//! The store of Outlast: where runs live, on SQLite or PostgreSQL.
+//!
+//! [`Store`] is the seam: few atomic batch transitions, a separate read side, chosen by URL with
+//! [`open`]. The transitions are written once (`transitions`, one file each), over statements with one
+//! text for both databases ([`Sql`]), over transactions that a driver gives ([`Tx`]).
+
+pub mod adapters;
+mod address;
+mod clock;
+mod driver;
+mod ended;
+mod error;
+mod migrate;
+mod model;
+mod postgres;
+mod reads;
+mod render;
+mod rows;
+mod seam;
+mod sql;
+mod sqlite;
+pub mod statements;
+mod store;
+mod transitions;
+mod user_tx;
+
+pub use clock::Clock;
+pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
+pub use error::{DriverError, StoreError};
+pub use model::*;
+pub use render::{Dialect, Rendered, render};
+pub use seam::{DynStore, OpenOptions, Reads, Store};
+pub use sql::{Call, Cell, Row, Sql, Type};
+pub use store::{SqlStore, open};
+pub use user_tx::{UserTx, Value, ValueRow};

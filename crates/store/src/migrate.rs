@@ -1,0 +1,220 @@
+//! Migrations: numbered SQL files, each applied once, in its own transaction.
+//!
+//! What is to be done follows from what the database says was done ([`next`]), so a start that died in
+//! between goes on where it stopped, and many nodes that start at once need only agree on who writes:
+//! each driver takes its lock, looks again, and applies at most one file. A schema that we would not
+//! understand is refused with both versions named; it is never guessed at.
+
+use std::borrow::Cow;
+
+use crate::StoreError;
+use crate::render::{Dialect, named};
+
+/// One numbered file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Migration {
+    pub(crate) number: i64,
+    pub(crate) name: &'static str,
+    text: &'static str,
+}
+
+/// All of them, in order.
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "begin", text: include_str!("../migrations/0001_begin.sql") }];
+
+/// Where we note what was applied. Runs in the transaction of the first file.
+const BOOKS: &str = "
+create table if not exists outlast.migrations (
+    number {big} not null primary key,
+    name text not null,
+    checksum text not null,
+    applied_at {big} not null
+);
+create table if not exists outlast.meta (
+    name text not null primary key,
+    value text not null
+);
+";
+
+/// A row of `outlast.migrations`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) number: i64,
+    pub(crate) checksum: String,
+}
+
+/// What a look at the database found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing of ours.
+    Nothing,
+    /// Tables under our name, without our books.
+    Foreign,
+    /// Our books, in order of their numbers.
+    Ours(Vec<Applied>),
+}
+
+impl Migration {
+    /// The whole file as a database reads it, with the books in front of the first.
+    pub(crate) fn text(&self, dialect: Dialect) -> String {
+        let books = if self.number == 1 { BOOKS } else { "" };
+        let mut text = format!("{books}{}", self.text);
+        for (slot, sqlite, postgres) in [
+            ("{small}", "integer", "smallint"),
+            ("{int}", "integer", "integer"),
+            ("{big}", "integer", "bigint"),
+            ("{bytes}", "blob", "bytea"),
+            ("{id}", "blob", "uuid"),
+        ] {
+            text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
+        }
+        if dialect == Dialect::Sqlite {
+            // Indexes share their names with the user's, who may have tables in the same file.
+            text = text.replace("create index ", "create index outlast_");
+            text = text.replace("create unique index ", "create unique index outlast_");
+        }
+        match named(&text, dialect) {
+            Cow::Owned(prefixed) => prefixed,
+            Cow::Borrowed(_) => text,
+        }
+    }
+
+    /// Tells whether a file was changed after it had been applied somewhere.
+    pub(crate) fn checksum(&self) -> String {
+        // FNV-1a: this finds accidents, nobody forges it. A checkout may change line ends.
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        for byte in self.text.bytes().filter(|byte| *byte != b'\r') {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        format!("{hash:016x}")
+    }
+}
+
+/// The file to apply next; `None` when the schema is ours and complete.
+pub(crate) fn next(
+    found: &Found,
+    no_migrate: bool,
+    place: &str,
+) -> Result<Option<&'static Migration>, StoreError> {
+    let newest = MIGRATIONS.last().map_or(0, |migration| migration.number);
+    let applied: &[Applied] = match found {
+        Found::Nothing => &[],
+        Found::Ours(applied) => applied,
+        Found::Foreign => {
+            return refused(format!(
+                "{place} has tables under the name `outlast` that are not ours (its table `migrations` is \
+                 missing): use another database, or move them away"
+            ));
+        }
+    };
+
+    let at = applied.last().map_or(0, |last| last.number);
+    if at > newest {
+        return refused(format!(
+            "{place} has schema version {at}, and this program knows versions up to {newest}: use a newer \
+             program"
+        ));
+    }
+    for done in applied {
+        let known = MIGRATIONS.iter().find(|migration| migration.number == done.number);
+        let same = known.is_some_and(|migration| migration.checksum() == done.checksum);
+        if !same {
+            return refused(format!(
+                "schema version {} in {place} was made by another text than this program's (checksum {}, \
+                 here {}): use the program that made it, or a released version",
+                done.number,
+                done.checksum,
+                known.map_or("none".to_owned(), Migration::checksum),
+            ));
+        }
+    }
+
+    let todo =
+        MIGRATIONS.iter().find(|migration| !applied.iter().any(|done| done.number == migration.number));
+    if no_migrate && let Some(_) = todo {
+        let has = if at == 0 { "no schema of ours".to_owned() } else { format!("schema version {at}") };
+        return refused(format!(
+            "{place} has {has}, and this program needs version {newest}: migrate it first (`outlast migrate`)"
+        ));
+    }
+    Ok(todo)
+}
+
+/// The number of shards that `outlast.meta` tells.
+pub(crate) fn shards(value: Option<&str>, place: &str) -> Result<u16, StoreError> {
+    match value.and_then(|value| value.parse().ok()) {
+        Some(shards) if (1..=outlast_core::RunId::MAX_SHARDS).contains(&shards) => Ok(shards),
+        _ => refused(format!(
+            "{place} does not say how many shards it has (row `shards` of table `meta`, found {value:?}): \
+             restore it from a backup"
+        )),
+    }
+}
+
+fn refused<T>(why: String) -> Result<T, StoreError> {
+    Err(StoreError::Schema(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(number: i64) -> Applied {
+        let known = MIGRATIONS.iter().find(|migration| migration.number == number);
+        Applied { number, checksum: known.map_or("0".to_owned(), Migration::checksum) }
+    }
+
+    fn refusal(found: Found, no_migrate: bool) -> String {
+        next(&found, no_migrate, "orders.db").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_empty_database_begins_with_the_first_file() {
+        assert_eq!(next(&Found::Nothing, false, "x").unwrap().unwrap().number, 1);
+        assert_eq!(next(&Found::Ours(vec![]), false, "x").unwrap().unwrap().number, 1);
+    }
+
+    #[test]
+    fn a_complete_one_needs_nothing() {
+        let all = MIGRATIONS.iter().map(|migration| done(migration.number)).collect();
+        assert_eq!(next(&Found::Ours(all), true, "x").unwrap(), None);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_with_both_versions() {
+        let newest = MIGRATIONS.len();
+        let text = refusal(Found::Ours(vec![done(1), done(900)]), false);
+        assert!(text.contains("schema version 900"), "{text}");
+        assert!(text.contains(&format!("up to {newest}")), "{text}");
+    }
+
+    #[test]
+    fn a_changed_file_is_refused() {
+        let text = refusal(Found::Ours(vec![Applied { number: 1, checksum: "beef".into() }]), false);
+        assert!(text.contains("checksum beef"), "{text}");
+    }
+
+    #[test]
+    fn without_leave_to_migrate_a_missing_schema_is_refused() {
+        let text = refusal(Found::Nothing, true);
+        assert!(text.contains("no schema of ours") && text.contains("needs version"), "{text}");
+    }
+
+    #[test]
+    fn somebody_elses_tables_are_refused() {
+        assert!(refusal(Found::Foreign, false).contains("not ours"));
+    }
+
+    #[test]
+    fn every_slot_is_filled_and_indexes_get_a_prefix_on_sqlite() {
+        for migration in MIGRATIONS {
+            for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+                let text = migration.text(dialect);
+                let code: String = text.lines().filter(|line| !line.starts_with("--")).collect();
+                assert!(!code.contains('{'), "{text}");
+            }
+        }
+        let text = MIGRATIONS[0].text(Dialect::Sqlite);
+        assert!(text.contains("create index outlast_runs_by_time on outlast_runs ("), "{text}");
+    }
+}

@@ -1,0 +1,669 @@
+//! What goes into a transition and what comes out.
+//!
+//! Plain data. The engine decides what shall happen and says it with these types; a store makes it
+//! durable, all or nothing, and answers. Losing a race is an answer, not an error.
+
+use std::time::Duration;
+
+use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
+
+/// Whether a run has a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunKind {
+    /// A run with a journal.
+    Workflow,
+    /// A run with one unit of work and no journal.
+    Job,
+}
+
+/// When a run becomes due. Only the database's clock says what "now" is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// At once.
+    Now,
+    /// This long after the database's now.
+    After(Duration),
+    /// At this time.
+    At(Timestamp),
+}
+
+/// Name and version of the code that runs something, as one word: `checkout@1`.
+pub fn code(definition: &str, version: u32) -> String {
+    format!("{definition}@{version}")
+}
+
+/// A run to start.
+///
+/// The caller makes the id (in the shard of the key, when there is one: see
+/// [`outlast_core::shard_of_key`]), so that repeating the same start is the same run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRun {
+    /// Its id, unless an earlier message to its key has reserved another.
+    pub id: RunId,
+    /// Workflow or job.
+    pub kind: RunKind,
+    /// Whose run it is; empty for nobody's in particular.
+    pub tenant: String,
+    /// The definition's name.
+    pub definition: String,
+    /// The definition's version, to which the run is pinned.
+    pub version: u32,
+    /// Unique per tenant and definition while the run is kept.
+    pub key: Option<String>,
+    /// The line it stands in.
+    pub queue: String,
+    /// From 0 (most urgent) to 9.
+    pub priority: u8,
+    /// When it may run.
+    pub due: Due,
+    /// How long it may take from now until it ends.
+    pub timeout: Option<Duration>,
+    /// What it is called with.
+    pub input: Payload,
+    /// Who started it.
+    pub owner: Option<String>,
+    /// The roles it acts with.
+    pub roles: Vec<String>,
+    /// Searchable attributes: name and value.
+    pub tags: Vec<(String, String)>,
+    /// The W3C trace context of whoever started it.
+    pub trace: Option<String>,
+    /// The run that started it, and the operation there that wants to hear of its end.
+    pub parent: Option<Parent>,
+}
+
+/// Who wants to hear of a run's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The run.
+    pub run: RunId,
+    /// The operation's name in that run; `None` when nobody waits.
+    pub op: Option<String>,
+}
+
+/// Asks that started runs are held by this node at once, as if it had claimed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold {
+    /// The node.
+    pub node: NodeId,
+    /// The number of this claim, greater than every earlier one of the node.
+    pub claim: i64,
+}
+
+/// The answer to one start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Started {
+    /// The run is there, by this call or by an earlier try of the same call.
+    Created {
+        /// Its id (an earlier message to the key may have reserved one).
+        id: RunId,
+        /// What [`Hold`] asked for, when it was given and came true: the run is held with epoch 1 and has
+        /// no news.
+        held: bool,
+    },
+    /// The key belongs to a run with the same input.
+    Existing {
+        /// That run.
+        id: RunId,
+    },
+    /// The key belongs to a run with another input. Nothing was written.
+    Conflict {
+        /// That run.
+        id: RunId,
+    },
+}
+
+/// Asks for due runs of one shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Who asks.
+    pub node: NodeId,
+    /// The number of this claim, greater than every earlier one of the node. The same number again
+    /// gives the same runs again.
+    pub number: i64,
+    /// The shard.
+    pub shard: u16,
+    /// The queues to take from, each at every priority; among equal priorities in this order.
+    pub queues: Vec<String>,
+    /// The code this node knows, as [`code`] writes it.
+    pub codes: Vec<String>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Claims {
+    /// The runs, most urgent first, then oldest.
+    pub runs: Vec<Claimed>,
+    /// The database's now.
+    pub now: Timestamp,
+    /// When the next run of these queues is due, if fewer than asked for were; `None` when none is.
+    pub next_due: Option<Timestamp>,
+}
+
+/// One claimed run: what the hot table knows, and its unread news.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// The run.
+    pub id: RunId,
+    /// The fence that every later write carries: one more than before.
+    pub epoch: i64,
+    /// Its place in line.
+    pub priority: u8,
+    /// When it was due; in the answer to a repeated claim, the database's now.
+    pub due_at: Timestamp,
+    /// Name and version of its code.
+    pub code: String,
+    /// Number of the attempt that this claim begins, from 1 (jobs; workflows keep 1).
+    pub attempt: u32,
+    /// How many nodes died holding it since it last made progress.
+    pub crashes: u32,
+    /// When it must have ended.
+    pub expires_at: Option<Timestamp>,
+    /// The number of the last news so far: what a suspension says it has seen.
+    pub news: i64,
+    /// The unread news, oldest first.
+    pub inbox: Vec<News>,
+}
+
+/// Something from outside that a run has not consumed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// Its number in the run.
+    pub seq: i64,
+    /// What it is.
+    pub kind: NewsKind,
+    /// Name of the event or promise, or of the operation that started the child.
+    pub name: String,
+    /// The value. A [`NewsKind::Cancel`]'s is its reason as JSON text.
+    pub body: Option<Payload>,
+    /// When it was sent, by the database's clock.
+    pub at: Timestamp,
+}
+
+/// Kinds of news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NewsKind {
+    /// A message, consumed once, in the order sent.
+    Event,
+    /// A promise was settled. Its body is the value.
+    Settled,
+    /// A promise was settled with a failure. Its body is a `FailureDoc`.
+    Rejected,
+    /// A child ended. Its body is an [`Ended`] as JSON.
+    Child,
+    /// Someone asks the run to stop.
+    Cancel,
+}
+
+/// Changes of many runs of one shard by one node, in one transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Who writes. Without its row in `nodes` the whole batch is refused.
+    pub node: NodeId,
+    /// The shard of all the runs.
+    pub shard: u16,
+    /// One element per run, each run once.
+    pub runs: Vec<RunCommit>,
+}
+
+/// What one run recorded, and where it goes from here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCommit {
+    /// The run.
+    pub run: RunId,
+    /// The fence.
+    pub epoch: i64,
+    /// New entries, in the order of their positions, without gaps after what is stored.
+    pub entries: Vec<Entry>,
+    /// The numbers of news that these entries consumed; they leave the inbox.
+    pub consumed: Vec<i64>,
+    /// Children to start. Comes with at least one entry.
+    pub starts: Vec<NewRun>,
+    /// Messages to other runs. Comes with at least one entry, or with [`Next::Finish`].
+    pub sends: Vec<Delivery>,
+    /// Entries below this position leave the journal (`continue_as_new`).
+    pub prune_below: Option<u32>,
+    /// Steps that have been running for a while, for people to see. Nothing waits for these.
+    pub doing: Vec<Doing>,
+    /// What handlers logged.
+    pub logs: Vec<LogLine>,
+    /// Searchable attributes to set.
+    pub tags: Vec<(String, String)>,
+    /// How the turn ends; `None` while it goes on.
+    pub next: Option<Next>,
+}
+
+/// A step that runs now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Doing {
+    /// The step, with its occurrence.
+    pub name: String,
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// What its body saved last.
+    pub saved: Option<Payload>,
+}
+
+/// One line that a handler logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// Its number in the turn; with the epoch it is unique in the run.
+    pub n: u32,
+    /// When, by the database's clock. Filled by the store.
+    pub at: Timestamp,
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: String,
+    /// The text, with its fields.
+    pub message: String,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Only durable waits are left. The run becomes `waiting` until `wake_at`, or `ready` at once when
+    /// it has news beyond `seen`.
+    Suspend {
+        /// The earliest timer.
+        wake_at: Option<Timestamp>,
+        /// The last news the turn knows.
+        seen: i64,
+    },
+    /// Another attempt (of a job) after a pause: `ready`, due later.
+    Retry {
+        /// How long from the database's now.
+        after: Duration,
+        /// The number of the next attempt.
+        attempt: u32,
+    },
+    /// Handed back untouched: `ready`, due now.
+    Release,
+    /// The code does not fit: `blocked` until code appears that does.
+    Block {
+        /// Why, for people and programs.
+        reason: String,
+    },
+    /// The end. The run leaves the hot table.
+    Finish(Ended),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// `Completed`, `Failed` or `Cancelled`.
+    pub status: Status,
+    /// The result.
+    pub output: Option<Payload>,
+    /// The `FailureDoc` as JSON text.
+    pub error: Option<String>,
+}
+
+/// The answer for one run of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Committed {
+    /// All of it is durable (now, or by an earlier try of the same call).
+    Done,
+    /// The node no longer holds the run with this epoch. Nothing of it was written.
+    LeaseLost,
+    /// Someone else's transaction holds a row that it needs. Nothing of it was written: carry it to the
+    /// next batch.
+    Busy,
+}
+
+/// A message to a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its own id: a repeated delivery is the same delivery.
+    pub id: uuid::Uuid,
+    /// To whom.
+    pub to: Address,
+    /// What.
+    pub kind: NewsKind,
+    /// Name of the event or promise, or of the operation that started the child.
+    pub name: String,
+    /// The value.
+    pub body: Option<Payload>,
+}
+
+/// How a run is named from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// By id.
+    Run(RunId),
+    /// By key; the run need not exist yet.
+    Key {
+        /// Its tenant.
+        tenant: String,
+        /// Its definition.
+        definition: String,
+        /// Its key.
+        key: String,
+    },
+}
+
+/// The answer to one delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivered {
+    /// It is in the inbox (or was, by an earlier try), and the run has been woken if it waited.
+    Done {
+        /// The run; with a key that no run has yet, the id that is reserved for it.
+        run: RunId,
+    },
+    /// The promise was settled before; the first value stays.
+    AlreadySettled {
+        /// The run.
+        run: RunId,
+    },
+    /// The run has ended.
+    Closed {
+        /// The run.
+        run: RunId,
+        /// How.
+        status: Status,
+    },
+    /// There is no such run.
+    Unknown,
+    /// The run has too many unread messages.
+    Full {
+        /// The run.
+        run: RunId,
+        /// The limit.
+        limit: u32,
+    },
+}
+
+/// A node that starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCard {
+    /// Its id, new for every start of a process.
+    pub id: NodeId,
+    /// A name for people.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// How long its lease is.
+    pub lease: Duration,
+    /// The code it knows.
+    pub definitions: Vec<DefinitionCard>,
+}
+
+/// What a node knows how to run, recorded for callers without the code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionCard {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: u32,
+    /// Workflow or job.
+    pub kind: RunKind,
+    /// Whether new runs take this version (of several).
+    pub active: bool,
+    /// Made at compile time from the code's types.
+    pub signature: String,
+    /// The queue its runs stand in unless told otherwise.
+    pub queue: String,
+    /// The priority its runs have unless told otherwise.
+    pub priority: u8,
+    /// Everything else (attempts, timeout, input shape), as a JSON object.
+    pub options: String,
+}
+
+/// Renews a node's lease and compares notes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renew {
+    /// The node.
+    pub node: NodeId,
+    /// How long from now.
+    pub lease: Duration,
+    /// Claims up to this number are settled: runs they hold which are not in `known` were handed out in
+    /// a reply that got lost, and become due again.
+    pub settled: i64,
+    /// The runs that the node knows it holds.
+    pub known: Vec<Known>,
+}
+
+/// A run that a node knows it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The run.
+    pub run: RunId,
+    /// With this epoch.
+    pub epoch: i64,
+    /// The last news it has seen.
+    pub seen: i64,
+}
+
+/// The answer to a renewal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// Whether the node still has its lease in every shard. If not, it holds nothing.
+    pub alive: bool,
+    /// Runs that it believes it holds and does not.
+    pub lost: Vec<RunId>,
+    /// Runs that have news beyond what it has seen.
+    pub news: Vec<RunId>,
+    /// Runs that were handed out in a lost reply and are due again.
+    pub freed: u64,
+    /// The database's now.
+    pub now: Timestamp,
+}
+
+/// What people and programs ask of a run, or of many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Control {
+    /// Asks a run to stop. One that never began, or is paused or blocked, ends at once; any other gets
+    /// the request as news.
+    Cancel {
+        /// Which.
+        run: Address,
+        /// Why.
+        reason: String,
+    },
+    /// Deletes ended runs with everything of them, a bounded number at a time.
+    Purge {
+        /// Those that ended before this long ago.
+        older_than: Duration,
+        /// At most this many.
+        limit: u32,
+    },
+}
+
+/// The answer to a [`Control`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Controlled {
+    /// The request will reach the run.
+    Asked {
+        /// The run.
+        run: RunId,
+    },
+    /// The run is in this final status, by this call or before it.
+    Final {
+        /// The run.
+        run: RunId,
+        /// Its status.
+        status: Status,
+        /// Whether this call ended it.
+        by_this: bool,
+    },
+    /// There is no such run.
+    Unknown,
+    /// So many runs were purged.
+    Purged(u64),
+}
+
+/// Housekeeping, for one shard at a time, safe to do on any number of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// The shard.
+    pub shard: u16,
+    /// Runs that have been due for this long and whose code no live node knows become `blocked`.
+    pub unknown_after: Duration,
+    /// Delivery ids older than this are forgotten.
+    pub forget_after: Duration,
+    /// At most this many rows of each kind.
+    pub limit: u32,
+}
+
+/// The answer to a sweep.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Nodes whose lease had ended; their runs are due again.
+    pub dead_nodes: Vec<NodeId>,
+    /// How many runs that freed.
+    pub freed: u64,
+    /// Runs that nobody knows how to run.
+    pub blocked: u64,
+}
+
+/// A run as its `runs` row has it: what never changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: RunId,
+    /// Workflow or job.
+    pub kind: RunKind,
+    /// Whose it is.
+    pub tenant: String,
+    /// The definition's name.
+    pub definition: String,
+    /// The definition's version.
+    pub version: u32,
+    /// Its key.
+    pub key: Option<String>,
+    /// The line it stands in.
+    pub queue: String,
+    /// From 0 (most urgent) to 9.
+    pub priority: u8,
+    /// When it was started, by the database's clock.
+    pub created_at: Timestamp,
+    /// What it is called with.
+    pub input: Payload,
+    /// Who started it.
+    pub owner: Option<String>,
+    /// The roles it acts with.
+    pub roles: Vec<String>,
+    /// The W3C trace context of whoever started it.
+    pub trace: Option<String>,
+    /// Who wants to hear of its end.
+    pub parent: Option<Parent>,
+}
+
+/// What a turn needs to begin: the record and the first page of the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The record.
+    pub record: RunRecord,
+    /// The first entries of the journal, in order.
+    pub entries: Vec<Entry>,
+    /// Whether the journal goes on: see [`crate::Reads::journal`].
+    pub more: bool,
+    /// What bodies of steps in progress had saved when their node died.
+    pub doing: Vec<Doing>,
+}
+
+/// A run for people to see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunView {
+    /// What never changes.
+    pub record: RunRecord,
+    /// Where it stands.
+    pub status: Status,
+    /// When it is due, for `ready` and `waiting` runs.
+    pub due_at: Option<Timestamp>,
+    /// The node that holds it.
+    pub node: Option<NodeId>,
+    /// Its epoch: how often it was claimed.
+    pub epoch: i64,
+    /// Number of the current attempt (jobs).
+    pub attempt: u32,
+    /// Why it is blocked.
+    pub reason: Option<String>,
+    /// Whether someone asked it to stop, and why.
+    pub cancel_reason: Option<String>,
+    /// When it must have ended.
+    pub expires_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+    /// Its searchable attributes.
+    pub tags: Vec<(String, String)>,
+    /// What it does right now, as far as announced.
+    pub doing: Vec<Doing>,
+}
+
+/// Which runs to list. Everything that is set must fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this tenant.
+    pub tenant: Option<String>,
+    /// Of this definition.
+    pub definition: Option<String>,
+    /// In one of these; empty means any.
+    pub statuses: Vec<Status>,
+    /// In this queue.
+    pub queue: Option<String>,
+    /// With this key.
+    pub key: Option<String>,
+    /// With all these tags.
+    pub tags: Vec<(String, String)>,
+    /// Started by this run.
+    pub parent: Option<RunId>,
+    /// Started at or after.
+    pub since: Option<Timestamp>,
+    /// Started before.
+    pub until: Option<Timestamp>,
+}
+
+/// One page of a list, newest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The runs.
+    pub runs: Vec<RunView>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// A place in a list: just after this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// Its start.
+    pub created_at: Timestamp,
+    /// Its id.
+    pub id: RunId,
+}
+
+/// A node for people to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its id.
+    pub id: NodeId,
+    /// Its name.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// When it joined.
+    pub joined_at: Timestamp,
+    /// Until when its lease holds.
+    pub lease_until: Timestamp,
+    /// How many runs it holds.
+    pub holds: u64,
+}
+
+/// Something happened; sent to everybody who listens to a store. A hint: nothing depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// A run may have become due.
+    Due,
+    /// This run has news.
+    News(RunId),
+    /// This run ended.
+    Ended(RunId),
+    /// Anything may have happened: someone else wrote, or hints were lost.
+    Anything,
+}

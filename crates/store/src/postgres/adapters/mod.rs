@@ -1,0 +1,96 @@
+//! Users' own transactions on PostgreSQL, through sqlx or tokio-postgres.
+//!
+//! Values travel in the same binary format as on our own connections. Isolation, timeouts and the end of
+//! the transaction are the user's: nothing is set here, for it would outlast our statements.
+
+#[cfg(feature = "sqlx")]
+mod sqlx;
+#[cfg(feature = "tokio-postgres")]
+mod tokio_postgres;
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use ::tokio_postgres::error::SqlState;
+use async_trait::async_trait;
+
+use super::error::meaning_of;
+use super::listen::written;
+use super::tx::{Ask, Sending};
+use crate::adapters::{Verb, check_database, no_tables};
+use crate::render::{Dialect, Texts};
+use crate::user_tx::failed_before;
+use crate::{Call, Cell, Clock, Row, Signal, Sql, Store, StoreError, Tx, Type};
+
+/// A user's connection, inside a transaction.
+#[async_trait]
+trait Wire: Send {
+    /// Runs statements in order and gives each one's rows.
+    async fn exchange(&mut self, asks: &[Ask]) -> Result<Vec<Vec<Row>>, StoreError>;
+}
+
+/// Does something in a user's transaction, and leaves word for those who listen.
+async fn perform<V: Verb + ?Sized>(
+    wire: impl Wire,
+    store: &dyn Store,
+    verb: &V,
+    notify: bool,
+) -> Result<V::Answer, StoreError> {
+    check_database(store, "postgres", "PostgreSQL")?;
+    let mut tx = UsersTx { wire, clock: store.clock(), signals: Vec::new() };
+    let answer = verb.run(&mut tx, store.shards()).await?;
+    if notify && !tx.signals.is_empty() {
+        // Sent by nobody in particular, so that this process hears it too.
+        let hints: BTreeSet<String> = tx.signals.iter().copied().map(written).collect();
+        tx.flight(vec![NOTIFY.with([Cell::Texts(hints.into_iter().collect())])]).await?;
+    }
+    Ok(answer)
+}
+
+struct UsersTx<'s, W> {
+    wire: W,
+    clock: &'s Clock,
+    signals: Vec<Signal>,
+}
+
+#[async_trait]
+impl<W: Wire> Tx for UsersTx<'_, W> {
+    async fn flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let sending = Sending::of(calls, &TEXTS, self.clock)?;
+        let answers = self.wire.exchange(&sending.asks).await?;
+        Ok(sending.in_order(answers))
+    }
+
+    async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.flight(calls).await
+    }
+
+    fn is_users(&self) -> bool {
+        true
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.signals.push(signal);
+    }
+}
+
+/// The meaning of what the server said to one of our statements in a transaction that the user began, in
+/// a database and with a role of their choice.
+fn users_meaning(state: &SqlState, message: &str) -> StoreError {
+    match state.code() {
+        "3F000" | "42P01" => no_tables(message),
+        "42501" => StoreError::Schema(format!(
+            "{message}: grant this transaction's role `usage` on the schema outlast and `select, insert, \
+             update, delete` on its tables"
+        )),
+        "25006" => StoreError::Statement(message.to_owned().into()),
+        "25P02" => failed_before(),
+        _ => meaning_of(state, message),
+    }
+}
+
+static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts::new(Dialect::Postgres));
+
+static NOTIFY: Sql =
+    Sql::new("users_notify", "select pg_notify('outlast', hint) from unnest({p1}) as hint")
+        .takes(&[Type::Texts]);

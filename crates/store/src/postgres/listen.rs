@@ -1,0 +1,188 @@
+//! Hints between processes: `NOTIFY` and `LISTEN`, of which nothing depends.
+//!
+//! Within this process hints arrive at once. To the others they go on a connection of their own,
+//! gathered for a moment: inside the transactions that cause them, `NOTIFY` would take a lock that all
+//! of PostgreSQL's committers share. Whoever may have missed some is told that anything may have
+//! happened.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast_core::RunId;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::sleep;
+use tokio_postgres::types::{ToSql, Type as PgType};
+use tokio_postgres::{AsyncMessage, Config};
+use uuid::Uuid;
+
+use super::error::meaning;
+use super::pool::{Pool, answered, connect};
+use crate::{Signal, StoreError};
+
+/// How long hints are gathered.
+const GATHER: Duration = Duration::from_millis(2);
+/// With more hints than this at once, one says it all.
+const MANY: usize = 20;
+/// How often the listening connection is asked whether it lives.
+const PULSE: Duration = Duration::from_secs(15);
+/// How long a listener that lost its connection waits at most before it tries again.
+const BACKOFF: Duration = Duration::from_secs(10);
+
+/// Hints on their way out.
+pub(super) struct Hints {
+    pub(super) local: broadcast::Sender<Signal>,
+    /// Marks what we sent, so that we do not hear it twice.
+    sender: String,
+    gathered: Mutex<HashSet<String>>,
+    wake: Notify,
+}
+
+impl Hints {
+    pub(super) fn new(local: broadcast::Sender<Signal>) -> Hints {
+        let sender = format!("@{:016x}", fastrand::u64(..));
+        Hints { local, sender, gathered: Mutex::default(), wake: Notify::new() }
+    }
+
+    /// Tells this process now and the others soon.
+    pub(super) fn send(&self, signals: Vec<Signal>) {
+        if signals.is_empty() {
+            return;
+        }
+        let mut gathered = self.gathered.lock();
+        for signal in signals {
+            let _ = self.local.send(signal);
+            // Once there are too many, it does not matter which.
+            if gathered.len() <= MANY {
+                gathered.insert(written(signal));
+            }
+        }
+        drop(gathered);
+        self.wake.notify_one();
+    }
+
+    /// Carries hints to other processes, for ever.
+    pub(super) async fn carry(self: Arc<Self>, pool: Arc<Pool>) {
+        loop {
+            self.wake.notified().await;
+            sleep(GATHER).await;
+            let gathered = std::mem::take(&mut *self.gathered.lock());
+            let payloads: Vec<String> = match gathered.len() {
+                0 => continue,
+                n if n > MANY => vec![format!("{ANYTHING} {}", self.sender)],
+                _ => gathered.into_iter().map(|hint| format!("{hint} {}", self.sender)).collect(),
+            };
+            if let Err(error) = notify(&pool, &payloads).await {
+                // Others find out by themselves, later.
+                tracing::debug!(%error, "hints were not sent");
+            }
+        }
+    }
+
+    /// Hears the hints of other processes, for ever.
+    pub(super) async fn hear(self: Arc<Self>, config: Config) {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let began = tokio::time::Instant::now();
+            let Err(error) = self.listen(&config).await;
+            tracing::debug!(%error, "the listening connection ended");
+            if began.elapsed() > BACKOFF {
+                pause = Duration::from_millis(100);
+            }
+            sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 2).min(BACKOFF);
+        }
+    }
+
+    /// Listens until the connection breaks.
+    async fn listen(&self, config: &Config) -> Result<std::convert::Infallible, StoreError> {
+        let (client, mut connection) = connect(config).await?;
+        let hearing = async {
+            while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(note) = message.map_err(|error| meaning(&error))? {
+                    self.heard(note.payload());
+                }
+            }
+            Err(StoreError::Unavailable("the connection was closed".into()))
+        };
+        let living = async {
+            answered(client.batch_execute("listen outlast")).await?;
+            // Whatever happened while nobody listened, happened unheard.
+            let _ = self.local.send(Signal::Anything);
+            loop {
+                sleep(PULSE).await;
+                answered(client.batch_execute("")).await?;
+            }
+        };
+        tokio::select! { ended = hearing => ended, ended = living => ended }
+    }
+
+    fn heard(&self, payload: &str) {
+        let (hint, sender) = match payload.rsplit_once(' ') {
+            Some((hint, sender)) if sender.starts_with('@') => (hint, sender),
+            _ => (payload, ""),
+        };
+        if sender != self.sender {
+            let _ = self.local.send(read(hint));
+        }
+    }
+}
+
+const ANYTHING: &str = "anything";
+
+pub(super) fn written(signal: Signal) -> String {
+    match signal {
+        Signal::Due => "due".to_owned(),
+        Signal::News(run) => format!("news {}", run.uuid()),
+        Signal::Ended(run) => format!("ended {}", run.uuid()),
+        Signal::Anything => ANYTHING.to_owned(),
+    }
+}
+
+fn read(hint: &str) -> Signal {
+    let run = |id: &str| id.parse::<Uuid>().ok().map(RunId::from_uuid);
+    match hint.split_once(' ') {
+        None if hint == "due" => Signal::Due,
+        Some(("news", id)) => run(id).map_or(Signal::Anything, Signal::News),
+        Some(("ended", id)) => run(id).map_or(Signal::Anything, Signal::Ended),
+        _ => Signal::Anything,
+    }
+}
+
+async fn notify(pool: &Arc<Pool>, payloads: &[String]) -> Result<(), StoreError> {
+    let connection = pool.lease().await?;
+    let sql = "select pg_notify('outlast', payload) from unnest($1::text[]) as payload";
+    let payloads: (&(dyn ToSql + Sync), PgType) = (&payloads, PgType::TEXT_ARRAY);
+    answered(connection.client().execute_typed(sql, &[payloads])).await?;
+    connection.give_back();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let run = RunId::new(3, outlast_core::Timestamp::from_micros(1), 7);
+        for signal in [Signal::Due, Signal::News(run), Signal::Ended(run), Signal::Anything] {
+            assert_eq!(read(&written(signal)), signal);
+        }
+        for odd in ["", "due 5", "news x", "ended", "hello world"] {
+            assert_eq!(read(odd), Signal::Anything, "{odd}");
+        }
+    }
+
+    #[test]
+    fn our_own_hints_are_not_heard_twice() {
+        let hints = Hints::new(broadcast::Sender::new(8));
+        let mut heard = hints.local.subscribe();
+        hints.heard(&format!("due {}", hints.sender));
+        assert!(heard.try_recv().is_err());
+        hints.heard("due @0000000000000000");
+        hints.heard("due");
+        assert_eq!((heard.try_recv(), heard.try_recv()), (Ok(Signal::Due), Ok(Signal::Due)));
+    }
+}

@@ -1,0 +1,151 @@
+//! PostgreSQL: many nodes on one database.
+//!
+//! Transactions are short, pipelined ([`tx`]) and bounded at both ends: the server cuts them off, and
+//! we give up on a server that does not answer. Connections carry no state from one transaction to
+//! the next but the statements they know ([`pool`]). Hints between processes are apart ([`listen`]).
+
+#[cfg(any(feature = "sqlx", feature = "tokio-postgres"))]
+mod adapters;
+mod cells;
+mod error;
+mod listen;
+mod migrate;
+mod pool;
+mod tx;
+mod user;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use outlast_core::ShardCount;
+use tokio::runtime::Handle;
+use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
+use tracing::Instrument;
+
+use self::error::is_worth_repeating;
+use self::listen::Hints;
+use self::pool::{Pool, Target};
+use self::tx::{PgTx, Session};
+use self::user::PgUserTx;
+use crate::render::{Dialect, Texts};
+use crate::store::SIGNALS;
+use crate::{CONFLICT_TRIES, Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work};
+
+/// An open PostgreSQL database.
+pub(crate) struct Postgres {
+    pub(crate) shards: ShardCount,
+    pub(crate) clock: Clock,
+    pool: Arc<Pool>,
+    texts: Texts,
+    hints: Arc<Hints>,
+    /// Where the tasks run, also when somebody subscribes outside of it.
+    runtime: Handle,
+    carrier: AbortHandle,
+    listener: OnceLock<AbortHandle>,
+}
+
+/// Opens a database and brings its schema up to date.
+pub(crate) async fn open(url: &str, options: OpenOptions) -> Result<Arc<Postgres>, StoreError> {
+    let target = Target::read(url)?;
+    let place = target.place();
+    let pool = Arc::new(Pool::new(target));
+    let shards = migrate::migrate(&pool, &options, &place).await?;
+    pool.look_for_pooler().await?;
+
+    let hints = Arc::new(Hints::new(broadcast::Sender::new(SIGNALS)));
+    let runtime = Handle::current();
+    let carrier = runtime.spawn(Arc::clone(&hints).carry(Arc::clone(&pool))).abort_handle();
+    Ok(Arc::new(Postgres {
+        shards,
+        clock: options.clock,
+        pool,
+        texts: Texts::new(Dialect::Postgres),
+        hints,
+        runtime,
+        carrier,
+        listener: OnceLock::new(),
+    }))
+}
+
+impl Postgres {
+    /// Runs the work of a transition, from the start again after a conflict.
+    ///
+    /// It goes on when the caller does not wait for it any more: a transaction that was begun ends, and
+    /// its connection comes back.
+    pub(crate) async fn transact<T: Send + 'static>(
+        self: &Arc<Self>,
+        kind: TxKind,
+        work: Work<T>,
+    ) -> Result<T, StoreError> {
+        let span = tracing::debug_span!("outlast.transaction", ?kind);
+        let store = Arc::clone(self);
+        let task = self.runtime.spawn(async move { store.repeat(kind, work).await }.instrument(span));
+        task.await.unwrap_or_else(|error| match error.is_panic() {
+            true => Err(StoreError::Refused("a transition panicked".into())),
+            false => Err(StoreError::Unavailable("the store is closing".into())),
+        })
+    }
+
+    async fn repeat<T>(&self, kind: TxKind, mut work: Work<T>) -> Result<T, StoreError> {
+        for attempt in 1.. {
+            let error = match self.once(kind, &mut work).await {
+                Err(error) if is_worth_repeating(&error) && attempt < CONFLICT_TRIES => error,
+                answer => return answer,
+            };
+            tracing::debug!(%error, attempt, "a transaction begins again");
+            let pause = Duration::from_millis(2 << attempt).mul_f64(fastrand::f64());
+            tokio::time::sleep(pause).await;
+        }
+        unreachable!("attempts are counted for ever")
+    }
+
+    async fn once<T>(&self, kind: TxKind, work: &mut Work<T>) -> Result<T, StoreError> {
+        let mut session = Session::new(self.pool.lease().await?, kind);
+        let mut tx = PgTx {
+            session: &mut session,
+            texts: &self.texts,
+            clock: &self.clock,
+            is_users: kind == TxKind::Plain,
+            is_ours: true,
+        };
+        match work(&mut tx).await {
+            Ok(answer) => {
+                let signals = session.commit().await?;
+                self.hints.send(signals);
+                Ok(answer)
+            }
+            Err(error) => {
+                session.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a user's own transaction.
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<Box<dyn UserTx>, StoreError> {
+        Ok(Box::new(PgUserTx::begin(Arc::clone(self)).await?))
+    }
+
+    /// Subscribes, and listens to other processes from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Signal> {
+        let receiver = self.hints.local.subscribe();
+        self.listener.get_or_init(|| {
+            let hearing = Arc::clone(&self.hints).hear(self.pool.config.clone());
+            self.runtime.spawn(hearing).abort_handle()
+        });
+        receiver
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.carrier.abort();
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Connections to PostgreSQL: a bounded number, opened when needed, dropped when broken.
+//!
+//! A connection comes back only from a transaction that has ended. One that is dropped on the way (a
+//! lost reply, a cancelled caller) is closed, and the server rolls back what was open on it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, NoTls, Socket, Statement, tls::NoTlsStream};
+
+use super::error::{chain, meaning};
+use crate::StoreError;
+use crate::address::refused;
+
+/// How long a new connection may take.
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
+/// How long a transaction waits for a connection.
+const ACQUIRE: Duration = Duration::from_secs(10);
+/// How many connections there are unless the URL says otherwise.
+const SIZE: usize = 8;
+
+/// What the URL says.
+pub(super) struct Target {
+    pub(super) config: Config,
+    size: usize,
+    /// Whether statements stay unnamed, as a transaction pooler in between needs them.
+    unnamed: bool,
+}
+
+/// The connections to one database.
+pub(super) struct Pool {
+    pub(super) config: Config,
+    size: usize,
+    unnamed: AtomicBool,
+    free: Mutex<Vec<Connection>>,
+    places: Arc<Semaphore>,
+}
+
+/// One connection with the statements it knows.
+pub(super) struct Connection {
+    pub(super) client: Client,
+    pub(super) statements: HashMap<&'static str, Statement>,
+    driver: AbortHandle,
+}
+
+/// A connection in somebody's hands.
+pub(super) struct Leased {
+    connection: Option<Connection>,
+    pool: Arc<Pool>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Target {
+    /// Reads a URL, ours and the driver's options in it. No refusal quotes a part that may be a password.
+    pub(super) fn read(url: &str) -> Result<Target, StoreError> {
+        let (mut size, mut unnamed) = (SIZE, false);
+        let (head, options) = parted(url);
+        let mut theirs = Vec::new();
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("pool", value)) => match value.parse() {
+                    Ok(number @ 1..=1000) => size = number,
+                    _ => return refused("`pool` in the address is not a number from 1 to 1000".to_owned()),
+                },
+                Some(("statements", "unnamed")) => unnamed = true,
+                Some(("statements", "named")) => unnamed = false,
+                Some(("sslmode", "require" | "verify-ca" | "verify-full")) => {
+                    return refused(NO_TLS.to_owned());
+                }
+                _ => theirs.push(option),
+            }
+        }
+        let theirs = if theirs.is_empty() { head.to_owned() } else { format!("{head}?{}", theirs.join("&")) };
+        let Ok(mut config) = theirs.parse::<Config>() else { return refused(unreadable(url)) };
+        if config.get_ssl_mode() == SslMode::Require {
+            return refused(NO_TLS.to_owned());
+        }
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return refused("the address names no host: write postgres://user@host/database".to_owned());
+        }
+        config.connect_timeout(CONNECT);
+        config.keepalives_idle(Duration::from_secs(30));
+        config.tcp_user_timeout(Duration::from_secs(15));
+        if config.get_application_name().is_none() {
+            config.application_name("outlast");
+        }
+        Ok(Target { config, size, unnamed })
+    }
+
+    /// The database's name for people.
+    pub(super) fn place(&self) -> String {
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            #[cfg(unix)]
+            Some(Host::Unix(folder)) => folder.display().to_string(),
+            None => self.config.get_hostaddrs().first().map_or("?".to_owned(), ToString::to_string),
+        };
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or("?");
+        format!("the PostgreSQL database `{database}` at {host}")
+    }
+}
+
+const NO_TLS: &str = "encrypted connections to PostgreSQL are not supported yet: connect over a socket or \
+                      a private network with sslmode=disable, or through a local proxy that encrypts";
+
+/// The options apart from the rest. A `?` before the first `@` belongs to a password.
+fn parted(url: &str) -> (&str, &str) {
+    let behind_password = url.find('@').unwrap_or(0);
+    match url[behind_password..].find('?') {
+        Some(at) => (&url[..behind_password + at], &url[behind_password + at + 1..]),
+        None => (url, ""),
+    }
+}
+
+fn unreadable(url: &str) -> String {
+    let shape =
+        "postgres://user:password@host:5432/database, special characters percent-encoded (`@` is %40)";
+    // A password with `@` and `?` in it looks like options.
+    match parted(url).1 {
+        options if !options.is_empty() && !options.contains('@') => format!(
+            "the PostgreSQL address cannot be read; one of its options (`?{options}`) may be unknown: \
+             write {shape}"
+        ),
+        _ => format!("the PostgreSQL address cannot be read: write {shape}"),
+    }
+}
+
+impl Pool {
+    pub(super) fn new(target: Target) -> Pool {
+        let Target { config, size, unnamed } = target;
+        let places = Arc::new(Semaphore::new(size));
+        Pool { config, size, unnamed: unnamed.into(), free: Mutex::default(), places }
+    }
+
+    /// A connection: a free one, or a new one when there are fewer than there may be.
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Leased, StoreError> {
+        let place = timeout(ACQUIRE, Arc::clone(&self.places).acquire_owned()).await;
+        let Ok(Ok(place)) = place else {
+            let why = format!("all {} connections have been busy for {ACQUIRE:?}", self.size);
+            return Err(StoreError::Unavailable(why.into()));
+        };
+        let free = || {
+            let mut free = self.free.lock();
+            free.retain(|connection| !connection.client.is_closed());
+            free.pop()
+        };
+        let connection = match free() {
+            Some(connection) => connection,
+            None => self.open().await?,
+        };
+        Ok(Leased { connection: Some(connection), pool: Arc::clone(self), _place: place })
+    }
+
+    async fn open(&self) -> Result<Connection, StoreError> {
+        let (client, connection) = connect(&self.config).await?;
+        let driver = tokio::spawn(async move {
+            // Whoever uses the client hears of it.
+            let _ = connection.await;
+        });
+        Ok(Connection { client, statements: HashMap::new(), driver: driver.abort_handle() })
+    }
+
+    /// Whether statements are sent without names.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.unnamed.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether a pooler hands our transactions to changing servers, and keeps statements unnamed
+    /// then: names belong to a server, and another client's statement may answer to ours.
+    pub(super) async fn look_for_pooler(self: &Arc<Self>) -> Result<(), StoreError> {
+        if self.is_unnamed() || self.size < 2 {
+            return Ok(());
+        }
+        let (first, second) = (self.lease().await?, self.lease().await?);
+        let before = server(&first).await?;
+        execute(&second, "begin").await?;
+        let between = server(&second).await?;
+        let after = server(&first).await?;
+        execute(&second, "rollback").await?;
+        if before != after || before == between {
+            tracing::info!("a transaction pooler stands before PostgreSQL: statements stay unnamed");
+            self.unnamed.store(true, Ordering::Relaxed);
+        }
+        first.give_back();
+        second.give_back();
+        Ok(())
+    }
+}
+
+impl Leased {
+    /// Back to the others, when no transaction is open on it.
+    pub(super) fn give_back(mut self) {
+        if let Some(connection) = self.connection.take()
+            && !connection.client.is_closed()
+        {
+            self.pool.free.lock().push(connection);
+        }
+    }
+
+    /// Whether statements are sent without names.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.pool.is_unnamed()
+    }
+
+    pub(super) fn connection(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("a connection is taken only when its lease ends")
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.connection.as_ref().expect("a connection is taken only when its lease ends").client
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        // Not given back: nobody knows what is open on it, or whether anybody still answers.
+        if let Some(connection) = self.connection.take() {
+            connection.driver.abort();
+        }
+    }
+}
+
+/// Opens a connection, which somebody has to drive.
+pub(super) async fn connect(
+    config: &Config,
+) -> Result<(Client, tokio_postgres::Connection<Socket, NoTlsStream>), StoreError> {
+    match timeout(CONNECT, config.connect(NoTls)).await {
+        Ok(Ok(connected)) => Ok(connected),
+        Ok(Err(error)) => Err(match meaning(&error) {
+            // Not the server's words: it could not be reached, or spoke another language.
+            StoreError::Refused(_) if error.as_db_error().is_none() => {
+                StoreError::Unavailable(format!("cannot connect to PostgreSQL: {}", chain(&error)).into())
+            }
+            other => other,
+        }),
+        Err(_) => {
+            Err(StoreError::Unavailable(format!("PostgreSQL did not answer within {CONNECT:?}").into()))
+        }
+    }
+}
+
+/// Runs a statement that has no parameters and no answer.
+pub(super) async fn execute(connection: &Leased, sql: &str) -> Result<(), StoreError> {
+    answered(connection.client().batch_execute(sql)).await
+}
+
+async fn server(connection: &Leased) -> Result<i32, StoreError> {
+    let asked = connection.client().query_typed("select pg_backend_pid()", &[]);
+    let rows = answered(asked).await?;
+    rows[0].try_get(0).map_err(|error| meaning(&error))
+}
+
+/// Waits for a short answer, and not for ever.
+pub(super) async fn answered<T>(
+    asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, StoreError> {
+    match timeout(ACQUIRE, asked).await {
+        Ok(answer) => answer.map_err(|error| meaning(&error)),
+        Err(_) => {
+            Err(StoreError::Unavailable(format!("PostgreSQL did not answer within {ACQUIRE:?}").into()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        Target::read(url).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn our_own_options_are_read_and_taken_out() {
+        let target =
+            Target::read("postgres://ann@host/db?pool=3&connect_timeout=2&statements=unnamed").unwrap();
+        assert_eq!((target.size, target.unnamed), (3, true));
+        assert_eq!(target.place(), "the PostgreSQL database `db` at host");
+        assert!(refusal("postgres://host/db?pool=0").contains("from 1 to 1000"));
+    }
+
+    #[test]
+    fn encryption_is_refused_until_there_is_some() {
+        for mode in ["require", "verify-full"] {
+            assert!(refusal(&format!("postgres://host/db?sslmode={mode}")).contains("not supported yet"));
+        }
+        assert!(Target::read("postgres://host/db?sslmode=prefer").is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_without_the_password() {
+        assert!(refusal("postgres://ann@host/db?colour=red").contains("`?colour=red`"));
+        for url in ["postgres://ann:hunter2@host:port/db", "postgres://ann:x@y?hunter2=1@host/db"] {
+            let said = refusal(url);
+            assert!(said.contains("cannot be read") && !said.contains("hunter2"), "{said}");
+        }
+        assert!(refusal("postgres:///db").contains("names no host"));
+    }
+}

@@ -1,0 +1,167 @@
+//! Lists runs, newest first, page by page.
+//!
+//! Each shard gives its newest that fit, and the newest of those are the page. A filter that is not set
+//! is null and fits everything. There are a few texts, so that the most selective filter finds its
+//! index; no text is ever made of what a user wrote.
+
+use std::collections::BTreeSet;
+
+use outlast_core::{RunId, ShardCount, Status};
+use uuid::Uuid;
+
+use super::views::{view, view_columns, with_details};
+use crate::rows::{cells, run_columns};
+use crate::transitions::{Flight, Place};
+use crate::{Cell, Cursor, Filter, Page, RunView, Sql, StoreError, Tx, Type};
+
+/// Stands between a tag's name and value; neither can hold it.
+const BETWEEN: &str = "\u{1f}";
+
+/// The runs that fit `filter`, after the cursor, at most `limit`.
+pub(crate) async fn list(
+    tx: &mut dyn Tx,
+    filter: &Filter,
+    after: Option<Cursor>,
+    limit: u32,
+    shards: ShardCount,
+) -> Result<Page, StoreError> {
+    let mut flight = Flight::default();
+    let sql = text_for(filter);
+    // One more than a page tells whether there is a next.
+    let wanted = limit.saturating_add(1);
+    let places: Vec<Place> = shards_of(filter, shards)
+        .map(|shard| flight.add(sql.with(values(shard, filter, after, wanted))))
+        .collect();
+    let mut answers = flight.send(tx).await?;
+
+    let rows = places.into_iter().flat_map(|place| answers.take(place));
+    let views = rows.filter_map(|row| view(&row).transpose()).collect::<Result<Vec<RunView>, _>>()?;
+    let mut views: Vec<RunView> = views;
+    views.sort_by_key(|view| std::cmp::Reverse((view.record.created_at, view.record.id)));
+    let more = views.len() > limit as usize;
+    views.truncate(limit as usize);
+
+    let last = views.last().filter(|_| more);
+    let next = last.map(|view| Cursor { created_at: view.record.created_at, id: view.record.id });
+    Ok(Page { runs: with_details(tx, views.into_iter().map(Ok)).await?, next })
+}
+
+/// A key of a known tenant and definition lives in one shard; everything else may be in any.
+fn shards_of(filter: &Filter, shards: ShardCount) -> std::ops::Range<u16> {
+    match (&filter.tenant, &filter.definition, &filter.key) {
+        (Some(tenant), Some(definition), Some(key)) => {
+            let shard = outlast_core::shard_of_key(tenant, definition, key, shards);
+            shard..shard + 1
+        }
+        _ => 0..shards.max(1),
+    }
+}
+
+fn text_for(filter: &Filter) -> &'static Sql {
+    let open = !filter.statuses.is_empty() && !filter.statuses.iter().any(|status| status.is_final());
+    match filter {
+        Filter { parent: Some(_), .. } => &LIST_CHILDREN,
+        _ if open => &LIST_OPEN,
+        Filter { definition: Some(_), .. } => &LIST_DEFINITION,
+        _ => &LIST,
+    }
+}
+
+fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec<Cell> {
+    let (time, id) = match after {
+        Some(cursor) => (cursor.created_at.micros(), cursor.id.uuid()),
+        None => (i64::MAX, Uuid::max()),
+    };
+    let statuses = if filter.statuses.is_empty() { &Status::ALL[..] } else { &filter.statuses[..] };
+    let statuses = statuses.iter().map(|status| i64::from(status.code())).collect();
+    let tags: BTreeSet<String> =
+        filter.tags.iter().map(|(name, value)| [name, BETWEEN, value].concat()).collect();
+    cells![
+        shard,
+        time,
+        id,
+        filter.tenant.clone(),
+        filter.definition.clone(),
+        filter.queue.clone(),
+        filter.key.clone(),
+        filter.parent.map(RunId::uuid),
+        filter.since,
+        filter.until,
+        Cell::Ints(statuses),
+        tags.len() as i64,
+        Cell::Texts(tags.into_iter().collect()),
+        BETWEEN,
+        limit,
+    ]
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&LIST, &LIST_DEFINITION, &LIST_CHILDREN, &LIST_OPEN];
+
+/// `$runs`, `$tags`: which index SQLite has to use, where it would choose another for the order.
+macro_rules! list_text {
+    ($agenda:literal, $which:literal, $runs:literal, $tags:literal) => {
+        concat!(
+            "select ",
+            run_columns!(),
+            view_columns!(),
+            " from outlast.runs as r ",
+            $runs,
+            $agenda,
+            " outlast.agenda as a on a.shard = r.shard and a.id = r.id
+              left join outlast.results as z on z.shard = r.shard and z.run = r.id
+             where r.shard = {p1} and (r.created_at, r.id) < ({p2}, {p3}) ",
+            $which,
+            " and ({p4} is null or r.tenant = {p4}) and ({p5} is null or r.definition = {p5})
+              and ({p6} is null or r.queue = {p6}) and ({p7} is null or r.key = {p7})
+              and ({p8} is null or r.parent = {p8}) and ({p9} is null or r.created_at >= {p9})
+              and ({p10} is null or r.created_at < {p10}) and coalesce(z.status, a.status) {in:p11}
+              and ({p12} = 0 or {p12} = (select count(*) from outlast.tags as t ",
+            $tags,
+            "       where t.shard = r.shard and t.run = r.id and t.name || {p14} || t.value {in:p13}))
+             order by r.created_at desc, r.id desc limit {p15}"
+        )
+    };
+}
+
+const VALUES: &[Type] = &[
+    Type::Int,
+    Type::Int,
+    Type::Id,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Id,
+    Type::Int,
+    Type::Int,
+    Type::Ints,
+    Type::Int,
+    Type::Texts,
+    Type::Text,
+    Type::Int,
+];
+
+macro_rules! list_sql {
+    ($name:literal, $agenda:literal, $which:literal, $runs:literal) => {
+        Sql::new($name, list_text!($agenda, $which, "", ""))
+            .on_sqlite(list_text!($agenda, $which, $runs, "indexed by outlast.tags_by_run"))
+            .takes(VALUES)
+    };
+}
+
+static LIST: Sql = list_sql!("list", "left join", "", "").by("runs_by_time");
+
+static LIST_DEFINITION: Sql = list_sql!(
+    "list_definition",
+    "left join",
+    "and r.definition = {p5}",
+    "indexed by outlast.runs_by_definition "
+)
+.by("runs_by_definition");
+
+static LIST_CHILDREN: Sql =
+    list_sql!("list_children", "left join", "and r.parent = {p8}", "indexed by outlast.runs_by_parent ")
+        .by("runs_by_parent");
+
+// Only unfinished runs are asked for, which may be few among many: whoever plans may begin with those.
+static LIST_OPEN: Sql = list_sql!("list_open", "join", "", "");

@@ -1,0 +1,19 @@
+//! The read side: what turns, clients and people look at. Changes nothing, locks nothing.
+//!
+//! A read transaction has one snapshot, so a run is seen either in line or ended, never both and never
+//! neither.
+
+mod list;
+mod turns;
+mod views;
+
+pub(crate) use list::list;
+pub(crate) use turns::{inbox, journal, load};
+pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
+
+use crate::Sql;
+
+/// Every statement of the reads.
+pub(crate) fn statements() -> Vec<&'static Sql> {
+    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS].concat()
+}

@@ -1,0 +1,267 @@
+//! What clients and people look at: one run, its log, its end, nodes and definitions.
+
+use std::collections::{BTreeMap, HashMap};
+
+use outlast_core::{NodeId, RunId, ShardCount, Timestamp};
+
+use super::turns::DOING;
+use crate::rows::{self, RUN_COLUMNS, ReadRow, cells, ids, run_columns};
+use crate::transitions::{Flight, KeyName, NOW, Place, add_look, found_keys};
+use crate::{
+    Address, DefinitionCard, Doing, Ended, LogLine, NodeView, Row, RunView, Sql, StoreError, Tx, Type,
+};
+
+/// One run.
+pub(crate) async fn run(tx: &mut dyn Tx, run: RunId) -> Result<Option<RunView>, StoreError> {
+    let mut flight = Flight::default();
+    let place = flight.add(VIEW.with(cells![run.shard(), run]));
+    let rows = flight.send(tx).await?.take(place);
+    Ok(with_details(tx, rows.iter().filter_map(|row| view(row).transpose())).await?.pop())
+}
+
+/// The columns of [`view`] behind those of the record.
+macro_rules! view_columns {
+    () => {
+        ", a.status, a.due_at, a.node, a.epoch, a.attempt, a.reason, a.cancel_reason, a.expires_at,
+         z.status, z.codec, z.output, z.error, z.finished_at, z.epoch "
+    };
+}
+pub(super) use view_columns;
+
+/// A run from `run_columns!` and `view_columns!`, without tags and steps in progress; `None` for one
+/// that is neither in line nor ended, which no transaction leaves behind.
+pub(super) fn view(row: &Row) -> Result<Option<RunView>, StoreError> {
+    const AGENDA: usize = RUN_COLUMNS;
+    const RESULT: usize = RUN_COLUMNS + 8;
+    let ended = match row.opt_int(RESULT)? {
+        Some(_) => Some(rows::ended(row, RESULT)?),
+        None => None,
+    };
+    let status = match (&ended, row.opt_int(AGENDA)?) {
+        (Some(ended), _) => ended.status,
+        (None, Some(_)) => row.status(AGENDA)?,
+        (None, None) => return Ok(None),
+    };
+    let attempt = row.opt_int(AGENDA + 4)?.unwrap_or(1);
+    Ok(Some(RunView {
+        record: rows::record(row)?,
+        status,
+        due_at: row.opt_time(AGENDA + 1)?,
+        node: row.opt_node(AGENDA + 2)?,
+        epoch: row.opt_int(AGENDA + 3)?.or(row.opt_int(RESULT + 5)?).unwrap_or_default(),
+        attempt: u32::try_from(attempt).unwrap_or(1),
+        reason: row.opt_text(AGENDA + 5)?,
+        cancel_reason: row.opt_text(AGENDA + 6)?,
+        expires_at: row.opt_time(AGENDA + 7)?,
+        finished_at: row.opt_time(RESULT + 4)?,
+        ended,
+        tags: Vec::new(),
+        doing: Vec::new(),
+    }))
+}
+
+/// Adds tags and steps in progress. Ends the transaction.
+pub(super) async fn with_details(
+    tx: &mut dyn Tx,
+    views: impl Iterator<Item = Result<RunView, StoreError>>,
+) -> Result<Vec<RunView>, StoreError> {
+    let mut views = views.collect::<Result<Vec<_>, _>>()?;
+    let mut shards: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
+    for view in &views {
+        shards.entry(view.record.id.shard()).or_default().push(view.record.id);
+    }
+    let mut flight = Flight::default();
+    let mut places = Vec::new();
+    for (shard, runs) in shards {
+        let runs = ids(&runs);
+        let tags = flight.add(TAGS.with(cells![shard, runs.clone()]));
+        places.push((tags, flight.add(DOING.with(cells![shard, runs]))));
+    }
+    let mut answers = flight.send_last(tx).await?;
+
+    let mut tags: HashMap<RunId, Vec<(String, String)>> = HashMap::new();
+    let mut doing: HashMap<RunId, Vec<Doing>> = HashMap::new();
+    for (tags_at, doing_at) in places {
+        for row in answers.take(tags_at) {
+            tags.entry(row.run(0)?).or_default().push((row.text(1)?, row.text(2)?));
+        }
+        for row in answers.take(doing_at) {
+            let (run, step) = rows::doing(&row)?;
+            doing.entry(run).or_default().push(step);
+        }
+    }
+    for view in &mut views {
+        view.tags = tags.remove(&view.record.id).unwrap_or_default();
+        view.tags.sort();
+        view.doing = doing.remove(&view.record.id).unwrap_or_default();
+    }
+    Ok(views)
+}
+
+/// The run that an address names, if it exists. A key that only has messages names none.
+pub(crate) async fn find(
+    tx: &mut dyn Tx,
+    address: &Address,
+    shards: ShardCount,
+) -> Result<Option<RunId>, StoreError> {
+    let mut flight = Flight::default();
+    match address {
+        Address::Run(run) => {
+            let place = flight.add(EXISTS.with(cells![run.shard(), *run]));
+            let rows = flight.send_last(tx).await?.take(place);
+            Ok((!rows.is_empty()).then_some(*run))
+        }
+        Address::Key { tenant, definition, key } => {
+            let name = KeyName::new(tenant, definition, key, shards);
+            let look: Vec<(u16, Place)> = add_look(&mut flight, &name).into_iter().collect();
+            let found = found_keys(&mut flight.send_last(tx).await?, &look)?;
+            Ok(found.get(&name).filter(|row| row.started).map(|row| row.run))
+        }
+    }
+}
+
+/// How those of `runs` that have ended ended.
+pub(crate) async fn ended(tx: &mut dyn Tx, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError> {
+    let mut shards: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
+    for run in runs {
+        shards.entry(run.shard()).or_default().push(*run);
+    }
+    let mut flight = Flight::default();
+    let places: Vec<Place> =
+        shards.into_iter().map(|(shard, runs)| flight.add(ENDED.with(cells![shard, ids(&runs)]))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    let rows = places.into_iter().flat_map(|place| answers.take(place));
+    rows.map(|row| Ok((row.run(0)?, rows::ended(&row, 1)?))).collect()
+}
+
+/// When the next run of any queue is due, over all shards.
+pub(crate) async fn next_due(tx: &mut dyn Tx, shards: ShardCount) -> Result<Option<Timestamp>, StoreError> {
+    let mut flight = Flight::default();
+    let places: Vec<Place> = (0..shards.max(1)).map(|shard| flight.add(NEXT.with(cells![shard]))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    let rows = places.into_iter().flat_map(|place| answers.take(place));
+    Ok(rows.map(|row| row.time(0)).collect::<Result<Vec<_>, _>>()?.into_iter().min())
+}
+
+/// What a run's handlers logged, oldest first.
+pub(crate) async fn logs(tx: &mut dyn Tx, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
+    let mut flight = Flight::default();
+    let place = flight.add(LOGS.with(cells![run.shard(), run, limit]));
+    let rows = flight.send_last(tx).await?.take(place);
+    let line = |row: &Row| {
+        Ok(LogLine { n: row.number(0)?, at: row.time(1)?, level: row.text(2)?, message: row.text(3)? })
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The nodes that have a lease. One holds runs in many shards.
+pub(crate) async fn nodes(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<NodeView>, StoreError> {
+    let mut flight = Flight::default();
+    let places: Vec<Place> = (0..shards.max(1)).map(|shard| flight.add(NODES.with(cells![shard]))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    let mut nodes: BTreeMap<NodeId, NodeView> = BTreeMap::new();
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let id = NodeId::from_uuid(row.id(0)?);
+        let holds: u64 = row.number(6)?;
+        if let Some(known) = nodes.get_mut(&id) {
+            known.holds += holds;
+            continue;
+        }
+        let node = NodeView {
+            id,
+            name: row.text(1)?,
+            host: row.text(2)?,
+            pid: row.number(3)?,
+            joined_at: row.time(4)?,
+            lease_until: row.time(5)?,
+            holds,
+        };
+        nodes.insert(id, node);
+    }
+    let mut nodes: Vec<NodeView> = nodes.into_values().collect();
+    nodes.sort_by_key(|node| (node.joined_at, node.id));
+    Ok(nodes)
+}
+
+/// The definitions that nodes have registered.
+pub(crate) async fn definitions(tx: &mut dyn Tx) -> Result<Vec<DefinitionCard>, StoreError> {
+    let mut flight = Flight::default();
+    let place = flight.add(DEFINITIONS.with(cells![0_u16]));
+    flight.send_last(tx).await?.take(place).iter().map(rows::definition).collect()
+}
+
+/// The time by which the store judges.
+pub(crate) async fn now(tx: &mut dyn Tx) -> Result<Timestamp, StoreError> {
+    let mut flight = Flight::default();
+    let place = flight.add(NOW.with([]));
+    let rows = flight.send_last(tx).await?.take(place);
+    rows.first().map_or(Ok(Timestamp::default()), |row| row.time(0))
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES, &DEFINITIONS];
+
+static VIEW: Sql = Sql::new(
+    "view",
+    concat!(
+        "select ",
+        run_columns!(),
+        view_columns!(),
+        " from outlast.runs as r
+          left join outlast.agenda as a on a.shard = r.shard and a.id = r.id
+          left join outlast.results as z on z.shard = r.shard and z.run = r.id
+         where r.shard = {p1} and r.id = {p2}"
+    ),
+)
+.takes(&[Type::Int, Type::Id]);
+
+static TAGS: Sql = Sql::new(
+    "tags",
+    "select t.run, t.name, t.value from outlast.tags as t where t.shard = {p1} and t.run {in:p2}",
+)
+.on_sqlite(
+    "select t.run, t.name, t.value from outlast.tags as t indexed by outlast.tags_by_run
+      where t.shard = {p1} and t.run {in:p2}",
+)
+.takes(&[Type::Int, Type::Ids])
+.by("tags_by_run");
+
+static EXISTS: Sql =
+    Sql::new("run_exists", "select r.id from outlast.runs as r where r.shard = {p1} and r.id = {p2}")
+        .takes(&[Type::Int, Type::Id]);
+
+static ENDED: Sql = Sql::new(
+    "ended",
+    "select z.run, z.status, z.codec, z.output, z.error from outlast.results as z
+      where z.shard = {p1} and z.run {in:p2}",
+)
+.takes(&[Type::Int, Type::Ids]);
+
+static NEXT: Sql = Sql::new(
+    "next_due",
+    "select a.due_at from outlast.agenda as a where a.shard = {p1} and a.due_at is not null
+      order by a.due_at limit 1",
+)
+.takes(&[Type::Int])
+.by("agenda_next");
+
+static LOGS: Sql = Sql::new(
+    "logs",
+    "select l.n, l.at, l.level, l.message from outlast.logs as l
+      where l.shard = {p1} and l.run = {p2} order by l.epoch, l.n limit {p3}",
+)
+.takes(&[Type::Int, Type::Id, Type::Int]);
+
+static NODES: Sql = Sql::new(
+    "nodes",
+    "select n.id, n.name, n.host, n.pid, n.joined_at, n.lease_until,
+            (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id)
+       from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
+)
+.takes(&[Type::Int]);
+
+static DEFINITIONS: Sql = Sql::new(
+    "definitions",
+    "select d.name, d.version, d.kind, d.active, d.signature, d.queue, d.priority, d.options
+       from outlast.definitions as d where d.shard = {p1} order by d.name, d.version",
+)
+.takes(&[Type::Int]);

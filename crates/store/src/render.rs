@@ -1,0 +1,261 @@
+//! Turns a statement into the text that each database reads.
+//!
+//! A pure function of the statement and the database: the slots of [`crate::sql`] are filled here and
+//! nowhere else. A slot that nobody knows stays as it is, so that JSON in a text may have braces and a
+//! misspelt slot is refused by both databases when the tests prepare every statement.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::{Sql, Type};
+
+/// Whose text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// SQLite's.
+    Sqlite,
+    /// PostgreSQL's.
+    Postgres,
+}
+
+/// A statement as one database reads it.
+///
+/// Its parameters are the columns of the batch, then the single values, then, when `now` says so, one
+/// more for the clock: SQLite's is the time itself, PostgreSQL's is what is added to the server's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// The text.
+    pub text: String,
+    /// Whether the clock is bound behind everything else.
+    pub now: bool,
+}
+
+/// Fills the slots of a statement.
+pub fn render(sql: &Sql, dialect: Dialect) -> Rendered {
+    let text = match dialect {
+        Dialect::Sqlite => sql.sqlite.unwrap_or(sql.text),
+        Dialect::Postgres => sql.text,
+    };
+    let mut out = Rendered { text: String::with_capacity(text.len() + 64), now: false };
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '$']) {
+        out.text.push_str(&named(&rest[..at], dialect));
+        rest = &rest[at..];
+        rest = match slot(rest) {
+            Some((name, behind)) if fill(sql, dialect, name, &mut out) => behind,
+            _ => {
+                let places =
+                    dialect == Dialect::Sqlite && rest[1..].starts_with(|c: char| c.is_ascii_digit());
+                out.text.push(if places && rest.starts_with('$') { '?' } else { rest.as_bytes()[0].into() });
+                &rest[1..]
+            }
+        };
+    }
+    out.text.push_str(&named(rest, dialect));
+    out
+}
+
+/// SQLite has no schemas of the kind: their name becomes a prefix.
+pub(crate) fn named(text: &str, dialect: Dialect) -> Cow<'_, str> {
+    match dialect {
+        Dialect::Sqlite if text.contains("outlast.") => text.replace("outlast.", "outlast_").into(),
+        _ => text.into(),
+    }
+}
+
+/// The texts of one database, each rendered once.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    dialect: Dialect,
+    known: RwLock<HashMap<&'static str, Arc<Rendered>>>,
+}
+
+impl Texts {
+    pub(crate) fn new(dialect: Dialect) -> Texts {
+        Texts { dialect, known: RwLock::default() }
+    }
+
+    /// The text of a statement. Statements are known by their names, each of which is given once.
+    pub(crate) fn of(&self, sql: &'static Sql) -> Arc<Rendered> {
+        if let Some(known) = self.known.read().get(sql.name) {
+            return Arc::clone(known);
+        }
+        let rendered = Arc::new(render(sql, self.dialect));
+        Arc::clone(self.known.write().entry(sql.name).or_insert(rendered))
+    }
+}
+
+/// `{name}rest` taken apart.
+fn slot(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix('{')?.split_once('}')
+}
+
+/// Writes what stands for a slot; `false` when nobody knows it.
+fn fill(sql: &Sql, dialect: Dialect, name: &str, out: &mut Rendered) -> bool {
+    let sqlite = dialect == Dialect::Sqlite;
+    let locks = |text: &'static str| if sqlite { "" } else { text };
+    match name {
+        "batch" => out.text.push_str(&batch(sql, dialect)),
+        "now" => {
+            let last = sql.batch.len() + sql.params.len() + 1;
+            out.text.push_str(&match dialect {
+                Dialect::Sqlite => format!("?{last}"),
+                Dialect::Postgres => {
+                    format!("((extract(epoch from statement_timestamp()) * 1000000)::bigint + ${last}::int8)")
+                }
+            });
+            out.now = true;
+        }
+        "for_update" => out.text.push_str(locks("for update")),
+        "skip_locked" => out.text.push_str(locks("for update skip locked")),
+        "key_share" => out.text.push_str(locks("for key share")),
+        _ => {
+            let (many, number) = match name.strip_prefix("in:") {
+                Some(param) => (true, param),
+                None => (false, name),
+            };
+            let number = number.strip_prefix('p').and_then(|digits| digits.parse::<usize>().ok());
+            let Some((number, kind)) = number.and_then(|n| Some((n, *sql.params.get(n.checked_sub(1)?)?)))
+            else {
+                return false;
+            };
+            let place = sql.batch.len() + number;
+            out.text.push_str(&if many {
+                member(place, kind, dialect)
+            } else {
+                single(place, kind, dialect)
+            });
+        }
+    }
+    true
+}
+
+fn single(place: usize, kind: Type, dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("?{place}"),
+        Dialect::Postgres => format!("${place}::{}", postgres_type(kind)),
+    }
+}
+
+fn member(place: usize, kind: Type, dialect: Dialect) -> String {
+    match (dialect, kind) {
+        (Dialect::Postgres, _) => format!("= any(${place}::{})", postgres_type(kind)),
+        // JSON has no bytes: ids travel as hex.
+        (Dialect::Sqlite, Type::Ids) => format!("in (select unhex(value) from json_each(?{place}))"),
+        (Dialect::Sqlite, _) => format!("in (select value from json_each(?{place}))"),
+    }
+}
+
+fn batch(sql: &Sql, dialect: Dialect) -> String {
+    let mut text = String::new();
+    let columns = sql.batch.iter().enumerate();
+    match dialect {
+        Dialect::Sqlite => {
+            text.push_str("(select ");
+            for (at, (name, _)) in columns {
+                let comma = if at == 0 { "" } else { ", " };
+                let _ = write!(text, "{comma}?{} as {name}", at + 1);
+            }
+            text.push_str(") as b");
+        }
+        Dialect::Postgres => {
+            text.push_str("unnest(");
+            for (at, (_, kind)) in columns {
+                let comma = if at == 0 { "" } else { ", " };
+                let _ = write!(text, "{comma}${}::{}[]", at + 1, postgres_type(*kind));
+            }
+            let names: Vec<&str> = sql.batch.iter().map(|(name, _)| *name).collect();
+            let _ = write!(text, ") as b({})", names.join(", "));
+        }
+    }
+    text
+}
+
+fn postgres_type(kind: Type) -> &'static str {
+    match kind {
+        Type::Int => "int8",
+        Type::Text => "text",
+        Type::Bytes => "bytea",
+        Type::Id => "uuid",
+        Type::Ints => "int8[]",
+        Type::Texts => "text[]",
+        Type::Ids => "uuid[]",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOVE: Sql = Sql {
+        name: "move",
+        text: "update outlast.agenda a set due_at = {now}, node = {p1} from {batch}
+                where a.shard = b.shard and a.id = b.id and a.queue {in:p2} and a.id {in:p3}",
+        sqlite: None,
+        batch: &[("shard", Type::Int), ("id", Type::Id)],
+        params: &[Type::Id, Type::Texts, Type::Ids],
+        index: None,
+    };
+
+    #[test]
+    fn postgres_gets_the_whole_batch_and_every_type() {
+        let rendered = render(&MOVE, Dialect::Postgres);
+        assert_eq!(
+            rendered.text,
+            "update outlast.agenda a set due_at = ((extract(epoch from statement_timestamp()) * \
+             1000000)::bigint + $6::int8), node = $3::uuid from unnest($1::int8[], $2::uuid[]) as b(shard, id)
+                where a.shard = b.shard and a.id = b.id and a.queue = any($4::text[]) \
+             and a.id = any($5::uuid[])"
+        );
+        assert!(rendered.now);
+    }
+
+    #[test]
+    fn sqlite_gets_one_row_and_prefixed_names() {
+        let rendered = render(&MOVE, Dialect::Sqlite);
+        assert_eq!(
+            rendered.text,
+            "update outlast_agenda a set due_at = ?6, node = ?3 from (select ?1 as shard, ?2 as id) as b
+                where a.shard = b.shard and a.id = b.id and a.queue in (select value from json_each(?4)) \
+             and a.id in (select unhex(value) from json_each(?5))"
+        );
+        assert!(rendered.now);
+    }
+
+    #[test]
+    fn locks_are_only_for_postgres() {
+        let sql = Sql { text: "select 1 {for_update}|{skip_locked}|{key_share}", ..MOVE };
+        assert_eq!(render(&sql, Dialect::Sqlite).text, "select 1 ||");
+        assert_eq!(
+            render(&sql, Dialect::Postgres).text,
+            "select 1 for update|for update skip locked|for key share"
+        );
+        assert!(!render(&sql, Dialect::Postgres).now);
+    }
+
+    #[test]
+    fn dollars_and_braces_that_are_no_slots_stay() {
+        let sql = Sql { text: "select $1, '{\"a\":{}}', '$', '{p9}', 'ä{'", ..MOVE };
+        assert_eq!(render(&sql, Dialect::Postgres).text, sql.text);
+        assert_eq!(render(&sql, Dialect::Sqlite).text, "select ?1, '{\"a\":{}}', '$', '{p9}', 'ä{'");
+    }
+
+    #[test]
+    fn sqlite_may_have_a_text_of_its_own() {
+        let sql = Sql::new("many", "select unnest({p1})").on_sqlite("select value from json_each({p1})");
+        let sql = sql.takes(&[Type::Texts]);
+        assert_eq!(render(&sql, Dialect::Postgres).text, "select unnest($1::text[])");
+        assert_eq!(render(&sql, Dialect::Sqlite).text, "select value from json_each(?1)");
+    }
+
+    #[test]
+    fn a_text_is_rendered_once() {
+        static STATEMENT: Sql = MOVE;
+        let texts = Texts::new(Dialect::Sqlite);
+        assert!(Arc::ptr_eq(&texts.of(&STATEMENT), &texts.of(&STATEMENT)));
+    }
+}

@@ -1,0 +1,122 @@
+//! The seam between the engine and a database: few, coarse, atomic transitions and a read side.
+//!
+//! `dyn`, because the store is chosen by URL at run time. Every transition takes a whole batch, is
+//! one transaction, and is safe to repeat with the same arguments: a call that reported an error
+//! may have happened all the same.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use outlast_core::{Entry, RunId, ShardCount, Timestamp};
+use tokio::sync::broadcast;
+
+use crate::{
+    Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
+    Delivery, Ended, Filter, Hold, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, Renew, Renewed,
+    RunView, Signal, Started, StoreError, Sweep, Swept, UserTx,
+};
+
+/// Where runs live.
+#[async_trait]
+pub trait Store: Reads {
+    /// A node starts: its row in every shard, its definitions, and blocked runs that its code may fit
+    /// become due again.
+    async fn join(&self, node: &NodeCard) -> Result<(), StoreError>;
+
+    /// A node stops for good: what it still holds becomes due at once, its rows go.
+    async fn leave(&self, node: outlast_core::NodeId) -> Result<(), StoreError>;
+
+    /// Starts runs, answers in their order. All unkeyed ones or none; keyed ones answer one by one.
+    async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError>;
+
+    /// Leases due runs of one shard to a node.
+    async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError>;
+
+    /// Makes durable what runs recorded, and moves them. Answers in the order of the batch.
+    async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError>;
+
+    /// Renews a node's lease in every shard.
+    async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError>;
+
+    /// Delivers messages to runs and wakes those that wait. Answers in their order.
+    async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError>;
+
+    /// Does what people ask.
+    async fn control(&self, control: &Control) -> Result<Controlled, StoreError>;
+
+    /// Housekeeping.
+    async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
+
+    /// Begins a transaction of the user's: on SQLite, on the one writer.
+    async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError>;
+
+    /// Hints that something happened: by this process at once, by others as soon as we notice.
+    fn signals(&self) -> broadcast::Receiver<Signal>;
+
+    /// The clock by which this store judges.
+    fn clock(&self) -> &Clock;
+
+    /// How many shards the schema has.
+    fn shards(&self) -> ShardCount;
+
+    /// The store's name for logs and metrics: `sqlite` or `postgres`.
+    fn name(&self) -> &'static str;
+
+    /// Takes the right to run work here where only one process may have it (SQLite's file); others
+    /// are refused with the owner's pid. Given back when the store is dropped.
+    async fn own(&self) -> Result<(), StoreError>;
+}
+
+/// The read side: for turns, clients, CLI, API and dashboard. Changes nothing.
+#[async_trait]
+pub trait Reads: Send + Sync + 'static {
+    /// What turns need to begin, for each of `runs` that exists, in their order.
+    async fn load(&self, runs: &[RunId]) -> Result<Vec<Loaded>, StoreError>;
+
+    /// Entries of a run's journal after `pos`, at most `limit`.
+    async fn journal(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, StoreError>;
+
+    /// Unread news of runs after the given number, oldest first.
+    async fn inbox(&self, runs: &[(RunId, i64)]) -> Result<Vec<(RunId, News)>, StoreError>;
+
+    /// One run.
+    async fn run(&self, run: RunId) -> Result<Option<RunView>, StoreError>;
+
+    /// The run that an address names, if it exists.
+    async fn find(&self, address: &Address) -> Result<Option<RunId>, StoreError>;
+
+    /// Runs, newest first.
+    async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, StoreError>;
+
+    /// How those of `runs` that have ended ended.
+    async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError>;
+
+    /// When the next run of any queue is due, over all shards; `None` when none is.
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// What a run's handlers logged, oldest first, at most `limit`.
+    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError>;
+
+    /// The nodes that have a lease.
+    async fn nodes(&self) -> Result<Vec<NodeView>, StoreError>;
+
+    /// The definitions that nodes have registered.
+    async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError>;
+
+    /// The time by which this store judges.
+    async fn now(&self) -> Result<Timestamp, StoreError>;
+}
+
+/// Options of [`crate::open`].
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// How many shards a new schema gets; an existing one keeps its own. 0 means 1.
+    pub shards: ShardCount,
+    /// The clock; tests bring one that they can move.
+    pub clock: Clock,
+    /// Only look whether the schema is there and of our version; never create or migrate it.
+    pub no_migrate: bool,
+}
+
+/// A store behind its seam.
+pub type DynStore = Arc<dyn Store>;

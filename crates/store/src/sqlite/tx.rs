@@ -1,0 +1,139 @@
+//! A transaction on an SQLite connection, as the transitions see it.
+//!
+//! Nothing here ever waits: whoever runs a transition on it polls it once and has its answer.
+
+use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Statement, ToSql};
+
+use super::error::meaning;
+use crate::render::Texts;
+use crate::{Call, Cell, Clock, Row, Signal, StoreError, Tx};
+
+/// A begun transaction on a connection that nobody else uses meanwhile.
+pub(super) struct SqliteTx<'c> {
+    pub(super) connection: &'c mut Connection,
+    pub(super) texts: &'c Texts,
+    pub(super) clock: &'c Clock,
+    pub(super) is_users: bool,
+    pub(super) signals: Vec<Signal>,
+}
+
+#[async_trait]
+impl Tx for SqliteTx<'_> {
+    async fn flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
+        calls.iter().map(|call| run(self.connection, self.texts, self.clock, call)).collect()
+    }
+
+    async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
+        calls.iter().map(|call| run(self.connection, self.texts, self.clock, call)).collect()
+    }
+
+    fn is_users(&self) -> bool {
+        self.is_users
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.signals.push(signal);
+    }
+}
+
+/// Runs one statement, for each row of its batch when it has one.
+pub(super) fn run(
+    connection: &Connection,
+    texts: &Texts,
+    clock: &Clock,
+    call: &Call,
+) -> Result<Vec<Row>, StoreError> {
+    let rendered = texts.of(call.sql);
+    let named = |error| match meaning(error) {
+        StoreError::Refused(error) => StoreError::Refused(format!("{}: {error}", call.sql.name).into()),
+        other => other,
+    };
+    call.check()?;
+    let mut rows = Vec::new();
+    let mut statement = connection.prepare_cached(&rendered.text).map_err(named)?;
+
+    // SQLite's own text may leave some parameters out, and SQLite counts to the last one it has seen.
+    let places = statement.parameter_count();
+    let behind_batch = call.sql.batch.len();
+    for (place, cell) in (behind_batch + 1..=places).zip(&call.params) {
+        statement.raw_bind_parameter(place, Bound(cell)).map_err(named)?;
+    }
+    if rendered.now {
+        let place = behind_batch + call.sql.params.len() + 1;
+        statement.raw_bind_parameter(place, clock.local_now().micros()).map_err(named)?;
+    }
+    if behind_batch == 0 {
+        collect(&mut statement, &mut rows).map_err(named)?;
+    }
+    for batch_row in &call.rows {
+        for (place, cell) in (1..=places).zip(batch_row) {
+            statement.raw_bind_parameter(place, Bound(cell)).map_err(named)?;
+        }
+        collect(&mut statement, &mut rows).map_err(named)?;
+    }
+    Ok(rows)
+}
+
+/// Polls a transition to its end. It has nothing to wait for; a panic costs only itself.
+pub(super) fn finish<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match panic::catch_unwind(AssertUnwindSafe(|| work.now_or_never())) {
+        Ok(Some(answer)) => answer,
+        Ok(None) => {
+            Err(StoreError::Refused("a transition waited for something that is not the database".into()))
+        }
+        Err(_) => Err(StoreError::Refused("a transition panicked".into())),
+    }
+}
+
+fn collect(statement: &mut Statement<'_>, out: &mut Vec<Row>) -> rusqlite::Result<()> {
+    let columns = statement.column_count();
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        let cells = (0..columns).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>()?;
+        out.push(Row(cells));
+    }
+    Ok(())
+}
+
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(value) => Cell::Int(value),
+        // None of our columns holds one: `Row` will say so to whoever asks for a number.
+        ValueRef::Real(value) => Cell::Text(value.to_string()),
+        ValueRef::Text(value) => Cell::Text(String::from_utf8_lossy(value).into_owned()),
+        ValueRef::Blob(value) => Cell::Bytes(Bytes::copy_from_slice(value)),
+    }
+}
+
+/// A cell on its way into a statement.
+struct Bound<'a>(&'a Cell);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let json = |text: Result<String, serde_json::Error>| {
+            let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+            Ok(ToSqlOutput::Owned(rusqlite::types::Value::Text(text)))
+        };
+        match self.0 {
+            Cell::Null => Ok(ToSqlOutput::Borrowed(ValueRef::Null)),
+            Cell::Int(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Integer(*value))),
+            Cell::Text(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Text(value.as_bytes()))),
+            Cell::Bytes(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Blob(value))),
+            Cell::Id(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Blob(value.as_bytes()))),
+            Cell::Ints(values) => json(serde_json::to_string(values)),
+            Cell::Texts(values) => json(serde_json::to_string(values)),
+            Cell::Ids(values) => {
+                let hex: Vec<String> = values.iter().map(|id| id.simple().to_string()).collect();
+                json(serde_json::to_string(&hex))
+            }
+        }
+    }
+}

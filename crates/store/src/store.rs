@@ -1,0 +1,238 @@
+//! The store itself: every call of the seam is a transition or a read inside a transaction of
+//! whichever database the URL named.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
+use tokio::sync::broadcast;
+
+use crate::address::{Place, place, refused};
+use crate::postgres::{self, Postgres};
+use crate::sqlite::{self, Sqlite};
+use crate::{
+    Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
+    Delivery, DynStore, Ended, Filter, Hold, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions,
+    Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep, Swept, Tx, TxKind,
+    UserTx, Work, reads, transitions,
+};
+
+/// How many hints a slow listener may be behind before it is told that it missed some.
+pub(crate) const SIGNALS: usize = 1024;
+
+/// Opens the database that `url` names, and brings its schema up to date.
+///
+/// `sqlite://orders.db` (or `sqlite:orders.db`) is a file, made if it does not exist;
+/// `sqlite:///var/lib/orders.db` an absolute one; `sqlite::memory:` is gone with the store;
+/// `postgres://user:password@host/database` is a PostgreSQL, whose `?pool=16` bounds our connections.
+///
+/// Any number of processes may open the same database at once; the first one migrates it.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = outlast_store::open("sqlite::memory:", Default::default()).await?;
+/// assert_eq!(store.name(), "sqlite");
+/// # Ok::<_, outlast_store::StoreError>(()) }).unwrap();
+/// ```
+pub async fn open(url: &str, options: OpenOptions) -> Result<DynStore, StoreError> {
+    if options.shards > RunId::MAX_SHARDS {
+        return refused(format!("{} shards are too many: at most {}", options.shards, RunId::MAX_SHARDS));
+    }
+    let database = match place(url)? {
+        Place::Memory => Database::Sqlite(Arc::new(sqlite::open(None, options).await?)),
+        Place::File(file) => Database::Sqlite(Arc::new(sqlite::open(Some(file), options).await?)),
+        Place::Postgres(url) => Database::Postgres(postgres::open(&url.0, options).await?),
+    };
+    Ok(Arc::new(SqlStore { database }))
+}
+
+/// A store on SQLite or PostgreSQL.
+pub struct SqlStore {
+    database: Database,
+}
+
+enum Database {
+    Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
+}
+
+impl std::fmt::Debug for SqlStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqlStore").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// A piece of work for a transaction: gets its own copy of what it needs each time it is called.
+macro_rules! work {
+    (|$tx:ident $(, $copy:ident)*| $call:expr) => {
+        boxed(move |$tx| {
+            $(let $copy = $copy.clone();)*
+            Box::pin(async move { $call.await })
+        })
+    };
+}
+
+fn boxed<T>(
+    work: impl for<'t> FnMut(&'t mut dyn Tx) -> BoxFuture<'t, Result<T, StoreError>> + Send + 'static,
+) -> Work<T> {
+    Box::new(work)
+}
+
+impl SqlStore {
+    async fn transact<T: Send + 'static>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.transact(kind, work).await,
+            Database::Postgres(database) => database.transact(kind, work).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SqlStore {
+    async fn join(&self, node: &NodeCard) -> Result<(), StoreError> {
+        let (node, shards) = (Arc::new(node.clone()), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, node| transitions::join(tx, &node, shards))).await
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<(), StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Plain, work!(|tx| transitions::leave(tx, node, shards))).await
+    }
+
+    async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
+        let (runs, shards) = (Arc::<[NewRun]>::from(runs), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, runs| transitions::start(tx, &runs, hold, shards))).await
+    }
+
+    async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::claim(tx, &ask))).await
+    }
+
+    async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Fenced, work!(|tx, batch| transitions::commit(tx, &batch, shards))).await
+    }
+
+    async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::renew(tx, &ask, shards))).await
+    }
+
+    async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
+        let (messages, shards) = (Arc::<[Delivery]>::from(messages), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, messages| transitions::deliver(tx, &messages, shards))).await
+    }
+
+    async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
+        let (control, shards) = (Arc::new(control.clone()), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, control| transitions::control(tx, &control, shards))).await
+    }
+
+    async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await
+    }
+
+    async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.begin().await,
+            Database::Postgres(database) => database.begin().await,
+        }
+    }
+
+    fn signals(&self) -> broadcast::Receiver<Signal> {
+        match &self.database {
+            Database::Sqlite(database) => database.subscribe(),
+            Database::Postgres(database) => database.subscribe(),
+        }
+    }
+
+    fn clock(&self) -> &Clock {
+        match &self.database {
+            Database::Sqlite(database) => &database.clock,
+            Database::Postgres(database) => &database.clock,
+        }
+    }
+
+    fn shards(&self) -> ShardCount {
+        match &self.database {
+            Database::Sqlite(database) => database.shards,
+            Database::Postgres(database) => database.shards,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.database {
+            Database::Sqlite(_) => "sqlite",
+            Database::Postgres(_) => "postgres",
+        }
+    }
+
+    async fn own(&self) -> Result<(), StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.own().await,
+            // Many nodes share a PostgreSQL: leases and epochs keep them apart.
+            Database::Postgres(_) => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Reads for SqlStore {
+    async fn load(&self, runs: &[RunId]) -> Result<Vec<Loaded>, StoreError> {
+        let runs = Arc::<[RunId]>::from(runs);
+        self.transact(TxKind::Read, work!(|tx, runs| reads::load(tx, &runs))).await
+    }
+
+    async fn journal(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::journal(tx, run, after, limit))).await
+    }
+
+    async fn inbox(&self, runs: &[(RunId, i64)]) -> Result<Vec<(RunId, News)>, StoreError> {
+        let runs = Arc::<[(RunId, i64)]>::from(runs);
+        self.transact(TxKind::Read, work!(|tx, runs| reads::inbox(tx, &runs))).await
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunView>, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::run(tx, run))).await
+    }
+
+    async fn find(&self, address: &Address) -> Result<Option<RunId>, StoreError> {
+        let (address, shards) = (Arc::new(address.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, address| reads::find(tx, &address, shards))).await
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
+        let (filter, shards) = (Arc::new(filter.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, filter| reads::list(tx, &filter, after, limit, shards))).await
+    }
+
+    async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError> {
+        let runs = Arc::<[RunId]>::from(runs);
+        self.transact(TxKind::Read, work!(|tx, runs| reads::ended(tx, &runs))).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::next_due(tx, shards))).await
+    }
+
+    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::logs(tx, run, limit))).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::nodes(tx, shards))).await
+    }
+
+    async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::definitions(tx))).await
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::now(tx))).await
+    }
+}

@@ -1,0 +1,130 @@
+//! Locks and looks at the agenda, and the fence: what every transition that moves a run begins with.
+//!
+//! Locks come first, in id order, in a statement of their own that names one shard. Whoever waits for a
+//! lock looks with the snapshot from before the wait, so what is looked at beside the locked row is
+//! read by a later statement. Clients and users' transactions wait for each other; the engine's batches
+//! pass over what others have locked.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use outlast_core::{NodeId, RunId, Status, Timestamp};
+
+use super::flight::{Answers, Flight, Place};
+use crate::rows::{ReadRow, cells, ids};
+use crate::{Call, Row, Sql, StoreError, Type};
+
+/// What a transition has to know about an unfinished run.
+#[derive(Debug, Clone)]
+pub(crate) struct AgendaRow {
+    pub(crate) id: RunId,
+    pub(crate) status: Status,
+    pub(crate) node: Option<NodeId>,
+    pub(crate) epoch: i64,
+    /// The number of its last news.
+    pub(crate) news: i64,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) cancel_reason: Option<String>,
+    pub(crate) attempt: i64,
+}
+
+impl AgendaRow {
+    /// The row of a run that this very transaction starts.
+    pub(crate) fn started(id: RunId, news: i64) -> AgendaRow {
+        AgendaRow {
+            id,
+            status: Status::Ready,
+            node: None,
+            epoch: 0,
+            news,
+            expires_at: None,
+            cancel_reason: None,
+            attempt: 1,
+        }
+    }
+
+    fn read(row: &Row) -> Result<AgendaRow, StoreError> {
+        Ok(AgendaRow {
+            id: row.run(0)?,
+            status: row.status(1)?,
+            node: row.opt_node(2)?,
+            epoch: row.int(3)?,
+            news: row.int(4)?,
+            expires_at: row.opt_time(5)?,
+            cancel_reason: row.opt_text(6)?,
+            attempt: row.int(7)?,
+        })
+    }
+}
+
+/// Runs by shard, in the order in which they are locked.
+pub(crate) type ByShard = BTreeMap<u16, BTreeSet<RunId>>;
+
+/// Sorts runs for locking.
+pub(crate) fn by_shard(runs: impl IntoIterator<Item = RunId>) -> ByShard {
+    let mut shards = ByShard::new();
+    for run in runs {
+        shards.entry(run.shard()).or_default().insert(run);
+    }
+    shards
+}
+
+/// Adds the locks of `runs`, shard by shard, in id order.
+pub(crate) fn add_locks(flight: &mut Flight, runs: &ByShard, wait: bool) -> Vec<Place> {
+    let sql = if wait { &LOCK } else { &LOCK_FREE };
+    let locks = runs.iter().map(|(shard, runs)| flight.add(sql.with(cells![*shard, ids(runs)])));
+    locks.collect()
+}
+
+/// Adds looks at `runs` that lock nothing.
+pub(crate) fn add_looks(flight: &mut Flight, runs: &ByShard) -> Vec<Place> {
+    let looks = runs.iter().map(|(shard, runs)| flight.add(LOOK.with(cells![*shard, ids(runs)])));
+    looks.collect()
+}
+
+/// What the locks or looks at `places` found.
+pub(crate) fn found(
+    answers: &mut Answers,
+    places: &[Place],
+) -> Result<HashMap<RunId, AgendaRow>, StoreError> {
+    let mut found = HashMap::new();
+    for place in places {
+        for row in answers.take(*place) {
+            let row = AgendaRow::read(&row)?;
+            found.insert(row.id, row);
+        }
+    }
+    Ok(found)
+}
+
+/// The fence: the node's own row in a shard, held against takeover until the transaction ends. It gives
+/// no row when the node has lost its lease.
+pub(crate) fn fence(shard: u16, node: NodeId) -> Call {
+    FENCE.with(cells![shard, node])
+}
+
+pub(crate) static STATEMENTS: &[&Sql] = &[&FENCE, &LOCK, &LOCK_FREE, &LOOK];
+
+static FENCE: Sql =
+    Sql::new("fence", "select n.id from outlast.nodes as n where n.shard = {p1} and n.id = {p2} {key_share}")
+        .takes(&[Type::Int, Type::Id]);
+
+static LOCK: Sql = Sql::new(
+    "agenda_lock",
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.attempt
+       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
+)
+.takes(&[Type::Int, Type::Ids]);
+
+static LOCK_FREE: Sql = Sql::new(
+    "agenda_lock_free",
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.attempt
+       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
+)
+.takes(&[Type::Int, Type::Ids]);
+
+static LOOK: Sql = Sql::new(
+    "agenda_look",
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.attempt
+       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
+)
+.takes(&[Type::Int, Type::Ids]);

@@ -1,0 +1,168 @@
+//! Leases due runs to a node.
+//!
+//! Picking locks (and passes over what others have locked); the update comes in a second flight, with
+//! the news of what was picked: read after the lock, so none is missing. A claim that finds nothing
+//! writes nothing. Its cost does not depend on how many runs wait: every line (a queue at a priority)
+//! is one range of an index, and the lines are asked in order until enough is found.
+
+use std::collections::HashMap;
+
+use outlast_core::{RunId, Status, Timestamp};
+
+use super::agenda::fence;
+use super::flight::Flight;
+use crate::rows::{self, ReadRow, cells, ids};
+use crate::{Cell, Claim, Claimed, Claims, News, Row, Sql, StoreError, Tx, Type};
+
+/// The most urgent priority is 0, the least urgent this.
+const LEAST_URGENT: u8 = 9;
+
+/// Leases due runs of one shard, most urgent first, then oldest.
+///
+/// Each claim raises the run's epoch. Later writes carry it, so a node that slept past its lease is
+/// answered with [`crate::Committed::LeaseLost`] and changes nothing. The same number again gives the
+/// same runs again (their `due_at` is then the database's now: nobody keeps when they were due).
+pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreError> {
+    let mut flight = Flight::default();
+    let fenced = flight.add(fence(ask.shard, ask.node));
+    // Before the pick: what becomes due in between is either picked or the next to be due.
+    let now = flight.add(NOW.with([]));
+    let before = flight.add(CLAIMED_BEFORE.with(cells![ask.shard, ask.node, ask.number]));
+    let asked = cells![ask.shard, Cell::Texts(ask.queues.clone()), Cell::Texts(ask.codes.clone()), ask.limit];
+    let picked = flight.add(PICK.with(asked));
+    let mut answers = flight.send(tx).await?;
+
+    let now = answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default();
+    let before = answers.take(before);
+    let picked = answers.take(picked);
+    let mut claims = Claims { now, ..Claims::default() };
+    if answers.take(fenced).is_empty() {
+        Flight::default().send_last(tx).await?;
+        return Ok(claims);
+    }
+
+    let again = !before.is_empty();
+    let found = if again { before } else { picked };
+    claims.runs = found.iter().map(|row| claimed(row, now, again)).collect::<Result<_, _>>()?;
+
+    let mut flight = Flight::default();
+    if !again && !claims.runs.is_empty() {
+        let runs = ids(claims.runs.iter().map(|run| &run.id));
+        flight.add(TAKE.with(cells![ask.shard, runs, ask.node, ask.number, Status::Running]));
+    }
+    let told: Vec<RunId> = claims.runs.iter().filter(|run| run.news > 0).map(|run| run.id).collect();
+    let inbox = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
+    let next = match claims.runs.len() < ask.limit as usize {
+        true => flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, now, Cell::Texts(ask.codes.clone())]),
+        false => None,
+    };
+    let mut answers = flight.send_last(tx).await?;
+
+    let mut unread: HashMap<RunId, Vec<News>> = HashMap::new();
+    for row in answers.take_any(inbox) {
+        let (run, news) = rows::news(&row)?;
+        unread.entry(run).or_default().push(news);
+    }
+    for run in &mut claims.runs {
+        run.inbox = unread.remove(&run.id).unwrap_or_default();
+    }
+    for row in answers.take_any(next) {
+        let due = row.opt_time(0)?;
+        claims.next_due = [claims.next_due, due].into_iter().flatten().min();
+    }
+    // Rows promise no order, and the engine relies on one.
+    claims.runs.sort_by_key(|run| (run.priority, run.due_at, run.id));
+    Ok(claims)
+}
+
+/// Every queue at every priority.
+fn lines(ask: &Claim) -> Vec<Vec<Cell>> {
+    let lines = ask.queues.iter().flat_map(|queue| (0..=LEAST_URGENT).map(move |priority| (queue, priority)));
+    lines.map(|(queue, priority)| cells![&**queue, priority]).collect()
+}
+
+fn claimed(row: &Row, now: Timestamp, again: bool) -> Result<Claimed, StoreError> {
+    Ok(Claimed {
+        id: row.run(0)?,
+        // A repeated claim raised it before.
+        epoch: row.int(1)? + i64::from(!again),
+        priority: row.number(2)?,
+        due_at: row.opt_time(3)?.unwrap_or(now),
+        code: row.text(4)?,
+        attempt: row.number(5)?,
+        crashes: row.number(6)?,
+        expires_at: row.opt_time(7)?,
+        news: row.int(8)?,
+        inbox: Vec::new(),
+    })
+}
+
+pub(crate) static STATEMENTS: &[&Sql] = &[&NOW, &CLAIMED_BEFORE, &PICK, &TAKE, &UNREAD, &NEXT_DUE];
+
+/// The database's now.
+pub(crate) static NOW: Sql = Sql::new("now", "select {now}");
+
+static CLAIMED_BEFORE: Sql = Sql::new(
+    "claimed_before",
+    "select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
+       from outlast.agenda as a where a.shard = {p1} and a.node = {p2} and a.claim = {p3}",
+)
+.takes(&[Type::Int, Type::Id, Type::Int])
+.by("agenda_node");
+
+// No order outside of the lines: the loops run in the order of the lines and stop at the limit, while a
+// sort would first read (and lock) everything that is due. SQLite keeps the order of a `cross join` and
+// reads a line in the order of its index.
+static PICK: Sql = Sql::new(
+    "claim_pick",
+    "select p.id, p.epoch, p.priority, p.due_at, p.code, p.attempt, p.crashes, p.expires_at, p.news
+       from (select g.priority, q.queue
+               from generate_series(0, 9) as g(priority)
+                    cross join unnest({p2}) with ordinality as q(queue, place)
+              order by g.priority, q.place) as line
+            cross join lateral (
+               select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
+                 from outlast.agenda as a
+                where a.shard = {p1} and a.queue = line.queue and a.priority = line.priority
+                  and a.due_at <= {now} and a.code {in:p3}
+                order by a.due_at, a.id
+                limit {p4} {skip_locked}
+            ) as p
+      limit {p4}",
+)
+.on_sqlite(
+    "with g(priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
+     select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
+       from g cross join json_each({p2}) as q cross join outlast.agenda as a
+      where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
+        and a.due_at <= {now} and a.code {in:p3}
+      limit {p4}",
+)
+.takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int])
+.by("agenda_due");
+
+static TAKE: Sql = Sql::new(
+    "claim_take",
+    "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
+      where shard = {p1} and id {in:p2} and node is null",
+)
+.takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
+
+static UNREAD: Sql = Sql::new(
+    "claim_unread",
+    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+      where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
+)
+.takes(&[Type::Int, Type::Ids]);
+
+static NEXT_DUE: Sql = Sql::new(
+    "claim_next_due",
+    "select (select a.due_at from outlast.agenda as a
+              where a.shard = {p1} and a.queue = b.queue and a.priority = b.priority
+                and a.due_at > {p2} and a.code {in:p3}
+              order by a.due_at limit 1)
+       from {batch}",
+)
+.rows(&[("queue", Type::Text), ("priority", Type::Int)])
+.takes(&[Type::Int, Type::Int, Type::Texts])
+.by("agenda_due");

@@ -1,0 +1,193 @@
+//! What a run recorded: journal, consumed news, and what is only for people to see.
+//!
+//! Every statement asks for the run's node and epoch in the agenda, without a lock: the fence that
+//! stands before it keeps others from taking the run.
+
+use std::collections::BTreeMap;
+
+use outlast_core::{Entry, NodeId, RunId};
+
+use crate::rows::{cells, payload_cells, plain, small};
+use crate::transitions::flight::Flight;
+use crate::{Cell, RunCommit, Sql, Type};
+
+/// The most log lines that are kept of one turn.
+const LOG_LINES: u32 = 1_000;
+
+/// Adds everything but the moves of `runs`.
+pub(crate) fn add_entries<'a>(
+    flight: &mut Flight,
+    shard: u16,
+    node: NodeId,
+    runs: impl Iterator<Item = &'a RunCommit>,
+) {
+    let mut rows = Rows::default();
+    for run in runs {
+        rows.take(run);
+    }
+    let held = || cells![shard, node];
+    flight.each(&JOURNAL_ADD, rows.journal, held());
+    flight.each(&INBOX_CONSUME, rows.consumed, held());
+    for (run, epoch, below) in rows.prunes {
+        flight.add(JOURNAL_PRUNE.with(cells![shard, node, run, epoch, below]));
+    }
+    flight.each(&DOING_SET, rows.doing, held());
+    flight.each(&LOGS_ADD, rows.logs, held());
+    flight.each(&TAGS_CLEAR, rows.tags.clone(), held());
+    flight.each(&TAGS_SET, rows.tags, held());
+}
+
+/// A row of the journal for `JOURNAL_ADD`.
+pub(crate) fn entry_row(run: RunId, epoch: i64, entry: &Entry) -> Vec<Cell> {
+    let (codec, body) = payload_cells(entry.body.as_ref());
+    let kind = Entry::kind_code(entry.op, entry.phase);
+    cells![run, epoch, entry.pos, kind, &*entry.name, codec, body]
+}
+
+#[derive(Default)]
+struct Rows {
+    journal: Vec<Vec<Cell>>,
+    consumed: Vec<Vec<Cell>>,
+    prunes: Vec<(RunId, i64, u32)>,
+    doing: Vec<Vec<Cell>>,
+    logs: Vec<Vec<Cell>>,
+    tags: Vec<Vec<Cell>>,
+}
+
+impl Rows {
+    fn take(&mut self, commit: &RunCommit) {
+        let (run, epoch) = (commit.run, commit.epoch);
+        self.journal.extend(commit.entries.iter().map(|entry| entry_row(run, epoch, entry)));
+        self.consumed.extend(commit.consumed.iter().map(|seq| cells![run, epoch, *seq]));
+        self.prunes.extend(commit.prune_below.map(|below| (run, epoch, below)));
+        // One statement cannot set a row twice: the last word about a step or a tag counts.
+        let doing: BTreeMap<&str, _> = commit.doing.iter().map(|doing| (&*doing.name, doing)).collect();
+        for doing in doing.into_values() {
+            let (codec, saved) = payload_cells(doing.saved.as_ref());
+            self.doing.push(cells![run, epoch, &*doing.name, small(doing.attempt), codec, saved]);
+        }
+        let kept = commit.logs.iter().filter(|line| line.n <= LOG_LINES);
+        self.logs
+            .extend(kept.map(|line| cells![run, epoch, line.n, plain(&line.level), plain(&line.message)]));
+        let tags: BTreeMap<&str, &str> =
+            commit.tags.iter().map(|(name, value)| (&**name, &**value)).collect();
+        self.tags.extend(tags.into_iter().map(|(name, value)| cells![run, epoch, name, value]));
+    }
+}
+
+pub(crate) static STATEMENTS: &[&Sql] =
+    &[&JOURNAL_ADD, &INBOX_CONSUME, &JOURNAL_PRUNE, &DOING_SET, &LOGS_ADD, &TAGS_CLEAR, &TAGS_SET];
+
+/// The run of a row of the batch, if the node holds it with that epoch. Written so that no planner goes
+/// through all that the node holds: SQLite keeps the order of a `cross join`, and nobody finds an index
+/// for the `case`.
+macro_rules! held {
+    () => {
+        " {batch} cross join outlast.agenda as a
+           where a.shard = {p1} and a.id = b.run and case when a.node = {p2} then a.epoch end = b.epoch "
+    };
+}
+
+/// The tags of the batch, whatever their values.
+macro_rules! tags_of {
+    () => {
+        concat!("shard = {p1} and (run, name) in (select b.run, b.name from", held!(), ")")
+    };
+}
+
+pub(crate) static JOURNAL_ADD: Sql = Sql::new(
+    "journal_add",
+    concat!(
+        "insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
+         select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body from",
+        held!(),
+        "on conflict do nothing"
+    ),
+)
+.rows(&[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("pos", Type::Int),
+    ("kind", Type::Int),
+    ("name", Type::Text),
+    ("codec", Type::Text),
+    ("body", Type::Bytes),
+])
+.takes(&[Type::Int, Type::Id]);
+
+static INBOX_CONSUME: Sql = Sql::new(
+    "inbox_consume",
+    concat!(
+        "delete from outlast.inbox where shard = {p1} and (run, seq) in (select b.run, b.seq from",
+        held!(),
+        ")"
+    ),
+)
+.rows(&[("run", Type::Id), ("epoch", Type::Int), ("seq", Type::Int)])
+.takes(&[Type::Int, Type::Id]);
+
+static JOURNAL_PRUNE: Sql = Sql::new(
+    "journal_prune",
+    "delete from outlast.journal where shard = {p1} and run = {p3} and pos < {p5}
+        and exists (select 1 from outlast.agenda as a
+                     where a.shard = {p1} and a.id = {p3} and a.node = {p2} and a.epoch = {p4})",
+)
+.takes(&[Type::Int, Type::Id, Type::Id, Type::Int, Type::Int]);
+
+static DOING_SET: Sql = Sql::new(
+    "doing_set",
+    concat!(
+        "insert into outlast.doing (shard, run, name, attempt, since, codec, saved)
+         select {p1}, b.run, b.name, b.attempt, {now}, b.codec, b.saved from",
+        held!(),
+        "on conflict (shard, run, name)
+         do update set attempt = excluded.attempt, codec = excluded.codec, saved = excluded.saved"
+    ),
+)
+.rows(&[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("name", Type::Text),
+    ("attempt", Type::Int),
+    ("codec", Type::Text),
+    ("saved", Type::Bytes),
+])
+.takes(&[Type::Int, Type::Id]);
+
+static LOGS_ADD: Sql = Sql::new(
+    "logs_add",
+    concat!(
+        "insert into outlast.logs (shard, run, epoch, n, at, level, message)
+         select {p1}, b.run, b.epoch, b.n, {now}, b.level, b.message from",
+        held!(),
+        "on conflict do nothing"
+    ),
+)
+.rows(&[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("n", Type::Int),
+    ("level", Type::Text),
+    ("message", Type::Text),
+])
+.takes(&[Type::Int, Type::Id]);
+
+// A tag has one value: the others of its name go.
+static TAGS_CLEAR: Sql = Sql::new("tags_clear", concat!("delete from outlast.tags where ", tags_of!()))
+    .on_sqlite(concat!("delete from outlast.tags indexed by outlast.tags_by_run where ", tags_of!()))
+    .rows(TAG)
+    .takes(&[Type::Int, Type::Id]);
+
+static TAGS_SET: Sql = Sql::new(
+    "tags_set",
+    concat!(
+        "insert into outlast.tags (shard, name, value, run) select {p1}, b.name, b.value, b.run from",
+        held!(),
+        "on conflict do nothing"
+    ),
+)
+.rows(TAG)
+.takes(&[Type::Int, Type::Id]);
+
+const TAG: &[(&str, Type)] =
+    &[("run", Type::Id), ("epoch", Type::Int), ("name", Type::Text), ("value", Type::Text)];

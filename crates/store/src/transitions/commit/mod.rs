@@ -1,0 +1,268 @@
+//! Makes durable what runs recorded, and moves them: the one door of the engine.
+//!
+//! A batch whose runs only record goes in one flight and locks no run: the fence holds the node's row
+//! against takeover, and every insert asks for the run's node and epoch. A batch that moves runs, sends
+//! or starts locks first and looks, then writes what it may: a run whose row (or whose receiver's row)
+//! someone else has locked is answered [`Committed::Busy`] and nothing of it is written.
+
+mod entries;
+mod moves;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use outlast_core::{RunId, ShardCount, Status};
+
+use super::agenda::{self, AgendaRow, by_shard, fence};
+use super::flight::Flight;
+use super::keys::{self, KeyName, KeyRow};
+use super::post::{self, Post, Receiver};
+use super::results::{self, End};
+use super::start;
+use crate::rows::{ReadRow, cells, small};
+use crate::{
+    Batch, Committed, Delivered, Delivery, NewRun, Next, RunCommit, Signal, Sql, StoreError, Tx, Type,
+};
+
+pub(crate) use entries::{JOURNAL_ADD, entry_row};
+pub(crate) use moves::{DOING_CLEAR, INBOX_CLEAR};
+
+use entries::add_entries;
+use moves::Moves;
+
+/// Makes a batch durable; answers in its order. A repeat changes nothing and gets the same answers.
+pub(crate) async fn commit(
+    tx: &mut dyn Tx,
+    batch: &Batch,
+    shards: ShardCount,
+) -> Result<Vec<Committed>, StoreError> {
+    let only_records =
+        batch.runs.iter().all(|run| run.next.is_none() && run.sends.is_empty() && run.starts.is_empty());
+    if only_records { record_all(tx, batch).await } else { move_all(tx, batch, shards).await }
+}
+
+/// Entries and nothing else: one flight.
+async fn record_all(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<Committed>, StoreError> {
+    let mut flight = Flight::default();
+    let fenced = flight.add(fence(batch.shard, batch.node));
+    let looks = agenda::add_looks(&mut flight, &by_shard(batch.runs.iter().map(|run| run.run)));
+    add_entries(&mut flight, batch.shard, batch.node, batch.runs.iter());
+    let mut answers = flight.send_last(tx).await?;
+
+    let fenced = !answers.take(fenced).is_empty();
+    let rows = agenda::found(&mut answers, &looks)?;
+    let held = |run: RunId, epoch: i64| fenced && holds(rows.get(&run), batch, epoch);
+    let answer = |held| if held { Committed::Done } else { Committed::LeaseLost };
+    Ok(batch.runs.iter().map(|run| answer(held(run.run, run.epoch))).collect())
+}
+
+fn holds(row: Option<&AgendaRow>, batch: &Batch, epoch: i64) -> bool {
+    row.is_some_and(|row| row.node == Some(batch.node) && row.epoch == epoch)
+}
+
+/// What a batch that moves runs found out before it writes.
+struct Found {
+    fenced: bool,
+    /// The rows of its own runs and of receivers, as they stand.
+    rows: HashMap<RunId, AgendaRow>,
+    /// The receivers and the keys, locked.
+    post: Post,
+    keys: HashMap<KeyName, KeyRow>,
+    /// Runs whose entries an earlier try has recorded.
+    recorded: HashSet<RunId>,
+}
+
+/// What becomes of one run's commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// All of it is written.
+    Goes,
+    /// Its entries and effects were written by an earlier try: only its move may be missing.
+    Moves,
+    Busy,
+    Lost,
+}
+
+async fn move_all(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<Vec<Committed>, StoreError> {
+    let mut found = look(tx, batch, shards).await?;
+    let fates: Vec<Fate> = batch.runs.iter().map(|run| found.fate(run, batch, shards)).collect();
+    let going = || batch.runs.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Goes).map(|(run, _)| run);
+    let moving = batch.runs.iter().zip(&fates).filter(|(_, fate)| matches!(fate, Fate::Goes | Fate::Moves));
+
+    let mut flight = Flight::default();
+    add_entries(&mut flight, batch.shard, batch.node, going());
+    let children: Vec<&NewRun> = going().flat_map(|run| &run.starts).collect();
+    add_children(&mut flight, tx, &mut found, children);
+    for message in going().flat_map(|run| &run.sends) {
+        send(&mut found, message, shards)?;
+    }
+    // A message of this very batch counts for a suspension in it: news first, then moves.
+    let mut moves = Moves::default();
+    for (run, _) in moving {
+        if let (Some(next), Some(row)) = (&run.next, found.post.runs.get(&run.run)) {
+            moves.take(run, next, row);
+        }
+    }
+    std::mem::take(&mut found.post).add(&mut flight, tx);
+    moves.add(&mut flight, tx, batch.shard);
+    let lost = batch.runs.iter().zip(&fates).filter(|(run, fate)| **fate == Fate::Lost && run.next.is_some());
+    let ended = results::add_looks(&mut flight, &by_shard(lost.map(|(run, _)| run.run)));
+    let ended = results::found(&mut flight.send_last(tx).await?, &ended)?;
+    Ok(batch
+        .runs
+        .iter()
+        .zip(fates)
+        .map(|(run, fate)| match fate {
+            Fate::Goes | Fate::Moves => Committed::Done,
+            Fate::Busy => Committed::Busy,
+            Fate::Lost if found.has_moved(run, ended.get(&run.run)) => Committed::Done,
+            Fate::Lost => Committed::LeaseLost,
+        })
+        .collect())
+}
+
+/// Locks what moves and whom it reaches, in order, and looks at the rest.
+async fn look(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<Found, StoreError> {
+    let sends = || batch.runs.iter().flat_map(|run| &run.sends);
+    let keys = reserve(tx, batch, shards).await?;
+    // A key that somebody holds has no row here; its sender is answered `Busy`.
+    let receivers: Vec<(&Delivery, Receiver)> =
+        sends().filter_map(|send| Some((send, post::receiver(&send.to, &keys, shards).ok()?))).collect();
+
+    let movers = batch.runs.iter().filter(|run| run.next.is_some()).map(|run| run.run);
+    let told = receivers.iter().filter(|(_, to)| matches!(to, Receiver::Run(_))).map(|(_, to)| to.run());
+    let locked: Vec<RunId> = movers.chain(told).collect();
+    let seen = by_shard(locked.iter().copied().chain(batch.runs.iter().map(|run| run.run)));
+
+    let mut flight = Flight::default();
+    let fenced = flight.add(fence(batch.shard, batch.node));
+    let locks = agenda::add_locks(&mut flight, &by_shard(locked), false);
+    let looks = agenda::add_looks(&mut flight, &seen);
+    let last = batch.runs.iter().filter_map(|run| Some(cells![run.run, run.entries.last()?.pos, run.epoch]));
+    let recorded = flight.each(&RECORDED, last.collect(), cells![batch.shard]);
+    let settled = post::add_settled(&mut flight, receivers.iter().map(|(send, to)| (*send, to.run())));
+    let mut answers = flight.send(tx).await?;
+
+    let mut post = Post::to(agenda::found(&mut answers, &locks)?);
+    post.reserve(&keys);
+    post.settled = post::settled(&mut answers, &settled)?;
+    let recorded = answers.take_any(recorded).iter().map(|row| row.run(0)).collect::<Result<_, _>>()?;
+    let fenced = !answers.take(fenced).is_empty();
+    let rows = agenda::found(&mut answers, &looks)?;
+    let to: Vec<&Receiver> = receivers.iter().map(|(_, to)| to).collect();
+    post.unread = post::count_unread(tx, &post.doubtful(&to)).await?;
+    Ok(Found { fenced, rows, post, keys, recorded })
+}
+
+/// Reserves and locks the keys that sends and children name, before the fence is taken: making a row
+/// waits for another transaction that is just making it. Rows that are left over if a run's commit is
+/// refused name nobody's run and do no harm.
+async fn reserve(
+    tx: &mut dyn Tx,
+    batch: &Batch,
+    shards: ShardCount,
+) -> Result<HashMap<KeyName, KeyRow>, StoreError> {
+    let sends = batch.runs.iter().flat_map(|run| &run.sends);
+    let mut names: BTreeMap<KeyName, RunId> = post::keys_of(sends.map(|send| &send.to), shards);
+    for (name, child) in start::first_of_each_key(batch.runs.iter().flat_map(|run| &run.starts)) {
+        names.insert(name, child.id);
+    }
+    if names.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut flight = Flight::default();
+    let locks = keys::add_reserve(&mut flight, &names, false, false);
+    keys::found(&mut flight.send(tx).await?, &locks)
+}
+
+impl Found {
+    /// Whether an earlier try of this commit has moved the run. A takeover leaves a run with our epoch
+    /// too, so its row has to look as our move left it.
+    fn has_moved(&self, run: &RunCommit, end: Option<&End>) -> bool {
+        let row = self.rows.get(&run.run).filter(|row| row.node.is_none() && row.epoch == run.epoch);
+        let recorded = run.entries.is_empty() || self.recorded.contains(&run.run);
+        match (&run.next, row, end) {
+            (Some(Next::Finish(ours)), _, Some(end)) => end.epoch == run.epoch && end.status == ours.status,
+            (Some(Next::Finish(_)) | None, ..) => false,
+            (Some(Next::Block { .. }), None, Some(end)) => end.epoch == run.epoch,
+            (Some(Next::Block { .. }), Some(row), _) => row.status == Status::Blocked,
+            (Some(Next::Retry { attempt, .. }), Some(row), _) => recorded && row.attempt == small(*attempt),
+            (Some(Next::Suspend { .. } | Next::Release), Some(_), _) => recorded,
+            (Some(_), None, _) => false,
+        }
+    }
+
+    fn fate(&self, run: &RunCommit, batch: &Batch, shards: ShardCount) -> Fate {
+        if !self.fenced || !holds(self.rows.get(&run.run), batch, run.epoch) {
+            return Fate::Lost;
+        }
+        let locked = |id: &RunId| self.post.runs.contains_key(id);
+        if run.next.is_some() && !locked(&run.run) {
+            return Fate::Busy;
+        }
+        if self.recorded.contains(&run.run) {
+            return Fate::Moves;
+        }
+        let key_is_busy = |name: Option<KeyName>| name.is_some_and(|name| !self.keys.contains_key(&name));
+        let busy_send = |send: &Delivery| match post::receiver(&send.to, &self.keys, shards) {
+            Ok(to) => self.rows.contains_key(&to.run()) && !locked(&to.run()),
+            Err(_) => true,
+        };
+        let busy = run.sends.iter().any(busy_send)
+            || run.starts.iter().any(|child| key_is_busy(start::name_of(child)));
+        if busy { Fate::Busy } else { Fate::Goes }
+    }
+}
+
+/// Puts a run's message into its receiver's inbox. A run cannot be told that there was nobody to
+/// receive it, so that is only logged.
+fn send(found: &mut Found, message: &Delivery, shards: ShardCount) -> Result<(), StoreError> {
+    let to = post::receiver(&message.to, &found.keys, shards)?;
+    let run = to.run();
+    if matches!(to, Receiver::Run(_)) && !found.post.runs.contains_key(&run) {
+        tracing::warn!(%run, name = message.name, "a message was dropped: its receiver has ended or is unknown");
+        return Ok(());
+    }
+    if let Delivered::Full { limit, .. } = found.post.take(message, &to) {
+        tracing::warn!(%run, name = message.name, limit, "a message was dropped: its receiver's inbox is full");
+    }
+    Ok(())
+}
+
+/// Starts children, and lets messages of this very batch reach them. One whose key belongs to another
+/// run starts nothing.
+fn add_children(flight: &mut Flight, tx: &mut dyn Tx, found: &mut Found, children: Vec<&NewRun>) {
+    if children.is_empty() {
+        return;
+    }
+    tx.signal(Signal::Due);
+    let keyed = start::first_of_each_key(children.iter().copied());
+    let plain = children.into_iter().filter(|run| run.key.is_none());
+    let new: Vec<&NewRun> = plain.chain(keyed.values().copied()).collect();
+    start::add_runs(flight, &new, None);
+
+    for run in new {
+        let key = start::name_of(run).and_then(|name| found.keys.get_mut(&name));
+        let (id, news) = match key {
+            None => (run.id, 0),
+            Some(row) if row.started => continue,
+            Some(row) => {
+                row.started = true;
+                (row.run, row.news)
+            }
+        };
+        found.post.runs.insert(id, AgendaRow::started(id, news));
+    }
+}
+
+pub(crate) fn statements() -> Vec<&'static Sql> {
+    [&[&RECORDED], entries::STATEMENTS, moves::STATEMENTS].concat()
+}
+
+// The last entry, because an earlier one may have left the journal in the same commit.
+static RECORDED: Sql = Sql::new(
+    "commit_recorded",
+    "select j.run from {batch} cross join outlast.journal as j
+      where j.shard = {p1} and j.run = b.run and j.pos = b.pos and j.epoch = b.epoch",
+)
+.rows(&[("run", Type::Id), ("pos", Type::Int), ("epoch", Type::Int)])
+.takes(&[Type::Int]);

@@ -1,0 +1,158 @@
+//! Where runs go when their turn ends.
+//!
+//! The runs are locked, and their node and epoch were compared with what the lock found: these
+//! statements name the run and its epoch only.
+
+use outlast_core::{RunId, Status, Timestamp};
+
+use crate::rows::{cells, ids, micros, payload_cells, plain, small};
+use crate::transitions::agenda::AgendaRow;
+use crate::transitions::flight::Flight;
+use crate::{Cell, Next, RunCommit, Signal, Sql, Tx, Type};
+
+/// The moves of a batch. Their runs are locked, so what was decided here stays true.
+#[derive(Default)]
+pub(super) struct Moves {
+    moved: Vec<Vec<Cell>>,
+    results: Vec<Vec<Cell>>,
+    gone: Vec<Vec<Cell>>,
+    finished: Vec<RunId>,
+    all: Vec<RunId>,
+    due: bool,
+}
+
+/// Where an unfinished run stands after its turn.
+struct Stand {
+    status: Status,
+    due_at: Option<Timestamp>,
+    /// Due this long from now.
+    delay: Option<i64>,
+    attempt: Option<i64>,
+    reason: Option<String>,
+}
+
+impl Moves {
+    /// Decides where a run goes; `row` counts the news of this batch.
+    pub(super) fn take(&mut self, commit: &RunCommit, next: &Next, row: &AgendaRow) {
+        self.all.push(commit.run);
+        let ready = |delay, attempt| Stand {
+            status: Status::Ready,
+            due_at: None,
+            delay: Some(delay),
+            attempt,
+            reason: None,
+        };
+        let place = match next {
+            Next::Suspend { seen, .. } if row.news > *seen => ready(0, None),
+            Next::Suspend { wake_at, .. } => Stand {
+                status: Status::Waiting,
+                due_at: [*wake_at, row.expires_at].into_iter().flatten().min(),
+                delay: None,
+                attempt: None,
+                reason: None,
+            },
+            Next::Retry { after, attempt } => ready(micros(*after), Some(small(*attempt))),
+            Next::Release => ready(0, None),
+            Next::Block { reason } => Stand {
+                status: Status::Blocked,
+                due_at: None,
+                delay: None,
+                attempt: None,
+                reason: Some(plain(reason)),
+            },
+            Next::Finish(end) => {
+                let (codec, output) = payload_cells(end.output.as_ref());
+                let result = cells![commit.run, commit.epoch, end.status, codec, output, end.error.clone()];
+                self.results.push(result);
+                self.gone.push(cells![commit.run, commit.epoch]);
+                self.finished.push(commit.run);
+                return;
+            }
+        };
+        // A claim loop that sleeps until the next due time has to hear of an earlier one.
+        self.due |= place.due_at.is_some() || place.delay.is_some();
+        self.moved.push(cells![
+            commit.run,
+            commit.epoch,
+            place.status,
+            place.due_at,
+            place.delay,
+            place.attempt,
+            place.reason,
+            i64::from(!commit.entries.is_empty()),
+        ]);
+    }
+
+    /// Adds the statements that make it so.
+    pub(super) fn add(self, flight: &mut Flight, tx: &mut dyn Tx, shard: u16) {
+        flight.each(&AGENDA_MOVE, self.moved, cells![shard]);
+        flight.each(&RESULTS_ADD, self.results, cells![shard]);
+        flight.each(&AGENDA_END, self.gone, cells![shard]);
+        if !self.finished.is_empty() {
+            flight.add(INBOX_CLEAR.with(cells![shard, ids(&self.finished)]));
+        }
+        if !self.all.is_empty() {
+            flight.add(DOING_CLEAR.with(cells![shard, ids(&self.all)]));
+        }
+        if self.due {
+            tx.signal(Signal::Due);
+        }
+        self.finished.into_iter().for_each(|run| tx.signal(Signal::Ended(run)));
+    }
+}
+
+pub(super) static STATEMENTS: &[&Sql] =
+    &[&AGENDA_MOVE, &RESULTS_ADD, &AGENDA_END, &INBOX_CLEAR, &DOING_CLEAR];
+
+static AGENDA_MOVE: Sql = Sql::new(
+    "agenda_move",
+    "update outlast.agenda as a set status = b.status, node = null, claim = null,
+            due_at = coalesce(b.due_at, {now} + b.delay), attempt = coalesce(b.attempt, a.attempt),
+            reason = b.reason, crashes = case when b.progress = 1 then 0 else a.crashes end
+       from {batch} where a.shard = {p1} and a.id = b.run and a.epoch = b.epoch",
+)
+.rows(&[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("status", Type::Int),
+    ("due_at", Type::Int),
+    ("delay", Type::Int),
+    ("attempt", Type::Int),
+    ("reason", Type::Text),
+    ("progress", Type::Int),
+])
+.takes(&[Type::Int]);
+
+static RESULTS_ADD: Sql = Sql::new(
+    "results_add",
+    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+     select {p1}, b.run, b.status, b.epoch, {now}, b.codec, b.output, b.error
+       from {batch} where true on conflict do nothing",
+)
+.rows(&[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("status", Type::Int),
+    ("codec", Type::Text),
+    ("output", Type::Bytes),
+    ("error", Type::Text),
+])
+.takes(&[Type::Int]);
+
+static AGENDA_END: Sql = Sql::new(
+    "agenda_end",
+    "delete from outlast.agenda
+      where shard = {p1} and (id, epoch) in (select b.run, b.epoch from {batch})",
+)
+.rows(&[("run", Type::Id), ("epoch", Type::Int)])
+.takes(&[Type::Int]);
+
+/// An ended run reads no more messages.
+pub(crate) static INBOX_CLEAR: Sql =
+    Sql::new("inbox_clear", "delete from outlast.inbox where shard = {p1} and run {in:p2}")
+        .takes(&[Type::Int, Type::Ids]);
+
+/// A run that no turn works on does nothing.
+pub(crate) static DOING_CLEAR: Sql =
+    Sql::new("doing_clear", "delete from outlast.doing where shard = {p1} and run {in:p2}")
+        .takes(&[Type::Int, Type::Ids]);

@@ -1,0 +1,115 @@
+//! Delivers messages to runs and wakes those that wait.
+//!
+//! Keys first, then runs, are locked in order; whoever else delivers to the same run waits. So what is
+//! looked at behind the locks (which deliveries arrived before, which promises are settled) stays true
+//! until the commit, and a repeated delivery finds its id.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use outlast_core::ShardCount;
+use uuid::Uuid;
+
+use super::agenda;
+use super::flight::{Answers, Flight, Place};
+use super::keys;
+use super::post::{self, Post, Receiver};
+use super::results;
+use crate::rows::cells;
+use crate::{Cell, Delivered, Delivery, Sql, StoreError, Tx, Type};
+
+/// Delivers `messages`, to one run in the order given. A message to a key that no run has yet is kept
+/// for the run that is started with it.
+pub(crate) async fn deliver(
+    tx: &mut dyn Tx,
+    messages: &[Delivery],
+    shards: ShardCount,
+) -> Result<Vec<Delivered>, StoreError> {
+    let names = post::keys_of(messages.iter().map(|message| &message.to), shards);
+    let mut keys = HashMap::new();
+    if !names.is_empty() {
+        let mut flight = Flight::default();
+        let locks = keys::add_reserve(&mut flight, &names, false, true);
+        keys = keys::found(&mut flight.send(tx).await?, &locks)?;
+    }
+    let receivers = messages.iter().map(|message| post::receiver(&message.to, &keys, shards));
+    let receivers = receivers.collect::<Result<Vec<Receiver>, _>>()?;
+
+    let runs = receivers.iter().filter(|to| matches!(to, Receiver::Run(_))).map(Receiver::run);
+    let runs = agenda::by_shard(runs);
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &runs, true);
+    let results = results::add_looks(&mut flight, &runs);
+    let noted = add_noted(&mut flight, messages, &receivers);
+    let addressed = messages.iter().zip(receivers.iter().map(Receiver::run));
+    let settled = post::add_settled(&mut flight, addressed);
+    let mut answers = flight.send(tx).await?;
+
+    let mut post = Post::to(agenda::found(&mut answers, &locks)?);
+    post.reserve(&keys);
+    post.settled = post::settled(&mut answers, &settled)?;
+    let results = results::found(&mut answers, &results)?;
+    let mut noted = ids_of(&mut answers, &noted)?;
+    post.unread = post::count_unread(tx, &post.doubtful(&receivers.iter().collect::<Vec<_>>())).await?;
+
+    let mut delivered = Vec::with_capacity(messages.len());
+    let mut new: BTreeMap<u16, Vec<Vec<Cell>>> = BTreeMap::new();
+    for (message, to) in messages.iter().zip(&receivers) {
+        let run = to.run();
+        let answer = match to {
+            _ if noted.contains(&message.id) => Delivered::Done { run },
+            Receiver::Run(_) if !post.runs.contains_key(&run) => match results.get(&run) {
+                Some(end) => Delivered::Closed { run, status: end.status },
+                None => Delivered::Unknown,
+            },
+            _ => post.take(message, to),
+        };
+        if matches!(answer, Delivered::Done { .. }) && noted.insert(message.id) {
+            new.entry(run.shard()).or_default().push(cells![message.id]);
+        }
+        delivered.push(answer);
+    }
+
+    let mut flight = Flight::default();
+    for (shard, rows) in new {
+        flight.each(&DELIVERIES_NOTE, rows, cells![shard]);
+    }
+    post.add(&mut flight, tx);
+    flight.send_last(tx).await?;
+    Ok(delivered)
+}
+
+/// Adds looks at which deliveries arrived before. A delivery's id lives in its receiver's shard.
+fn add_noted(flight: &mut Flight, messages: &[Delivery], receivers: &[Receiver]) -> Vec<Place> {
+    let mut shards: BTreeMap<u16, Vec<Uuid>> = BTreeMap::new();
+    for (message, to) in messages.iter().zip(receivers) {
+        shards.entry(to.run().shard()).or_default().push(message.id);
+    }
+    let looks = shards.into_iter().map(|(shard, ids)| DELIVERIES_LOOK.with(cells![shard, Cell::Ids(ids)]));
+    looks.map(|look| flight.add(look)).collect()
+}
+
+fn ids_of(answers: &mut Answers, places: &[Place]) -> Result<HashSet<Uuid>, StoreError> {
+    let mut ids = HashSet::new();
+    for place in places {
+        for row in answers.take(*place) {
+            ids.insert(row.id(0)?);
+        }
+    }
+    Ok(ids)
+}
+
+pub(crate) static STATEMENTS: &[&Sql] = &[&DELIVERIES_LOOK, &DELIVERIES_NOTE];
+
+static DELIVERIES_LOOK: Sql = Sql::new(
+    "deliveries_look",
+    "select d.id from outlast.deliveries as d where d.shard = {p1} and d.id {in:p2}",
+)
+.takes(&[Type::Int, Type::Ids]);
+
+static DELIVERIES_NOTE: Sql = Sql::new(
+    "deliveries_note",
+    "insert into outlast.deliveries (shard, id, at)
+     select {p1}, b.id, {now} from {batch} where true on conflict do nothing",
+)
+.rows(&[("id", Type::Id)])
+.takes(&[Type::Int]);

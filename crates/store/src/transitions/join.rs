@@ -1,0 +1,118 @@
+//! A node starts: its rows, its definitions, and the runs that waited for its code.
+
+use outlast_core::{ShardCount, Status};
+
+use super::flight::Flight;
+use crate::rows::{cells, micros};
+use crate::{Cell, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
+
+/// Gives the node its row in every shard, records its definitions, and makes blocked runs due again
+/// that its code may fit.
+///
+/// An active version takes over from the others of its name. Definitions live in the first shard.
+pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -> Result<(), StoreError> {
+    let codes: Vec<String> = node.definitions.iter().map(|card| code(&card.name, card.version)).collect();
+    let known = serde_json::json!(codes).to_string();
+    // In order, so that nodes which start together do not wait for each other in a circle.
+    let mut cards: Vec<_> = node.definitions.iter().collect();
+    cards.sort_by_key(|card| (&card.name, card.version));
+    let active: Vec<String> = cards.iter().filter(|card| card.active).map(|card| card.name.clone()).collect();
+    let definitions = cards.iter().map(|card| {
+        cells![
+            &*card.name,
+            card.version,
+            card.kind,
+            i64::from(card.active),
+            &*card.signature,
+            &*card.queue,
+            card.priority,
+            &*card.options,
+        ]
+    });
+
+    let mut flight = Flight::default();
+    flight.add(DEFINITIONS_RETIRE.with(cells![0_u16, Cell::Texts(active)]));
+    flight.each(&DEFINITIONS_SET, definitions.collect(), cells![0_u16]);
+    for shard in 0..shards.max(1) {
+        let lease = micros(node.lease);
+        flight.add(NODES_JOIN.with(cells![
+            shard,
+            node.id,
+            &*node.name,
+            &*node.host,
+            node.pid,
+            &*known,
+            lease
+        ]));
+        flight.add(BLOCKED_LOCK.with(cells![shard, Cell::Texts(codes.clone()), Status::Blocked]));
+        let ready = cells![shard, Cell::Texts(codes.clone()), Status::Blocked, Status::Ready];
+        flight.add(UNBLOCK.with(ready));
+    }
+    tx.signal(Signal::Due);
+    flight.send_last(tx).await?;
+    Ok(())
+}
+
+pub(crate) static STATEMENTS: &[&Sql] =
+    &[&DEFINITIONS_RETIRE, &DEFINITIONS_SET, &NODES_JOIN, &BLOCKED_LOCK, &UNBLOCK];
+
+static DEFINITIONS_RETIRE: Sql = Sql::new(
+    "definitions_retire",
+    "update outlast.definitions set active = 0 where shard = {p1} and name {in:p2} and active = 1",
+)
+.takes(&[Type::Int, Type::Texts]);
+
+static DEFINITIONS_SET: Sql = Sql::new(
+    "definitions_set",
+    "insert into outlast.definitions (shard, name, version, kind, active, signature, queue, priority,
+         options, recorded_at)
+     select {p1}, b.name, b.version, b.kind, b.active, b.signature, b.queue, b.priority, b.options, {now}
+       from {batch} where true
+     on conflict (shard, name, version) do update
+        set kind = excluded.kind, active = excluded.active, signature = excluded.signature,
+            queue = excluded.queue, priority = excluded.priority, options = excluded.options,
+            recorded_at = excluded.recorded_at",
+)
+.rows(&[
+    ("name", Type::Text),
+    ("version", Type::Int),
+    ("kind", Type::Int),
+    ("active", Type::Int),
+    ("signature", Type::Text),
+    ("queue", Type::Text),
+    ("priority", Type::Int),
+    ("options", Type::Text),
+])
+.takes(&[Type::Int]);
+
+static NODES_JOIN: Sql = Sql::new(
+    "nodes_join",
+    "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {now}, {now} + {p7})
+     on conflict (shard, id) do update
+        set name = excluded.name, codes = excluded.codes, lease_until = excluded.lease_until",
+)
+.takes(&[Type::Int, Type::Id, Type::Text, Type::Text, Type::Int, Type::Text, Type::Int]);
+
+// Locks are waited for here: a run that was passed over would stay blocked although its code is there.
+static BLOCKED_LOCK: Sql = Sql::new(
+    "blocked_lock",
+    "select a.id from outlast.agenda as a
+      where a.shard = {p1} and a.reason is not null and a.code {in:p2} and a.status = {p3}
+      order by a.id {for_update}",
+)
+// One writer needs no order, and asked for one SQLite reads all runs in it.
+.on_sqlite(
+    "select a.id from outlast.agenda as a
+      where a.shard = {p1} and a.reason is not null and a.code {in:p2} and a.status = {p3}",
+)
+.takes(&[Type::Int, Type::Texts, Type::Int])
+.by("agenda_blocked");
+
+static UNBLOCK: Sql = Sql::new(
+    "unblock",
+    "update outlast.agenda set status = {p4}, due_at = {now}, reason = null
+      where shard = {p1} and reason is not null and code {in:p2} and status = {p3}",
+)
+.takes(&[Type::Int, Type::Texts, Type::Int, Type::Int])
+.by("agenda_blocked");

@@ -1,0 +1,64 @@
+//! The transitions: everything that changes a run, one file and one function each.
+//!
+//! Each is one transaction over [`crate::Tx`], written once for both databases, and safe to repeat with
+//! the same arguments, because a call that reported an error may have happened all the same. Each ends
+//! with a last flight.
+//!
+//! Locks are taken in one order: a node's own row, keys, runs (shard by shard, by id).
+
+mod agenda;
+mod claim;
+mod commit;
+mod control;
+mod deliver;
+mod flight;
+mod join;
+mod keys;
+mod leave;
+mod own;
+mod post;
+mod record;
+mod renew;
+mod results;
+mod start;
+mod sweep;
+mod takeover;
+
+pub(crate) use claim::{NOW, claim};
+pub(crate) use commit::commit;
+pub(crate) use control::control;
+pub(crate) use deliver::deliver;
+pub(crate) use flight::{Flight, Place};
+pub(crate) use join::join;
+pub(crate) use keys::{KeyName, add_look, found as found_keys};
+pub(crate) use leave::leave;
+pub(crate) use own::end_leases;
+pub(crate) use record::record;
+pub(crate) use renew::renew;
+pub(crate) use start::start;
+pub(crate) use sweep::sweep;
+
+use crate::Sql;
+
+/// Every statement of the transitions.
+pub(crate) fn statements() -> Vec<&'static Sql> {
+    [
+        agenda::STATEMENTS,
+        keys::STATEMENTS,
+        post::STATEMENTS,
+        start::STATEMENTS,
+        claim::STATEMENTS,
+        &commit::statements(),
+        record::STATEMENTS,
+        results::STATEMENTS,
+        deliver::STATEMENTS,
+        &control::statements(),
+        renew::STATEMENTS,
+        takeover::STATEMENTS,
+        sweep::STATEMENTS,
+        join::STATEMENTS,
+        leave::STATEMENTS,
+        own::STATEMENTS,
+    ]
+    .concat()
+}

@@ -1,0 +1,383 @@
+//! Starts runs: their record, their place in line, and their key.
+//!
+//! Everything is one flight, keyed or not: a keyed run takes its id from the key's row, which may have
+//! been reserved by a message that came first. A repeat finds the record, and neither adds a second
+//! place in line nor revives a run that has ended: the record is inserted first, which waits for an
+//! earlier try that is still under way, and the next statement then sees the place or the result.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use outlast_core::{Payload, RunId, ShardCount, Status};
+
+use super::agenda::fence;
+use super::flight::{Flight, Place};
+use super::keys::{self, KeyName, KeyRow};
+use crate::rows::{ReadRow, cells, micros, payload_cells};
+use crate::{Cell, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
+
+/// Starts runs, and lets `hold`'s node have those at once that are due now.
+///
+/// Unkeyed runs all start or none; a keyed one may find that its key belongs to a run already, and
+/// several with one key find the first of them.
+pub(crate) async fn start(
+    tx: &mut dyn Tx,
+    runs: &[NewRun],
+    hold: Option<Hold>,
+    _shards: ShardCount,
+) -> Result<Vec<Started>, StoreError> {
+    let first = first_of_each_key(runs);
+    let mut flight = Flight::default();
+    let reserve = first.iter().map(|(name, run)| (name.clone(), run.id)).collect();
+    let locks = keys::add_reserve(&mut flight, &reserve, true, true);
+    let inputs = add_inputs(&mut flight, &first);
+    let new: Vec<&NewRun> =
+        runs.iter().filter(|run| run.key.is_none()).chain(first.values().copied()).collect();
+    let held = add_runs(&mut flight, &new, hold);
+
+    let mut answers = flight.send_last(tx).await?;
+    let keys = keys::found(&mut answers, &locks)?;
+    let mut stored = HashMap::new();
+    for place in inputs {
+        for row in answers.take(place) {
+            stored.insert(row.run(0)?, row.payload(1)?.unwrap_or_default());
+        }
+    }
+    let mut ours = HashSet::new();
+    for place in held {
+        for row in answers.take(place) {
+            ours.insert(row.run(0)?);
+        }
+    }
+
+    let answer = |run: &NewRun| -> Result<Started, StoreError> {
+        let Some(name) = name_of(run) else {
+            return Ok(Started::Created { id: run.id, held: ours.contains(&run.id) });
+        };
+        let row = keys::held(&keys, &name)?;
+        let first = first.get(&name).copied().filter(|first| created(first, row));
+        Ok(match first {
+            Some(first) if first.id == run.id => {
+                Started::Created { id: row.run, held: ours.contains(&row.run) }
+            }
+            Some(first) => compared(row.run, &first.input, run),
+            None => compared(row.run, stored.get(&row.run).unwrap_or(&run.input), run),
+        })
+    };
+    let started = runs.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+    if started.iter().any(|started| matches!(started, Started::Created { held: false, .. })) {
+        tx.signal(Signal::Due);
+    }
+    Ok(started)
+}
+
+/// Whether the run that the key's row names is this one: now, by an earlier try, or by adoption.
+fn created(run: &NewRun, row: KeyRow) -> bool {
+    row.run == run.id || !row.started
+}
+
+fn compared(id: RunId, stored: &Payload, run: &NewRun) -> Started {
+    if *stored == run.input { Started::Existing { id } } else { Started::Conflict { id } }
+}
+
+/// The key of a run. Its shard is the id's: the caller made it so.
+pub(crate) fn name_of(run: &NewRun) -> Option<KeyName> {
+    let key = run.key.as_deref()?;
+    Some(KeyName::in_shard(run.id.shard(), &run.tenant, &run.definition, key))
+}
+
+/// Of several runs with one key the first counts; the others are compared with it.
+pub(crate) fn first_of_each_key<'a>(
+    runs: impl IntoIterator<Item = &'a NewRun>,
+) -> BTreeMap<KeyName, &'a NewRun> {
+    let mut first = BTreeMap::new();
+    for run in runs {
+        if let Some(name) = name_of(run) {
+            first.entry(name).or_insert(run);
+        }
+    }
+    first
+}
+
+/// Adds looks at what the runs were started with that have these keys already.
+fn add_inputs(flight: &mut Flight, first: &BTreeMap<KeyName, &NewRun>) -> Vec<Place> {
+    let mut shards: BTreeMap<u16, Vec<Vec<Cell>>> = BTreeMap::new();
+    for name in first.keys() {
+        shards.entry(name.shard).or_default().push(name.cells());
+    }
+    shards.into_iter().filter_map(|(shard, rows)| flight.each(&KEYS_INPUTS, rows, cells![shard])).collect()
+}
+
+/// Adds everything that makes `runs` exist; no two have the same key, and the keys' rows are locked.
+/// The rows at the places given back are the runs that `hold`'s node holds by this.
+pub(crate) fn add_runs(flight: &mut Flight, runs: &[&NewRun], hold: Option<Hold>) -> Vec<Place> {
+    let mut shards: BTreeMap<u16, Vec<&NewRun>> = BTreeMap::new();
+    for run in runs {
+        shards.entry(run.id.shard()).or_default().push(run);
+    }
+    let mut held = Vec::new();
+    for (shard, runs) in shards {
+        if let Some(hold) = hold {
+            flight.add(fence(shard, hold.node));
+        }
+        let (keyed, plain): (Vec<&NewRun>, Vec<&NewRun>) = runs.iter().partition(|run| run.key.is_some());
+        add_plain(flight, shard, &plain, hold);
+        add_keyed(flight, shard, &keyed, hold);
+        if let Some(hold) = hold {
+            held.push(flight.add(HELD.with(cells![shard, hold.node, hold.claim])));
+        }
+    }
+    held
+}
+
+fn add_plain(flight: &mut Flight, shard: u16, runs: &[&NewRun], hold: Option<Hold>) {
+    flight.each(&RUNS_START, runs.iter().map(|run| record_row(run)).collect(), cells![shard]);
+    flight.each(&TAGS_START, runs.iter().flat_map(|run| tag_rows(run)).collect(), cells![shard]);
+    flight.each(&AGENDA_START, runs.iter().map(|run| agenda_row(run, hold)).collect(), places(shard, hold));
+}
+
+fn add_keyed(flight: &mut Flight, shard: u16, runs: &[&NewRun], hold: Option<Hold>) {
+    let named = |run: &NewRun, row: Vec<Cell>| -> Vec<Cell> {
+        row.into_iter().chain(cells![&*run.tenant, &*run.definition, run.key.clone()]).collect()
+    };
+    // The record has tenant, definition and key already.
+    flight.each(&RUNS_ADOPT, runs.iter().map(|run| record_row(run)).collect(), cells![shard]);
+    let tags = runs.iter().flat_map(|run| tag_rows(run).into_iter().map(move |row| named(run, row)));
+    flight.each(&TAGS_ADOPT, tags.collect(), cells![shard]);
+    let agenda = runs.iter().map(|run| named(run, agenda_row(run, hold))).collect();
+    flight.each(&AGENDA_ADOPT, agenda, places(shard, hold));
+    let names = runs.iter().map(|run| named(run, Vec::new())).collect();
+    flight.each(&KEYS_ADOPT, names, cells![shard]);
+}
+
+fn places(shard: u16, hold: Option<Hold>) -> Vec<Cell> {
+    cells![shard, hold.map(|hold| hold.claim), Status::Ready, Status::Running]
+}
+
+fn record_row(run: &NewRun) -> Vec<Cell> {
+    let (codec, input) = payload_cells(Some(&run.input));
+    let roles = (!run.roles.is_empty()).then(|| serde_json::json!(run.roles).to_string());
+    let parent = run.parent.as_ref().map(|parent| parent.run.uuid());
+    let op = run.parent.as_ref().and_then(|parent| parent.op.clone());
+    cells![
+        run.id,
+        &*run.tenant,
+        &*run.definition,
+        run.version,
+        run.kind,
+        run.key.clone(),
+        &*run.queue,
+        run.priority,
+        run.owner.clone(),
+        roles,
+        run.trace.clone(),
+        parent,
+        op,
+        codec,
+        input,
+    ]
+}
+
+fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
+    run.tags.iter().map(|(name, value)| cells![run.id, &**name, &**value]).collect()
+}
+
+fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
+    let (at, delay) = match run.due {
+        Due::Now => (Cell::Null, Cell::Int(0)),
+        Due::After(span) => (Cell::Null, Cell::Int(micros(span))),
+        Due::At(time) => (Cell::from(time), Cell::Null),
+    };
+    let node = hold.filter(|_| run.due == Due::Now).map(|hold| hold.node.uuid());
+    cells![
+        run.id,
+        run.kind,
+        run.priority,
+        at,
+        delay,
+        node,
+        run.timeout.map(micros),
+        &*run.queue,
+        code(&run.definition, run.version),
+    ]
+}
+
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &RUNS_START,
+    &RUNS_ADOPT,
+    &TAGS_START,
+    &TAGS_ADOPT,
+    &AGENDA_START,
+    &AGENDA_ADOPT,
+    &KEYS_ADOPT,
+    &KEYS_INPUTS,
+    &HELD,
+];
+
+const RECORD: &[(&str, Type)] = &[
+    ("id", Type::Id),
+    ("tenant", Type::Text),
+    ("definition", Type::Text),
+    ("version", Type::Int),
+    ("kind", Type::Int),
+    ("key", Type::Text),
+    ("queue", Type::Text),
+    ("priority", Type::Int),
+    ("owner", Type::Text),
+    ("roles", Type::Text),
+    ("trace", Type::Text),
+    ("parent", Type::Id),
+    ("parent_op", Type::Text),
+    ("codec", Type::Text),
+    ("input", Type::Bytes),
+];
+
+/// What a keyed run is joined with: its key's row, if that names this run or nobody's yet.
+macro_rules! keyed {
+    () => {
+        " join outlast.keys as k on k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition
+              and k.key = b.key and (k.run = b.id or k.started = 0) "
+    };
+}
+
+/// Neither in line nor ended: this start has not happened yet.
+macro_rules! absent {
+    ($id:literal) => {
+        concat!(
+            " not exists (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = ",
+            $id,
+            ") and not exists (select 1 from outlast.results as r where r.shard = {p1} and r.run = ",
+            $id,
+            ") on conflict do nothing"
+        )
+    };
+}
+
+macro_rules! insert_run {
+    ($id:literal, $from:expr) => {
+        concat!(
+            "insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority,
+                 created_at, owner, roles, trace, parent, parent_op, codec, input)
+             select {p1}, ",
+            $id,
+            ", b.tenant, b.definition, b.version, b.kind, b.key, b.queue, b.priority, {now}, b.owner,
+                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input from {batch}",
+            $from,
+            " where true on conflict do nothing"
+        )
+    };
+}
+
+macro_rules! insert_tags {
+    ($id:literal, $from:expr) => {
+        concat!(
+            "insert into outlast.tags (shard, name, value, run) select {p1}, b.name, b.value, ",
+            $id,
+            " from {batch}",
+            $from,
+            " where ",
+            absent!($id)
+        )
+    };
+}
+
+/// A run whose node has its row is held at once, one whose node has none is simply ready.
+macro_rules! insert_agenda {
+    ($id:literal, $news:literal, $from:expr, $quiet:literal) => {
+        concat!(
+            "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node,
+                 claim, epoch, news, expires_at, queue, code)
+             select {p1}, ",
+            $id,
+            ", case when n.id is null then {p3} else {p4} end, b.kind, b.priority, 1, 0,
+                 case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
+                 case when n.id is not null then {p2} end, case when n.id is null then 0 else 1 end, ",
+            $news,
+            ", {now} + b.timeout, b.queue, b.code from {batch}",
+            $from,
+            " left join outlast.nodes as n on n.shard = {p1} and n.id = b.node",
+            $quiet,
+            " where ",
+            absent!($id)
+        )
+    };
+}
+
+static RUNS_START: Sql = Sql::new("runs_start", insert_run!("b.id", "")).rows(RECORD).takes(&[Type::Int]);
+
+static RUNS_ADOPT: Sql =
+    Sql::new("runs_adopt", insert_run!("k.run", keyed!())).rows(RECORD).takes(&[Type::Int]);
+
+static TAGS_START: Sql = Sql::new("tags_start", insert_tags!("b.id", ""))
+    .rows(&[("id", Type::Id), ("name", Type::Text), ("value", Type::Text)])
+    .takes(&[Type::Int]);
+
+static TAGS_ADOPT: Sql = Sql::new("tags_adopt", insert_tags!("k.run", keyed!()))
+    .rows(&[
+        ("id", Type::Id),
+        ("name", Type::Text),
+        ("value", Type::Text),
+        ("tenant", Type::Text),
+        ("definition", Type::Text),
+        ("key", Type::Text),
+    ])
+    .takes(&[Type::Int]);
+
+static AGENDA_START: Sql = Sql::new("agenda_start", insert_agenda!("b.id", "0", "", ""))
+    .rows(&[
+        ("id", Type::Id),
+        ("kind", Type::Int),
+        ("priority", Type::Int),
+        ("due_at", Type::Int),
+        ("delay", Type::Int),
+        ("node", Type::Id),
+        ("timeout", Type::Int),
+        ("queue", Type::Text),
+        ("code", Type::Text),
+    ])
+    .takes(&[Type::Int, Type::Int, Type::Int, Type::Int]);
+
+// Messages that came first make the run one to claim: a claim hands them over, a start does not.
+static AGENDA_ADOPT: Sql =
+    Sql::new("agenda_adopt", insert_agenda!("k.run", "k.news", keyed!(), " and k.news = 0"))
+        .rows(&[
+            ("id", Type::Id),
+            ("kind", Type::Int),
+            ("priority", Type::Int),
+            ("due_at", Type::Int),
+            ("delay", Type::Int),
+            ("node", Type::Id),
+            ("timeout", Type::Int),
+            ("queue", Type::Text),
+            ("code", Type::Text),
+            ("tenant", Type::Text),
+            ("definition", Type::Text),
+            ("key", Type::Text),
+        ])
+        .takes(&[Type::Int, Type::Int, Type::Int, Type::Int]);
+
+static KEYS_ADOPT: Sql = Sql::new(
+    "keys_adopt",
+    "update outlast.keys as k set started = 1 from {batch}
+      where k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition and k.key = b.key
+        and k.started = 0",
+)
+.rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text)])
+.takes(&[Type::Int]);
+
+static KEYS_INPUTS: Sql = Sql::new(
+    "keys_inputs",
+    "select r.id, r.codec, r.input
+       from {batch} cross join outlast.keys as k cross join outlast.runs as r
+      where k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition and k.key = b.key
+        and r.shard = {p1} and r.id = k.run",
+)
+.rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text)])
+.takes(&[Type::Int]);
+
+static HELD: Sql = Sql::new(
+    "start_held",
+    "select a.id from outlast.agenda as a
+      where a.shard = {p1} and a.node = {p2} and a.claim = {p3} and a.epoch = 1",
+)
+.takes(&[Type::Int, Type::Id, Type::Int])
+.by("agenda_node");

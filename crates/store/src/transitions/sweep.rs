@@ -1,0 +1,122 @@
+//! Housekeeping of one shard: dead nodes, runs that nobody knows, old delivery ids.
+//!
+//! Any node does it, as many as like: each passes over what another has locked.
+
+use std::collections::HashSet;
+
+use outlast_core::{RunId, Status};
+
+use super::flight::Flight;
+use super::takeover;
+use crate::rows::{ReadRow, cells, ids, micros};
+use crate::{Cell, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
+
+/// How many overdue runs are looked at for each that may be blocked: unknown ones come to the front of
+/// the line by themselves, because nobody takes them.
+const LOOKS: u32 = 10;
+
+/// Frees the runs of dead nodes, blocks overdue runs whose code no live node knows, and forgets old
+/// deliveries. At most `ask.limit` of each.
+pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreError> {
+    let overdue_since = micros(ask.unknown_after);
+    let mut flight = Flight::default();
+    let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit]));
+    let live = flight.add(NODES_LIVE.with(cells![ask.shard]));
+    let looks = ask.limit.saturating_mul(LOOKS).min(i32::MAX as u32);
+    let overdue = flight.add(OVERDUE.with(cells![ask.shard, overdue_since, looks]));
+    let mut answers = flight.send(tx).await?;
+
+    let dead = takeover::nodes(&mut answers, Some(dead))?;
+    let mut known: HashSet<String> = HashSet::new();
+    for row in answers.take(live) {
+        let codes: Vec<String> = serde_json::from_str(&row.text(0)?).unwrap_or_default();
+        known.extend(codes);
+    }
+    let mut unknown = Vec::new();
+    for row in answers.take(overdue) {
+        if !known.contains(&row.text(1)?) {
+            unknown.push(row.run(0)?);
+        }
+    }
+    unknown.truncate(ask.limit as usize);
+
+    let (mut freed, mut blocked) = (Vec::new(), Vec::new());
+    if !dead.is_empty() || !unknown.is_empty() {
+        let mut flight = Flight::default();
+        let held = takeover::add_locks(&mut flight, ask.shard, &dead, ask.limit);
+        let lost = OVERDUE_LOCK.with(cells![ask.shard, ids(&unknown), overdue_since]);
+        let lost = (!unknown.is_empty()).then(|| flight.add(lost));
+        let mut answers = flight.send(tx).await?;
+        freed = takeover::runs(&mut answers, held)?;
+        for row in answers.take_any(lost) {
+            if row.int(2)? == 1 {
+                blocked.push(blocked_row(row.run(0)?, &row.text(1)?));
+            }
+        }
+    }
+
+    let mut swept = Swept { freed: freed.len() as u64, blocked: blocked.len() as u64, ..Swept::default() };
+    if !freed.is_empty() {
+        tx.signal(Signal::Due);
+    }
+    let mut flight = Flight::default();
+    let removed = takeover::add_free(&mut flight, ask.shard, &dead, &freed, 1);
+    flight.each(&BLOCK, blocked, cells![ask.shard, Status::Blocked]);
+    flight.add(DELIVERIES_FORGET.with(cells![ask.shard, micros(ask.forget_after), ask.limit]));
+    let mut answers = flight.send_last(tx).await?;
+    swept.dead_nodes = takeover::nodes(&mut answers, removed)?;
+    Ok(swept)
+}
+
+fn blocked_row(run: RunId, code: &str) -> Vec<Cell> {
+    cells![run, format!("no node knows {code}")]
+}
+
+pub(crate) static STATEMENTS: &[&Sql] =
+    &[&NODES_DEAD, &NODES_LIVE, &OVERDUE, &OVERDUE_LOCK, &BLOCK, &DELIVERIES_FORGET];
+
+// A batch of the node that is still under way holds its row: then it is not dead yet.
+static NODES_DEAD: Sql = Sql::new(
+    "nodes_dead",
+    "select n.id from outlast.nodes as n where n.shard = {p1} and n.lease_until < {now}
+      order by n.id limit {p2} {skip_locked}",
+)
+.takes(&[Type::Int, Type::Int]);
+
+static NODES_LIVE: Sql = Sql::new(
+    "nodes_live",
+    "select n.codes from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
+)
+.takes(&[Type::Int]);
+
+static OVERDUE: Sql = Sql::new(
+    "overdue",
+    "select a.id, a.code from outlast.agenda as a
+      where a.shard = {p1} and a.due_at < {now} - {p2} order by a.due_at limit {p3}",
+)
+.takes(&[Type::Int, Type::Int, Type::Int])
+.by("agenda_next");
+
+static OVERDUE_LOCK: Sql = Sql::new(
+    "overdue_lock",
+    "select a.id, a.code, case when a.node is null and a.due_at < {now} - {p3} then 1 else 0 end
+       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
+)
+.takes(&[Type::Int, Type::Ids, Type::Int]);
+
+static BLOCK: Sql = Sql::new(
+    "block",
+    "update outlast.agenda as a set status = {p2}, due_at = null, reason = b.reason from {batch}
+      where a.shard = {p1} and a.id = b.run and a.node is null",
+)
+.rows(&[("run", Type::Id), ("reason", Type::Text)])
+.takes(&[Type::Int, Type::Int]);
+
+static DELIVERIES_FORGET: Sql = Sql::new(
+    "deliveries_forget",
+    "delete from outlast.deliveries where shard = {p1} and id in (
+         select d.id from outlast.deliveries as d
+          where d.shard = {p1} and d.at < {now} - {p2} order by d.at limit {p3} {skip_locked})",
+)
+.takes(&[Type::Int, Type::Int, Type::Int])
+.by("deliveries_by_time");

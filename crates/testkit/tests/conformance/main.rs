@@ -1,0 +1,28 @@
+//! What every transition means, on every store.
+//!
+//! A store is right when it tells these stories; nothing else defines it. Each is told on SQLite and
+//! PostgreSQL, with one shard and with four, and at the end of each the database must make sense.
+
+mod claim;
+mod commit;
+mod commit_effects;
+mod commit_moves;
+mod control;
+mod deliver;
+mod keys;
+mod nodes;
+mod purge;
+mod races;
+mod reads;
+mod renew;
+mod repeat;
+mod signals;
+mod start;
+mod sweep;
+mod user_tx;
+
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);

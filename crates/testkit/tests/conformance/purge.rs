@@ -1,0 +1,118 @@
+//! Purge: old ended runs go, with everything of them, and nothing else does.
+
+use outlast_core::{RunId, Status};
+use outlast_store::{Address, Control, Controlled, Started};
+use outlast_testkit::{TABLES, Turn, World, event, key, settlement, store_test};
+
+use crate::{DAY, MINUTE};
+
+async fn purge(world: &World, limit: u32) -> u64 {
+    match world.control(&Control::Purge { older_than: DAY, limit }).await {
+        Controlled::Purged(runs) => runs,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A run with rows in every table that can hold some of it, up to its end.
+async fn a_full_life(world: &World, name: &str) -> Turn {
+    world.deliver(&event(key("order", name), "approval", "before it began")).await;
+    let run = world.start_keyed("order", name).tag("city", "Bern").await;
+    world.deliver(&settlement(Address::Run(run.id), "paid", "yes")).await;
+    let turn = run.claimed_by("node").await;
+    world
+        .commit(turn.records(1, "one").doing("two", 1, Some("half")).logs(1, "on").tag("stage", "paid"))
+        .await;
+    turn
+}
+
+#[store_test]
+async fn the_suite_knows_every_table(world: World) {
+    assert_eq!(
+        world.tables().await,
+        TABLES.map(|(table, _)| table),
+        "teach it to the snapshots, and to purge"
+    );
+}
+
+#[store_test]
+async fn everything_of_a_run_goes(world: World) {
+    // What stays: nodes and definitions, and the ids of deliveries, which are forgotten by their age.
+    let stays = ["nodes", "definitions", "deliveries", "meta", "migrations"];
+    world.node("node").await;
+    let before = world.snapshot().await.without(&stays);
+    let turn = a_full_life(&world, "o-1").await;
+    let full = world.snapshot().await;
+    for (table, _) in TABLES.iter().filter(|(table, _)| !stays.contains(table) && *table != "results") {
+        assert!(!full.rows(table).is_empty(), "{table}: give the full life a row there");
+    }
+    turn.completed("done").await;
+    world.pass(DAY * 2).await;
+    assert_eq!(purge(&world, 10).await, 1);
+    assert_eq!(world.snapshot().await.without(&stays), before);
+    assert!(world.store().run(turn.run).await.unwrap().is_none());
+}
+
+#[store_test]
+async fn only_what_ended_long_ago_goes(world: World) {
+    let old = a_full_life(&world, "old").await;
+    old.completed("done").await;
+    let unfinished = a_full_life(&world, "unfinished").await;
+    let waiting = a_full_life(&world, "waiting").await;
+    waiting.suspended().await;
+    let cancelled = world.start("greet").await;
+    world.cancel(cancelled.id, "enough").await;
+    world.deliver(&event(key("order", "future"), "approval", "kept")).await;
+
+    world.pass(DAY - MINUTE).await;
+    assert_eq!(purge(&world, 10).await, 0);
+    let young = a_full_life(&world, "young").await;
+    young.completed("done").await;
+    world.pass(MINUTE * 2).await;
+    assert_eq!(purge(&world, 10).await, 2);
+
+    assert!(world.store().run(old.run).await.unwrap().is_none());
+    assert!(world.store().run(cancelled.id).await.unwrap().is_none());
+    assert_eq!(world.status(unfinished.run).await, Status::Running);
+    assert_eq!(world.status(waiting.run).await, Status::Waiting);
+    assert_eq!(world.output(young.run).await, "done");
+    let tag = "select count(*) from outlast.tags where name = 'stage'";
+    assert_eq!(world.count(tag).await, 3);
+    let run = world.start_keyed("order", "future").await;
+    assert_eq!(world.inbox(run.id).await, ["kept"]);
+}
+
+#[store_test]
+async fn no_more_than_asked_for_go_oldest_first(world: World) {
+    let mut runs: Vec<RunId> = Vec::new();
+    for _ in 0..5 {
+        let turn = world.start("greet").shard(0).held_by("node").await;
+        turn.completed("done").await;
+        runs.push(turn.run);
+        world.pass(MINUTE).await;
+    }
+    world.pass(DAY).await;
+    assert_eq!(purge(&world, 2).await, 2);
+    assert!(world.store().run(runs[1]).await.unwrap().is_none());
+    assert_eq!(world.status(runs[2]).await, Status::Completed);
+    assert_eq!((purge(&world, 2).await, purge(&world, 2).await, purge(&world, 2).await), (2, 1, 0));
+}
+
+#[store_test]
+async fn a_bound_counts_over_all_shards(world: World) {
+    for _ in 0..8 {
+        world.start("greet").held_by("node").await.completed("done").await;
+    }
+    world.pass(DAY * 2).await;
+    assert_eq!((purge(&world, 5).await, purge(&world, 5).await), (5, 3));
+}
+
+#[store_test]
+async fn a_purged_key_is_free_again(world: World) {
+    let turn = world.start_keyed("order", "o-1").await.claimed_by("node").await;
+    turn.completed("done").await;
+    world.pass(DAY * 2).await;
+    purge(&world, 10).await;
+    assert_eq!(world.store().find(&key("order", "o-1")).await.unwrap(), None);
+    let answer = world.start_keyed("order", "o-1").input("another").answer().await;
+    assert!(matches!(answer, Started::Created { id, .. } if id != turn.run), "{answer:?}");
+}

@@ -1,0 +1,282 @@
+//! The repeated call after a lost reply.
+//!
+//! Every call may have happened although it reported an error. So each is told twice with the same
+//! arguments: the second changes nothing, and its answer is one that the caller can go on with. A story
+//! is called like the call it repeats, and a call without its story fails the first test.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use outlast_core::{Status, Timestamp};
+use outlast_store::{
+    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Hold, Known, Next, Renew,
+    Started, Store, Sweep,
+};
+use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, settlement, store_test};
+
+use crate::{DAY, MINUTE};
+
+#[test]
+fn every_call_of_the_seam_has_its_story() {
+    let seam = include_str!("../../../store/src/seam.rs");
+    let (_, store) = seam.split_once("pub trait Store").expect("the trait is there");
+    let (store, _) = store.split_once("\n}").expect("it has an end");
+    let names = |text: &'static str, before: &str| -> BTreeSet<&str> {
+        text.split(before).skip(1).filter_map(|rest| rest.split(['(', '<']).next()).collect()
+    };
+    let calls = names(store, "async fn ");
+    assert!(calls.len() >= 11, "{calls:?}");
+    let stories = names(include_str!("repeat.rs"), "#[store_test]\nasync fn ");
+    let missing: Vec<_> = calls.difference(&stories).collect();
+    assert!(missing.is_empty(), "tell what it means to repeat {missing:?}");
+}
+
+/// Calls twice. What the first one did is all that is done.
+async fn twice<T>(world: &World, call: impl AsyncFn() -> T) -> (T, T) {
+    let before = world.snapshot().await;
+    let first = call().await;
+    let once = world.snapshot().await;
+    let second = call().await;
+    assert_eq!(world.snapshot().await, once);
+    assert_ne!(before, once, "a call that does nothing proves nothing");
+    (first, second)
+}
+
+#[store_test]
+async fn join(world: World) {
+    let run = world.start("greet").await;
+    world.commit(run.claimed_by("old").await.block("does not fit")).await;
+    world.join("older", &["greet@2"]).await;
+    let card = card("node", &["greet@1", "order@1"]);
+    twice(&world, async || world.store().join(&card).await.unwrap()).await;
+    assert_eq!(world.store().nodes().await.unwrap().len(), 3);
+    assert_eq!(world.status(run.id).await, Status::Ready);
+}
+
+#[store_test]
+async fn leave(world: World) {
+    let turn = world.start("greet").held_by("node").await;
+    let (first, second) = twice(&world, async || world.store().leave(turn.node).await).await;
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(world.claim_as("other").await.claimed.crashes, 0);
+}
+
+#[store_test]
+async fn start(world: World) {
+    world.deliver(&event(key("order", "told before"), "approval", "kept")).await;
+    let runs = [
+        world.start("greet").tag("city", "Bern").asked(),
+        world.start("greet").delayed(DAY).asked(),
+        world.start_keyed("order", "o-1").tag("city", "Bern").asked(),
+        world.start_keyed("order", "told before").asked(),
+        world.start_keyed("order", "o-1").input("another").asked(),
+    ];
+    let hold = Hold { node: world.node("node").await, claim: world.number() };
+    let (first, second) = twice(&world, async || world.store().start(&runs, Some(hold)).await.unwrap()).await;
+    let created = |n: usize, held| Started::Created { id: runs[n].id, held };
+    assert_eq!(first[..3], [created(0, true), created(1, false), created(2, true)]);
+    assert_eq!(second[..3], first[..3]);
+    let Started::Created { id: adopted, held: false } = first[3] else { panic!("{:?}", first[3]) };
+    assert_eq!(second[3], Started::Existing { id: adopted }, "its id was another's before");
+    assert_eq!((&first[4], &second[4]), (&Started::Conflict { id: runs[2].id }, &first[4]));
+}
+
+#[store_test]
+async fn claim(world: World) {
+    for _ in 0..3 {
+        let run = world.start("greet").shard(0).await;
+        world.send(run.id, "approval", "yes").await;
+    }
+    let ask = Claim { limit: 2, ..world.ask("node", 0).await };
+    let (first, second) = twice(&world, async || world.claim(&ask).await.runs).await;
+    let told = |runs: &[outlast_store::Claimed]| {
+        runs.iter().map(|run| (run.id, run.epoch, run.inbox.clone())).collect::<Vec<_>>()
+    };
+    let (mut first, mut second) = (told(&first), told(&second));
+    first.sort_by_key(|(run, ..)| *run);
+    second.sort_by_key(|(run, ..)| *run);
+    assert_eq!((first.len(), &first), (2, &second));
+}
+
+/// One of every way in which a turn can write.
+fn writings(world: &World, turn: &Turn, target: Address) -> Vec<Writing> {
+    let child = world.start("ship").shard(1).child_of(turn.run, "ship").tag("city", "Bern");
+    let keyed = world.start_keyed("ship", "parcel-1").child_of(turn.run, "ship#2");
+    let all = turn.records(1, "one").entry(2, "two").consumes(&[1]).starts(child).starts(keyed);
+    let all = all.sends(event(target.clone(), "a", "b")).sends(settlement(target.clone(), "paid", "yes"));
+    let all = all.sends(event(key("order", "nobody yet"), "a", "b"));
+    let seen =
+        turn.writes().doing("three", 1, Some("half")).logs(1, "on").logs(2, "and on").tag("stage", "paid");
+    let ended = |status| Next::Finish(Ended { status, output: None, error: Some("\"why\"".into()) });
+    let later = Timestamp::from_micros(i64::MAX);
+    vec![
+        turn.records(1, "one").entry(2, "two"),
+        turn.records(1, "one").entry(2, "two").prunes_below(2),
+        all.clone(),
+        seen,
+        all.clone().suspend(9),
+        all.clone().next(Next::Suspend { wake_at: Some(later), seen: 0 }),
+        turn.suspend(),
+        all.clone().next(Next::Retry { after: MINUTE, attempt: 2 }),
+        turn.retry(MINUTE, 2),
+        turn.release(),
+        all.clone().next(Next::Block { reason: "does not fit".into() }),
+        turn.block("does not fit"),
+        all.clone().complete("done"),
+        all.next(ended(Status::Failed)),
+        turn.complete("done").sends(event(target, "a", "b")),
+        turn.writes().next(ended(Status::Cancelled)),
+    ]
+}
+
+#[store_test]
+async fn commit(world: World) {
+    let nobody = Address::Run(world.start("greet").asked().id);
+    let turn = world.start("greet").held_by("node").await;
+    let kinds = writings(&world, &turn, nobody).len();
+    for kind in 0..kinds {
+        let target = world.start("ship").shard(2).await;
+        target.claimed_by("other").await.suspended().await;
+        let run = world.start("greet").shard(0).await;
+        world.send(run.id, "approval", "yes").await;
+        let turn = run.claimed_by("node").await;
+        let writing = writings(&world, &turn, Address::Run(target.id)).remove(kind);
+        let batch = Arc::new(Batch { node: turn.node, shard: 0, runs: vec![writing.commit.clone()] });
+        let (first, second) =
+            twice(&world, async || world.store().commit(Arc::clone(&batch)).await.unwrap()).await;
+        assert_eq!((first, second), (vec![Committed::Done], vec![Committed::Done]), "{writing:?}");
+
+        // Out of the way of the next.
+        for turn in world.claims_as("other", 100).await {
+            turn.completed("done").await;
+        }
+    }
+}
+
+#[store_test]
+async fn renew(world: World) {
+    let known = world.start("greet").held_by("node").await;
+    let told = world.start("greet").held_by("node").await;
+    world.send(told.run, "approval", "yes").await;
+    world.start("greet").held_by("node").await;
+    let of = |turn: &Turn| Known { run: turn.run, epoch: turn.epoch, seen: 0 };
+    let lost = Known { epoch: 7, ..of(&known) };
+    let ask = Renew { settled: world.number(), known: vec![lost, of(&told)], ..world.renewal("node").await };
+    let (first, second) = twice(&world, async || world.renew(&ask).await).await;
+    assert_eq!((first.freed, second.freed), (1, 0), "the second finds nothing left to free");
+    assert_eq!((first.alive, &first.lost, &first.news), (second.alive, &second.lost, &second.news));
+    assert_eq!((first.lost, first.news), (vec![known.run], vec![told.run]));
+}
+
+#[store_test]
+async fn deliver(world: World) {
+    let waiting = world.start("greet").await;
+    waiting.claimed_by("node").await.suspended().await;
+    let to = Address::Run(waiting.id);
+    let messages = [
+        event(to.clone(), "approval", "yes"),
+        settlement(to, "paid", "yes"),
+        event(key("order", "nobody yet"), "approval", "kept"),
+        settlement(key("order", "nobody yet"), "paid", "kept"),
+    ];
+    let (first, second) = twice(&world, async || world.deliver_all(&messages).await).await;
+    assert!(first.iter().all(|answer| matches!(answer, Delivered::Done { .. })), "{first:?}");
+    assert_eq!(first, second);
+
+    // And after the run has read them, and after it has ended.
+    let turn = waiting.claimed_by("node").await;
+    world.commit(turn.records(1, "approval").consumes(&[1, 2])).await;
+    assert_eq!(world.deliver_all(&messages).await, first);
+    assert_eq!(world.inbox(waiting.id).await, [""; 0]);
+    turn.completed("done").await;
+    assert_eq!(world.deliver_all(&messages).await, first);
+}
+
+#[store_test]
+async fn control(world: World) {
+    let ready = world.start("greet").await.id;
+    let cancel = |run| Control::Cancel { run: Address::Run(run), reason: "enough".into() };
+    let (first, second) = twice(&world, async || world.control(&cancel(ready)).await).await;
+    let ended = |by_this| Controlled::Final { run: ready, status: Status::Cancelled, by_this };
+    assert_eq!((first, second), (ended(true), ended(false)));
+
+    let running = world.start("greet").held_by("node").await.run;
+    let waiting = world.start("greet").held_by("node").await;
+    waiting.suspended().await;
+    for run in [running, waiting.run] {
+        let (first, second) = twice(&world, async || world.control(&cancel(run)).await).await;
+        assert_eq!((first, second), (Controlled::Asked { run }, Controlled::Asked { run }));
+    }
+
+    world.pass(DAY).await;
+    let purge = Control::Purge { older_than: MINUTE, limit: 10 };
+    let (first, second) = twice(&world, async || world.control(&purge).await).await;
+    assert_eq!((first, second), (Controlled::Purged(1), Controlled::Purged(0)));
+}
+
+#[store_test]
+async fn sweep(world: World) {
+    let turn = world.start("greet").shard(0).held_by("gone").await;
+    let unknown = world.start("unheard").shard(0).await;
+    world.deliver(&event(Address::Run(unknown.id), "approval", "yes")).await;
+    world.pass(LEASE * 2).await;
+    world.node("node").await;
+    let ask = Sweep { shard: 0, unknown_after: LEASE, forget_after: LEASE, limit: 10 };
+    let (first, second) = twice(&world, async || world.store().sweep(&ask).await.unwrap()).await;
+    assert_eq!((first.dead_nodes, first.freed, first.blocked), (vec![turn.node], 1, 1));
+    assert_eq!(second, outlast_store::Swept::default());
+    assert_eq!(world.claim_as("node").await.claimed.crashes, 1);
+}
+
+#[store_test]
+async fn begin(world: World) {
+    let run = world.start("greet").asked();
+    let begin = async || {
+        let mut tx = world.begin().await;
+        tx.start(std::slice::from_ref(&run)).await.unwrap()
+    };
+    let before = world.snapshot().await;
+    begin().await;
+    begin().await;
+    assert_eq!(world.snapshot().await, before, "whoever has not committed has not begun");
+}
+
+#[store_test]
+async fn own(world: World) {
+    world.store().own().await.unwrap();
+    let turn = world.start("greet").held_by("node").await;
+    let before = world.snapshot().await;
+    world.store().own().await.unwrap();
+    assert_eq!(world.snapshot().await, before);
+    assert_eq!(world.store().nodes().await.unwrap().len(), 1, "its own nodes keep their leases");
+    turn.completed("done").await;
+}
+
+#[store_test]
+async fn a_commit_that_is_repeated_after_others_went_on_disturbs_nobody(world: World) {
+    let target = world.start("ship").await;
+    let turn = world.start("greet").held_by("node").await;
+    let send = event(Address::Run(target.id), "a", "b");
+    let writing = turn.records(1, "one").sends(send).starts(world.start("ship")).next(Next::Release);
+    assert_eq!(world.commit(writing.clone()).await, Committed::Done);
+    let later = world.claims_as("other", 10).await;
+    let before = world.snapshot().await;
+    assert_eq!(world.commit(writing).await, Committed::LeaseLost);
+    assert_eq!(world.snapshot().await, before);
+    assert_eq!(later.len(), 3);
+}
+
+#[store_test]
+async fn a_leave_or_a_join_that_is_repeated_late_disturbs_nobody(world: World) {
+    let turn = world.start("greet").held_by("gone").await;
+    world.leave("gone").await;
+    let live = world.claim_as("node").await;
+    Store::leave(&**world.store(), turn.node).await.unwrap();
+    assert_eq!(world.status(live.run).await, Status::Running);
+
+    let known = card("again", &["greet@1"]);
+    world.store().join(&known).await.unwrap();
+    world.store().join(&known).await.unwrap();
+    assert_eq!(world.status(live.run).await, Status::Running);
+    live.completed("undisturbed").await;
+}

@@ -1,0 +1,218 @@
+//! Sweep: what dead nodes held is due again, what nobody knows is blocked, what is old is forgotten.
+
+use std::time::Duration;
+
+use outlast_core::Status;
+use outlast_store::{Address, Committed, Delivered, NewRun, Sweep};
+use outlast_testkit::{LEASE, World, event, step, store_test};
+
+use crate::{DAY, MINUTE, SECOND};
+
+#[store_test]
+async fn a_dead_nodes_runs_are_due_again_with_one_more_crash(world: World) {
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        held.push(world.start("greet").held_by("gone").await);
+    }
+    let living = world.start("greet").held_by("living").await;
+    let gone = world.node("gone").await;
+    assert_eq!(world.sweep().await.dead_nodes, []);
+    world.pass(LEASE + SECOND).await;
+    world.renew(&world.renewal("living").await).await;
+
+    let swept = world.sweep().await;
+    assert_eq!((swept.dead_nodes, swept.freed), (vec![gone], 6));
+    for turn in &held {
+        let view = world.view(turn.run).await;
+        assert_eq!((view.status, view.node), (Status::Ready, None));
+        assert!(view.due_at.unwrap() <= world.now().await);
+    }
+    assert_eq!(world.status(living.run).await, Status::Running);
+    let turns = world.claims_as("living", 10).await;
+    assert_eq!(turns.len(), 6);
+    assert!(
+        turns.iter().all(|turn| turn.claimed.crashes == 1 && turn.epoch > 1 && turn.claimed.attempt == 1)
+    );
+    let nodes = world.store().nodes().await.unwrap();
+    assert_eq!(nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["living"]);
+}
+
+#[store_test]
+async fn a_dead_node_without_runs_goes_too(world: World) {
+    let gone = world.node("gone").await;
+    world.pass(LEASE * 2).await;
+    let swept = world.sweep().await;
+    assert_eq!((swept.dead_nodes, swept.freed), (vec![gone], 0));
+    assert_eq!(world.count("select count(*) from outlast.nodes").await, 0);
+}
+
+#[store_test]
+async fn a_sweep_frees_a_bounded_number_and_the_next_goes_on(world: World) {
+    let runs: Vec<NewRun> = (0..25).map(|_| world.start("greet").shard(0).asked()).collect();
+    let hold = outlast_store::Hold { node: world.node("gone").await, claim: world.number() };
+    world.store().start(&runs, Some(hold)).await.unwrap();
+    world.pass(LEASE * 2).await;
+    let ask = Sweep { shard: 0, unknown_after: DAY, forget_after: DAY, limit: 10 };
+    let mut freed = Vec::new();
+    for _ in 0..4 {
+        freed.push(world.store().sweep(&ask).await.unwrap());
+        world.invariants().await;
+    }
+    assert_eq!(freed.iter().map(|swept| swept.freed).collect::<Vec<_>>(), [10, 10, 5, 0]);
+    assert_eq!(freed.iter().map(|swept| swept.dead_nodes.len()).sum::<usize>(), 1);
+    assert_eq!(world.claims_as("node", 100).await.len(), 25);
+}
+
+#[store_test]
+async fn a_half_swept_node_has_lost_what_was_freed(world: World) {
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        turns.push(world.start("greet").shard(0).held_by("slow").await);
+    }
+    world.pass(LEASE * 2).await;
+    let ask = Sweep { shard: 0, unknown_after: DAY, forget_after: DAY, limit: 2 };
+    assert_eq!(world.store().sweep(&ask).await.unwrap().freed, 2);
+    let before = world.snapshot().await;
+    let mut lost = 0;
+    for turn in &turns {
+        if world.status(turn.run).await == Status::Ready {
+            assert_eq!(world.commit(turn.complete("late")).await, Committed::LeaseLost);
+            assert_eq!(world.commit(turn.release()).await, Committed::LeaseLost);
+            lost += 1;
+        }
+    }
+    assert_eq!((lost, world.snapshot().await), (2, before));
+    world.sweep().await;
+    for turn in &turns {
+        assert_eq!(world.commit(turn.complete("late")).await, Committed::LeaseLost);
+    }
+}
+
+// The old node has recorded and not yet committed: whoever takes over waits for it, and then finds what
+// it recorded. On SQLite there is one writer anyway.
+#[store_test(postgres)]
+async fn a_takeover_leaves_a_transaction_of_the_old_node_alone(world: World) {
+    let turn = world.start("greet").held_by("slow").await;
+    let mut tx = world.begin().await;
+    let recorded = tx.record(turn.node, turn.run, turn.epoch, &step(1, "debit")).await.unwrap();
+    assert_eq!(recorded, Committed::Done);
+    world.pass(LEASE * 2).await;
+    let swept = world.sweep().await;
+    assert_eq!(swept.freed, 0, "it is not dead while it writes");
+    assert!(world.claims_as("quick", 10).await.is_empty());
+
+    tx.commit().await.unwrap();
+    let live = world.claim_as("quick").await;
+    assert_eq!((live.run, world.journal(turn.run).await), (turn.run, vec!["debit".to_owned()]));
+
+    let mut tx = world.begin().await;
+    let late = tx.record(turn.node, turn.run, turn.epoch, &step(2, "debit#2")).await.unwrap();
+    assert_eq!(late, Committed::LeaseLost);
+    tx.rollback().await.unwrap();
+}
+
+#[store_test(postgres)]
+async fn a_run_that_a_user_holds_is_freed_by_the_next_sweep(world: World) {
+    let turn = world.start("greet").held_by("gone").await;
+    let free = world.start("greet").shard(turn.run.shard()).held_by("gone").await;
+    world.pass(LEASE * 2).await;
+    let mut tx = world.begin().await;
+    tx.deliver(&[event(Address::Run(turn.run), "approval", "yes")]).await.unwrap();
+    assert_eq!(world.sweep().await.freed, 1);
+    assert_eq!(world.status(free.run).await, Status::Ready);
+    world.invariants().await;
+    assert_eq!(world.commit(turn.records(1, "late").complete("late")).await, Committed::Busy);
+    tx.commit().await.unwrap();
+    assert_eq!(world.sweep().await.freed, 1);
+    assert_eq!(world.claims_as("node", 10).await.len(), 2);
+}
+
+#[store_test]
+async fn what_no_living_node_knows_is_blocked_and_says_so(world: World) {
+    let known = world.start("greet").await;
+    let unknown = world.start("unheard").version(3).await;
+    let later = world.start("unheard").delayed(DAY).await;
+    world.node("node").await;
+    assert_eq!(world.sweep_unknown_after(MINUTE).await.blocked, 0, "it has not been due for long");
+    world.pass(MINUTE * 2).await;
+    world.renew(&world.renewal("node").await).await;
+
+    assert_eq!(world.sweep_unknown_after(MINUTE).await.blocked, 1);
+    assert_eq!(world.sweep_unknown_after(MINUTE).await.blocked, 0);
+    let view = world.view(unknown.id).await;
+    assert_eq!((view.status, view.reason.as_deref()), (Status::Blocked, Some("no node knows unheard@3")));
+    assert_eq!((world.status(known.id).await, world.status(later.id).await), (Status::Ready, Status::Ready));
+}
+
+#[store_test]
+async fn what_only_a_dead_node_knows_is_blocked(world: World) {
+    let run = world.start("unheard").await;
+    world.join("gone", &["unheard@1"]).await;
+    world.pass(MINUTE).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+    assert_eq!(world.status(run.id).await, Status::Blocked);
+}
+
+#[store_test]
+async fn a_blocked_run_goes_on_when_a_node_joins_that_knows_it(world: World) {
+    let run = world.start("unheard").await;
+    world.pass(MINUTE).await;
+    world.sweep_unknown_after(SECOND).await;
+    world.join("other", &["unheard@2", "heard@1"]).await;
+    assert_eq!(world.status(run.id).await, Status::Blocked);
+
+    world.join("node", &["unheard@1"]).await;
+    let view = world.view(run.id).await;
+    assert_eq!((view.status, view.reason), (Status::Ready, None));
+    assert_eq!(world.claim_as("node").await.run, run.id);
+}
+
+#[store_test]
+async fn a_waiting_run_that_nobody_knows_any_more_is_blocked_only_when_it_is_due(world: World) {
+    world.join("old", &["unheard@1"]).await;
+    let run = world.start("unheard").await;
+    let turn = run.claimed_by("old").await;
+    world.commit(turn.suspend_until(world.now().await + DAY)).await;
+    world.leave("old").await;
+    assert_eq!(world.sweep_unknown_after(Duration::ZERO).await.blocked, 0);
+    world.pass(DAY + MINUTE).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+}
+
+#[store_test]
+async fn a_sweep_blocks_a_bounded_number(world: World) {
+    for _ in 0..5 {
+        world.start("unheard").shard(0).await;
+    }
+    world.pass(MINUTE).await;
+    let ask = Sweep { shard: 0, unknown_after: SECOND, forget_after: DAY, limit: 2 };
+    let mut blocked = Vec::new();
+    for _ in 0..4 {
+        blocked.push(world.store().sweep(&ask).await.unwrap().blocked);
+    }
+    assert_eq!(blocked, [2, 2, 1, 0]);
+}
+
+#[store_test]
+async fn old_delivery_ids_are_forgotten_and_young_ones_kept(world: World) {
+    let run = world.start("greet").await.id;
+    let old = event(Address::Run(run), "tick", "old");
+    world.deliver(&old).await;
+    world.pass(DAY).await;
+    let young = event(Address::Run(run), "tick", "young");
+    world.deliver(&young).await;
+    world.pass(MINUTE).await;
+    world.sweep().await;
+    assert_eq!(world.count("select count(*) from outlast.deliveries").await, 1);
+    assert_eq!(world.deliver(&young).await, Delivered::Done { run });
+    assert_eq!(world.inbox(run).await, ["old", "young"]);
+}
+
+#[store_test]
+async fn a_quiet_store_is_swept_without_a_trace(world: World) {
+    world.start("greet").held_by("node").await;
+    world.start("greet").await;
+    let before = world.snapshot().await;
+    assert_eq!(world.sweep_unknown_after(MINUTE).await, outlast_store::Swept::default());
+    assert_eq!(world.snapshot().await, before);
+}

@@ -1,0 +1,318 @@
+//! Every statement is one that both databases understand, and every hot one finds its index.
+//!
+//! The plans are looked at with tables as large as they get, with the default planner, and on
+//! PostgreSQL also after so many executions that it may settle on one plan for all parameters.
+
+use std::time::Duration;
+
+use outlast_core::{NodeId, RunId};
+use outlast_store::{Dialect, Sql, Type, Value, render, statements};
+use outlast_testkit::{StoreKind, World, skipped, store_test};
+use uuid::Uuid;
+
+#[store_test]
+async fn every_statement_is_understood(world: World) {
+    let mut wrong = Vec::new();
+    for sql in statements::all() {
+        if let Err(refused) = explain(&world, sql).await {
+            wrong.push(format!("{}: {refused}", sql.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn hot_statements_are_there_to_look_at() {
+    let hot: Vec<&str> = statements::all().iter().filter(|sql| sql.index.is_some()).map(|sql| sql.name).collect();
+    for name in ["claim_pick", "claim_next_due", "held_by", "overdue", "list"] {
+        assert!(hot.contains(&name), "{name} is hot: say which index it needs");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hot_statements_find_their_index_among_many_rows_on_sqlite() {
+    let world = World::open(StoreKind::Sqlite, 1).await;
+    fill(&world, 200_000).await;
+    // Most files never see an ANALYZE.
+    check(&world, "without statistics").await;
+    world.raw("analyze").await;
+    check(&world, "with statistics").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hot_statements_find_their_index_among_many_rows_on_postgres() {
+    if skipped() {
+        println!("skipped: OUTLAST_SKIP_POSTGRES=1");
+        return;
+    }
+    let world = World::open(StoreKind::Postgres, 1).await;
+    fill(&world, 1_000_000).await;
+    world.raw("analyze").await;
+    check(&world, "for these values").await;
+
+    let mut wrong = Vec::new();
+    for sql in hot() {
+        wrong.extend(missing(sql, &settled_plan(&world, sql).await, "after many executions"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+fn hot() -> impl Iterator<Item = &'static Sql> {
+    statements::all().into_iter().filter(|sql| sql.index.is_some())
+}
+
+async fn check(world: &World, when: &str) {
+    let mut wrong = Vec::new();
+    for sql in hot() {
+        let plan = explain(world, sql).await.unwrap_or_else(|refused| panic!("{}: {refused}", sql.name));
+        wrong.extend(missing(sql, &plan, when));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+fn missing(sql: &Sql, plan: &str, when: &str) -> Option<String> {
+    let index = sql.index?;
+    let uses = plan.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let found = uses.map(|word| word.trim_start_matches("outlast_")).any(|word| word == index);
+    (!found).then(|| format!("{} does not use {index} {when}:\n{plan}", sql.name))
+}
+
+/// The plan of a statement, or why the database does not understand it.
+async fn explain(world: &World, sql: &Sql) -> Result<String, String> {
+    let (explain, dialect) = match world.kind() {
+        StoreKind::Sqlite => ("explain query plan", Dialect::Sqlite),
+        StoreKind::Postgres => ("explain", Dialect::Postgres),
+    };
+    let rendered = render(sql, dialect);
+    let mut tx = world.begin().await;
+    let mut values = values(world, sql, rendered.now);
+    if dialect == Dialect::Sqlite {
+        // SQLite counts only as far as the text does.
+        values.truncate(highest(&rendered.text));
+    }
+    let rows = tx.query(&format!("{explain} {}", rendered.text), &values).await.map_err(|error| error.to_string())?;
+    tx.rollback().await.map_err(|error| error.to_string())?;
+    Ok(lines(&rows))
+}
+
+/// The plan that PostgreSQL settles on after it has made some for given values.
+async fn settled_plan(world: &World, sql: &Sql) -> String {
+    let rendered = render(sql, Dialect::Postgres);
+    let values: Vec<String> = values(world, sql, rendered.now).iter().map(literal).collect();
+    let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+    let mut tx = world.begin().await;
+    tx.execute(&format!("prepare look as {}", rendered.text), &[]).await.unwrap();
+    let mut plan = String::new();
+    for _ in 0..8 {
+        plan = lines(&tx.query(&format!("explain execute look{values}"), &[]).await.unwrap());
+    }
+    tx.execute("deallocate look", &[]).await.unwrap();
+    tx.rollback().await.unwrap();
+    plan
+}
+
+fn lines(rows: &[Vec<Value>]) -> String {
+    let text = |row: &Vec<Value>| match row.last() {
+        Some(Value::Text(line)) => line.clone(),
+        other => format!("{other:?}"),
+    };
+    rows.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// The greatest number of a parameter in SQLite's text.
+fn highest(text: &str) -> usize {
+    let number = |rest: &str| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().unwrap_or(0)
+    };
+    text.split('?').skip(1).map(number).max().unwrap_or(0)
+}
+
+/// What is bound to a statement: columns of the batch, single values, and the clock.
+fn values(world: &World, sql: &Sql, now: bool) -> Vec<Value> {
+    let many = world.kind() == StoreKind::Postgres;
+    let batch = sql.batch.iter().map(|(name, kind)| {
+        let value = column(name, *kind);
+        if many { array(&[value], *kind) } else { value_of(world, &value, *kind) }
+    });
+    let single = sql.params.iter().enumerate().map(|(at, kind)| single(world, sql, at, *kind));
+    let clock = now.then(|| match world.kind() {
+        StoreKind::Sqlite => Value::Int(world.clock().local_now().micros()),
+        StoreKind::Postgres => Value::Int(0),
+    });
+    batch.chain(single).chain(clock).collect()
+}
+
+fn column(name: &str, kind: Type) -> String {
+    match (name, kind) {
+        ("queue", _) => "queue 3".into(),
+        ("definition", _) => "definition 3".into(),
+        (_, Type::Id) => run(77).uuid().to_string(),
+        (_, Type::Int) => "5".into(),
+        _ => "greet".into(),
+    }
+}
+
+fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
+    // The first says which shard; others are bounds, ages and limits.
+    let plain = match kind {
+        Type::Int if at == 0 => "0".to_owned(),
+        Type::Int => "10".to_owned(),
+        Type::Id if sql.name.starts_with("list") => run(77).uuid().to_string(),
+        Type::Id => node(7).uuid().to_string(),
+        _ => "definition 3@1".to_owned(),
+    };
+    if sql.name.starts_with("list") {
+        // From the newest on, of one definition or parent where the text is about that, of any status.
+        let wanted = match (sql.name, at) {
+            (_, 1) => Some(Value::Int(i64::MAX)),
+            (_, 2) => Some(value_of(world, &Uuid::max().to_string(), Type::Id)),
+            ("list_definition", 4) => Some(Value::Text("definition 3".into())),
+            ("list_children", 7) => None,
+            (_, 3..=9) => Some(Value::Null),
+            (_, 11) => Some(Value::Int(0)),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            return wanted;
+        }
+    }
+    match kind {
+        Type::Ints => many(world, &(1..=10).map(|n| n.to_string()).collect::<Vec<_>>(), kind),
+        Type::Texts => many(world, &["queue 3", "queue 4", "definition 3@1", "definition 4@1"].map(String::from), kind),
+        Type::Ids => {
+            let runs = (100..120).map(run).map(RunId::uuid);
+            let nodes = (1..4).map(node).map(NodeId::uuid);
+            many(world, &runs.chain(nodes).map(|id| id.to_string()).collect::<Vec<_>>(), kind)
+        }
+        _ => value_of(world, &plain, kind),
+    }
+}
+
+fn value_of(world: &World, text: &str, kind: Type) -> Value {
+    match (kind, world.kind()) {
+        (Type::Int, _) => Value::Int(text.parse().unwrap_or(1)),
+        (Type::Id, StoreKind::Sqlite) => {
+            Value::Bytes(text.parse::<Uuid>().unwrap_or_default().as_bytes().to_vec().into())
+        }
+        (Type::Bytes, _) => Value::Bytes(text.as_bytes().to_vec().into()),
+        _ => Value::Text(text.to_owned()),
+    }
+}
+
+/// Many values: an array on PostgreSQL, JSON on SQLite.
+fn many(world: &World, values: &[String], kind: Type) -> Value {
+    match (world.kind(), kind) {
+        (StoreKind::Postgres, _) => array(values, kind),
+        (StoreKind::Sqlite, Type::Ints) => Value::Text(format!("[{}]", values.join(","))),
+        (StoreKind::Sqlite, _) => {
+            let values: Vec<String> = values.iter().map(|value| format!("\"{}\"", value.replace('-', ""))).collect();
+            Value::Text(format!("[{}]", values.join(",")))
+        }
+    }
+}
+
+fn array(values: &[String], kind: Type) -> Value {
+    let quoted = values.iter().map(|value| match kind {
+        Type::Bytes => "\"\\\\x00\"".to_owned(),
+        _ => format!("\"{value}\""),
+    });
+    Value::Text(format!("{{{}}}", quoted.collect::<Vec<_>>().join(",")))
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The run with this number, in [`fill`].
+fn run(number: u128) -> RunId {
+    RunId::from_uuid(Uuid::from_u128(number))
+}
+
+/// The node with this number, in [`fill`].
+fn node(number: u128) -> NodeId {
+    NodeId::new((1 << 40) + number)
+}
+
+/// Fills the tables as a large installation has them: most runs wait, few are due, fewer are held.
+async fn fill(world: &World, runs: i64) {
+    let began = std::time::Instant::now();
+    let now = world.now().await.micros();
+    let day: i64 = 86_400_000_000;
+    let (id, series) = match world.kind() {
+        StoreKind::Sqlite => (
+            "unhex(printf('%032x', {}))",
+            "(with recursive c(i) as (select {from} union all select i + 1 from c where i < {to}) select i from c) as s",
+        ),
+        StoreKind::Postgres => ("lpad(to_hex({}::bigint), 32, '0')::uuid", "generate_series({from}, {to}) as s(i)"),
+    };
+    let id = |number: &str| id.replace("{}", number);
+    let of = |from: i64, to: i64| series.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
+    let (run, node) = (id("i"), id("1099511627776 + i % 50"));
+
+    // Some hold others up: a bound for each, and short enough for a user's transaction.
+    const CHUNK: i64 = 100_000;
+    let chunks = |rows: i64| (0..rows).step_by(CHUNK as usize).map(move |from| (from, (from + CHUNK).min(rows) - 1));
+    let parent = id("i / 10");
+    let mut texts = Vec::new();
+    for (from, to) in chunks(runs) {
+        let from_series = of(from, to);
+        texts.push(format!(
+            "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at, parent, input)
+             select 0, {run}, '', 'definition ' || i % 20, 1, 0, 'queue ' || i % 20, i % 10, {now} - i * 1000,
+                    case when i % 10 = 3 then {parent} end, {bytes} from {from_series}",
+            bytes = if world.kind() == StoreKind::Sqlite { "x'00'" } else { "'\\x00'" },
+        ));
+        texts.push(format!(
+            "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
+                 epoch, news, queue, code, reason)
+             select 0, {run}, case when i % 1000 = 1 then 2 when i % 1000 = 2 then 5 when i % 20 = 3 then 1 else 3 end,
+                    0, i % 10, 1, 0, case when i % 20 = 3 then {now} - i * 1000 when i % 20 = 5 then {now} + {day} end,
+                    case when i % 1000 = 1 then {node} end, case when i % 1000 = 1 then i end, 1, 0,
+                    'queue ' || i % 20, 'definition ' || i % 20 || '@1', case when i % 1000 = 2 then 'no node' end
+               from {from_series}"
+        ));
+    }
+    for (from, to) in chunks(runs / 5) {
+        let from_series = of(from, to);
+        texts.push(format!(
+            "insert into outlast.results (shard, run, status, epoch, finished_at)
+             select 0, {}, 8 + i % 3, 1, {now} - i * 1000 from {from_series}",
+            id("10000000 + i")
+        ));
+        texts.push(format!(
+            "insert into outlast.tags (shard, name, value, run)
+             select 0, 'city', 'city ' || i % 100, {run} from {from_series}"
+        ));
+        texts.push(format!("insert into outlast.deliveries (shard, id, at) select 0, {run}, {now} - i * 1000 from {from_series}"));
+        texts.push(format!(
+            "insert into outlast.keys (shard, tenant, definition, key, run, started, news)
+             select 0, '', 'definition ' || i % 20, 'key ' || i, {run}, 1, 0 from {from_series}"
+        ));
+        texts.push(format!(
+            "insert into outlast.journal (shard, run, pos, kind, epoch, at, name)
+             select 0, {}, 1 + i % 10, 2, 1, {now}, 'step' from {from_series}",
+            id("i / 10")
+        ));
+        texts.push(format!(
+            "insert into outlast.inbox (shard, run, seq, kind, name, sent_at)
+             select 0, {}, 1 + i % 10, 1, 'tick', {now} from {from_series}",
+            id("i / 10")
+        ));
+    }
+    let nodes = of(0, 49);
+    texts.push(format!(
+        "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until)
+         select 0, {node}, 'node', 'here', 1, '[]', {now}, {now} + {day} from {nodes}"
+    ));
+    for text in texts {
+        world.raw(&text).await;
+    }
+    println!("filled in {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(600));
+}

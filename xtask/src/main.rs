@@ -1,0 +1,52 @@
+//! The commands of this repository, the same on a laptop and in CI.
+//!
+//! A check that lives in a CI file cannot be run before pushing, and a database that has to be set up
+//! by hand keeps newcomers away. So both are here, in Rust: `cargo xtask test` is everything CI does.
+
+mod postgres;
+mod process;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::postgres::Cluster;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "The commands of this repository")]
+enum Command {
+    /// Check formatting, lints, tests on both databases, documentation and dependencies
+    Test(test::Options),
+    /// Start the PostgreSQL that the tests use, and keep it until Ctrl-C
+    Postgres,
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let done = process::listen_for_interrupts().and_then(|()| match command {
+        Command::Test(options) => test::run(&options),
+        Command::Postgres => serve_postgres(),
+    });
+
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            // What a shell reports for a command that ended by Ctrl-C.
+            ExitCode::from(if error.is::<process::Interrupted>() { 130 } else { 1 })
+        }
+    }
+}
+
+fn serve_postgres() -> Result<()> {
+    let cluster = Cluster::start()?;
+    println!("PostgreSQL is running. In another terminal:\n");
+    println!("  export OUTLAST_TEST_POSTGRES=\"{}\"", cluster.keywords());
+    println!("  psql \"{}\"\n", cluster.url());
+    println!("Its log is {}. Ctrl-C stops it and removes everything.", cluster.log().display());
+
+    process::wait_for_interrupt();
+    Ok(())
+}
