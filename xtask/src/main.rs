@@ -3,6 +3,7 @@
 //! A check that lives in a CI file cannot be run before pushing, and a database that has to be set up
 //! by hand keeps newcomers away. So both are here, in Rust: `cargo xtask test` is everything CI does.
 
+mod kill;
 mod postgres;
 mod process;
 mod test;
@@ -19,6 +20,8 @@ use crate::postgres::Cluster;
 enum Command {
     /// Check formatting, lints, tests on both databases, documentation and dependencies
     Test(test::Options),
+    /// Kill nodes in the middle of their work, and check that nothing was lost or repeated
+    Kill(kill::Options),
     /// Start the PostgreSQL that the tests use, and keep it until Ctrl-C
     Postgres,
 }
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let command = Command::parse();
     let done = process::listen_for_interrupts().and_then(|()| match command {
         Command::Test(options) => test::run(&options),
+        Command::Kill(options) => kill::run(&options),
         Command::Postgres => serve_postgres(),
     });
 

@@ -2,7 +2,7 @@
 //!
 //! Tests must not depend on a server that somebody set up by hand, nor leave one behind. So each
 //! command makes a fresh cluster in a temporary folder, reachable through a socket in that folder and
-//! through no network address. Durability is off: this data never has to survive anything.
+//! through no network address. Durability is off unless asked for: this data never has to survive anything.
 
 use std::env;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -29,6 +29,15 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a fresh cluster; its superuser is `outlast`, and who reaches its socket is trusted.
     pub(crate) fn start() -> Result<Cluster> {
+        Cluster::start_with("")
+    }
+
+    /// The same with durability on, as a production server has it.
+    pub(crate) fn start_durable() -> Result<Cluster> {
+        Cluster::start_with(DURABLE)
+    }
+
+    fn start_with(more_settings: &str) -> Result<Cluster> {
         let programs = Programs::find_or_install()?;
         let account = Account::choose()?;
         let folder = account.folder()?;
@@ -37,7 +46,7 @@ impl Cluster {
         let mut initdb = account.command(&programs.0.join("initdb"), folder.path());
         initdb.arg("--pgdata").arg(&data).args(["--username", "outlast", "--auth", "trust", "--no-sync"]);
         finish(initdb.args(["--encoding", "UTF8", "--locale", "C"]))?;
-        configure(&data.join("postgresql.conf"), folder.path())?;
+        configure(&data.join("postgresql.conf"), folder.path(), more_settings)?;
 
         // A child of ours, not pg_ctl's orphan: where nobody adopts orphans it would stay as a zombie.
         let keeper = keep(&programs, account, folder.path())?;
@@ -119,8 +128,15 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 ";
 
-fn configure(file: &Path, socket: &Path) -> Result<()> {
-    let settings = format!("unix_socket_directories = '{}'\n{SETTINGS}", socket.display());
+/// What stands last counts.
+const DURABLE: &str = "\
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+";
+
+fn configure(file: &Path, socket: &Path, more: &str) -> Result<()> {
+    let settings = format!("unix_socket_directories = '{}'\n{SETTINGS}{more}", socket.display());
     let append = || OpenOptions::new().append(true).open(file)?.write_all(settings.as_bytes());
     append().with_context(|| format!("cannot write {}", file.display()))
 }

@@ -133,7 +133,7 @@ fn start_postgres() -> Result<Cluster> {
 }
 
 /// Cargo at the root of the workspace, as a person would call it from a shell.
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
 

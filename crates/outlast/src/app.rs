@@ -38,6 +38,7 @@ pub struct Outlast {
     states: States,
     settings: Settings,
     limits: Limits,
+    notify_in_tx: bool,
     wrong: Option<Error>,
 }
 
@@ -57,6 +58,7 @@ impl Outlast {
             states: States::default(),
             settings: Settings::default(),
             limits: Limits::default(),
+            notify_in_tx: true,
             wrong: None,
         }
     }
@@ -102,9 +104,20 @@ impl Outlast {
         self
     }
 
+    /// Whether what happens in a transaction of your own driver is announced on commit: yes, unless
+    /// switched off here.
+    ///
+    /// PostgreSQL's `NOTIFY` makes the nodes look at once, but has all transactions that use it commit
+    /// one after the other, and cannot be part of a two-phase commit. Without it nodes find out by
+    /// themselves, within [`Settings::poll_every`]. SQLite needs no announcement.
+    pub fn notify_in_tx(mut self, notify: bool) -> Outlast {
+        self.notify_in_tx = notify;
+        self
+    }
+
     /// A client only: starts, sends and looks, but runs nothing.
     pub fn client(self) -> Client {
-        Client::new(self.store, self.limits)
+        Client::new(self.store, self.limits, self.notify_in_tx)
     }
 
     /// Joins as a node and begins to run what is registered.
@@ -115,7 +128,7 @@ impl Outlast {
         if self.settings.concurrency == 0 || self.settings.concurrency > 1_000_000 {
             return Err(Error::invalid("concurrency", self.settings.concurrency, "1 to 1,000,000"));
         }
-        let client = Client::new(self.store.clone(), self.limits);
+        let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx);
         let engine =
             Engine::new(self.store, self.registry, self.states, self.settings, self.limits, client.clone());
         engine.begin().await?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use outlast_core::{
     Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, shard_of_key,
 };
+use outlast_store::adapters::Verb;
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Due, DynStore, Ended, Filter,
     Hold, LogLine, NewRun, NewsKind, NodeView, Page, Parent, RunView, Started,
@@ -15,6 +16,7 @@ use uuid::Uuid;
 
 use crate::definition::{Definition, check_duration, check_priority};
 use crate::engine::{Engine, Slot};
+use crate::in_tx::InTx;
 use crate::start::{Start, StartMany};
 use crate::waiter::Waiter;
 use crate::{RunHandle, Tx};
@@ -28,6 +30,7 @@ struct Inner {
     limits: Limits,
     waiter: Waiter,
     engine: OnceLock<Weak<Engine>>,
+    notify_in_tx: bool,
 }
 
 /// Everything about a run that is not its input.
@@ -92,9 +95,9 @@ impl Target {
 }
 
 impl Client {
-    pub(crate) fn new(store: DynStore, limits: Limits) -> Client {
+    pub(crate) fn new(store: DynStore, limits: Limits, notify_in_tx: bool) -> Client {
         let waiter = Waiter::new(store.clone());
-        Client(Arc::new(Inner { store, limits, waiter, engine: OnceLock::new() }))
+        Client(Arc::new(Inner { store, limits, waiter, engine: OnceLock::new(), notify_in_tx }))
     }
 
     pub(crate) fn attach(&self, engine: &Arc<Engine>) {
@@ -294,8 +297,13 @@ impl Client {
     }
 
     /// Finds the active version of a definition, for callers that know only its name.
-    pub(crate) async fn resolve(&self, run: &mut NewRun, start: &StartOptions) -> Result<(), Error> {
-        let card = self.definition(&run.definition).await?;
+    pub(crate) fn resolve(
+        &self,
+        run: &mut NewRun,
+        start: &StartOptions,
+        cards: Vec<DefinitionCard>,
+    ) -> Result<(), Error> {
+        let card = active(cards, &run.definition)?;
         run.version = card.version;
         run.kind = card.kind;
         if start.queue.is_none() {
@@ -415,10 +423,10 @@ impl Client {
         Ok(value)
     }
 
-    /// Sends an event when the transaction commits.
+    /// Sends an event when the transaction commits; Outlast's own or your driver's, see [`InTx`].
     pub async fn send_in_tx<T: Serialize + ?Sized>(
         &self,
-        tx: &Tx,
+        tx: impl InTx,
         to: impl Into<Target>,
         name: &str,
         value: &T,
@@ -426,10 +434,10 @@ impl Client {
         self.deliver_in_tx(tx, self.delivery(to.into(), NewsKind::Event, name, value)?).await
     }
 
-    /// Settles a promise when the transaction commits.
+    /// Settles a promise when the transaction commits; Outlast's own or your driver's, see [`InTx`].
     pub async fn settle_in_tx<T: Serialize + ?Sized>(
         &self,
-        tx: &Tx,
+        tx: impl InTx,
         of: impl Into<Target>,
         name: &str,
         value: &T,
@@ -437,16 +445,29 @@ impl Client {
         self.deliver_in_tx(tx, self.delivery(of.into(), NewsKind::Settled, name, value)?).await
     }
 
-    async fn deliver_in_tx(&self, tx: &Tx, delivery: Delivery) -> Result<(), Error> {
-        let answers = tx.with(async |tx| tx.deliver(std::slice::from_ref(&delivery)).await).await?;
+    async fn deliver_in_tx(&self, tx: impl InTx, delivery: Delivery) -> Result<(), Error> {
+        let answers = self.perform(tx, std::slice::from_ref(&delivery)).await?;
         delivered(&delivery, answers.into_iter().next())
     }
 
-    /// Asks a run to stop when the transaction commits.
-    pub async fn cancel_in_tx(&self, tx: &Tx, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
+    /// Asks a run to stop when the transaction commits; Outlast's own or your driver's, see [`InTx`].
+    pub async fn cancel_in_tx(
+        &self,
+        tx: impl InTx,
+        run: impl Into<Target>,
+        reason: &str,
+    ) -> Result<bool, Error> {
         let control = self.cancel_control(run.into(), reason)?;
-        let answer = tx.with(async |tx| tx.control(&control).await).await?;
+        let answer = self.perform(tx, &control).await?;
         cancelled(&control, answer)
+    }
+
+    pub(crate) async fn perform<V: Verb + ?Sized>(
+        &self,
+        tx: impl InTx,
+        verb: &V,
+    ) -> Result<V::Answer, Error> {
+        tx.perform(&self.0.store, verb, self.0.notify_in_tx).await
     }
 
     // ---- look at runs
@@ -503,21 +524,65 @@ impl Client {
 
     /// The active version of one definition.
     pub async fn definition(&self, name: &str) -> Result<DefinitionCard, Error> {
-        let cards = self.definitions().await?;
-        if let Some(card) = cards.iter().find(|card| card.name == name && card.active) {
-            return Ok(card.clone());
-        }
-        let mut nearest: Vec<String> = cards.into_iter().map(|card| card.name).collect();
-        nearest.dedup();
-        nearest.sort_by_key(|known| distance(known, name));
-        nearest.retain(|known| distance(known, name) <= name.len().max(known.len()) / 2);
-        nearest.truncate(3);
-        Err(Error::UnknownDefinition { name: name.to_owned(), nearest })
+        active(self.definitions().await?, name)
     }
 
     /// Waits for a run's end.
     pub(crate) async fn wait_ended(&self, run: RunId) -> Result<Ended, Error> {
         self.0.waiter.wait(run).await
+    }
+}
+
+/// The verbs inside an SQLite transaction of rusqlite, which block as it does: see
+/// [`Start::in_tx_blocking`].
+#[cfg(feature = "rusqlite")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rusqlite")))]
+impl Client {
+    /// Sends an event when the transaction commits.
+    pub fn send_in_tx_blocking<T: Serialize + ?Sized>(
+        &self,
+        tx: &rusqlite::Connection,
+        to: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        self.deliver_in_tx_blocking(tx, self.delivery(to.into(), NewsKind::Event, name, value)?)
+    }
+
+    /// Settles a promise when the transaction commits.
+    pub fn settle_in_tx_blocking<T: Serialize + ?Sized>(
+        &self,
+        tx: &rusqlite::Connection,
+        of: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        self.deliver_in_tx_blocking(tx, self.delivery(of.into(), NewsKind::Settled, name, value)?)
+    }
+
+    fn deliver_in_tx_blocking(&self, tx: &rusqlite::Connection, delivery: Delivery) -> Result<(), Error> {
+        let answers = self.perform_blocking(tx, std::slice::from_ref(&delivery))?;
+        delivered(&delivery, answers.into_iter().next())
+    }
+
+    /// Asks a run to stop when the transaction commits.
+    pub fn cancel_in_tx_blocking(
+        &self,
+        tx: &rusqlite::Connection,
+        run: impl Into<Target>,
+        reason: &str,
+    ) -> Result<bool, Error> {
+        let control = self.cancel_control(run.into(), reason)?;
+        let answer = self.perform_blocking(tx, &control)?;
+        cancelled(&control, answer)
+    }
+
+    pub(crate) fn perform_blocking<V: Verb + ?Sized>(
+        &self,
+        tx: &rusqlite::Connection,
+        verb: &V,
+    ) -> Result<V::Answer, Error> {
+        outlast_store::adapters::rusqlite::perform(tx, &self.0.store, verb)
     }
 }
 
@@ -547,6 +612,19 @@ fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {
         (_, Control::Cancel { run, .. }) => Err(Error::UnknownRun { run: Target::shown(run) }),
         _ => Ok(false),
     }
+}
+
+/// The active version of a definition, or names that look like the one asked for.
+fn active(cards: Vec<DefinitionCard>, name: &str) -> Result<DefinitionCard, Error> {
+    if let Some(card) = cards.iter().find(|card| card.name == name && card.active) {
+        return Ok(card.clone());
+    }
+    let mut nearest: Vec<String> = cards.into_iter().map(|card| card.name).collect();
+    nearest.dedup();
+    nearest.sort_by_key(|known| distance(known, name));
+    nearest.retain(|known| distance(known, name) <= name.len().max(known.len()) / 2);
+    nearest.truncate(3);
+    Err(Error::UnknownDefinition { name: name.to_owned(), nearest })
 }
 
 /// How many letters have to change to make one word of the other.

@@ -6,6 +6,7 @@ mod client;
 mod ctx;
 mod definition;
 mod engine;
+mod in_tx;
 mod logs;
 mod start;
 pub mod testing;
@@ -19,6 +20,7 @@ pub use ctx::{
 };
 pub use definition::{Definition, Job, Options, Stored, StoredError, Workflow};
 pub use engine::Settings;
+pub use in_tx::InTx;
 pub use logs::RunLogs;
 pub use outlast_core::{
     AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, Retry, RunId, Status,

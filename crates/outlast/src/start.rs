@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::client::{Client, StartOptions, Untyped};
 use crate::definition::Definition;
-use crate::tx::Tx;
+use crate::in_tx::InTx;
 
 /// A run about to be started: see [`Client::start`].
 #[must_use = "a run is not started unless awaited"]
@@ -108,18 +108,63 @@ impl<D: 'static> Start<D> {
     async fn prepare(self) -> Result<(Client, NewRun), Error> {
         let mut run = self.run?;
         if self.by_name {
-            self.client.resolve(&mut run, &self.options).await?;
+            self.client.resolve(&mut run, &self.options, self.client.definitions().await?)?;
         }
         self.client.apply(&mut run, self.options)?;
         Ok((self.client, run))
     }
 
     /// Starts it inside a transaction: when that commits, the run exists; when it rolls back, it never did.
-    pub async fn in_tx(self, tx: &Tx) -> Result<RunHandle<D>, Error> {
+    ///
+    /// The transaction may be Outlast's own or your driver's: see [`InTx`]. The handle is of use once it
+    /// has committed.
+    pub async fn in_tx(self, tx: impl InTx) -> Result<RunHandle<D>, Error> {
         let (client, run) = self.prepare().await?;
-        let answers = tx.with(async |tx| tx.start(std::slice::from_ref(&run)).await).await?;
+        let answers = client.perform(tx, std::slice::from_ref(&run)).await?;
         let (id, created) = started(&run, answers.into_iter().next())?;
         Ok(RunHandle::new(client, id, created))
+    }
+
+    /// Starts it inside an SQLite transaction of rusqlite: a `&rusqlite::Transaction`, or a connection on
+    /// which one is open.
+    ///
+    /// Begin the transaction as `Immediate`: one that reads first and writes later fails when anybody else
+    /// wrote in between. While it is open nobody else writes, Outlast included.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// use rusqlite::TransactionBehavior::Immediate;
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let folder = std::env::temp_dir().join(format!("outlast-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let file = folder.join("orders.db").display().to_string();
+    /// # let double = Workflow::new("double", |_: Ctx, n: u32| async move { Ok::<u32, AnyError>(2 * n) });
+    /// # let app = Outlast::open(&format!("sqlite://{file}")).await?.workflow(double.clone()).run().await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// connection.execute_batch("create table orders (id integer primary key)")?;
+    ///
+    /// let tx = connection.transaction_with_behavior(Immediate)?;
+    /// tx.execute("insert into orders values (21)", [])?;
+    /// let run = app.start(double, 21).key("order-21").in_tx_blocking(&tx)?;
+    /// tx.commit()?;
+    /// assert_eq!(run.result().await?, 42);
+    /// # drop((app, connection));
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<(), AnyError>(()) }).unwrap();
+    /// ```
+    #[cfg(feature = "rusqlite")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "rusqlite")))]
+    pub fn in_tx_blocking(self, tx: &rusqlite::Connection) -> Result<RunHandle<D>, Error> {
+        let mut run = self.run?;
+        if self.by_name {
+            let cards = outlast_store::adapters::rusqlite::definitions(tx, self.client.store())?;
+            self.client.resolve(&mut run, &self.options, cards)?;
+        }
+        self.client.apply(&mut run, self.options)?;
+        let answers = self.client.perform_blocking(tx, std::slice::from_ref(&run))?;
+        let (id, created) = started(&run, answers.into_iter().next())?;
+        Ok(RunHandle::new(self.client, id, created))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use outlast_core::Error;
+use outlast_store::adapters::Verb;
 use outlast_store::{UserTx, Value};
 use tokio::sync::Mutex;
 
@@ -37,12 +38,9 @@ impl Tx {
         Ok(rows.into_iter().map(Row).collect())
     }
 
-    pub(crate) async fn with<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut dyn UserTx) -> Result<T, outlast_store::StoreError>,
-    ) -> Result<T, Error> {
+    pub(crate) async fn perform_in_ours<V: Verb + ?Sized>(&self, verb: &V) -> Result<V::Answer, Error> {
         let mut inner = self.0.lock().await;
-        Ok(work(inner.as_mut().ok_or_else(over)?.as_mut()).await?)
+        Ok(verb.run_in_ours(inner.as_mut().ok_or_else(over)?.as_mut()).await?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlast::{App, Client, Filter, Outlast, RunView};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -57,26 +57,30 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
         failed = orders => Err(failed),
         () = signals.next() => Ok(()),
     };
+    drain(app, &mut watch, &mut signals).await?;
+    stopped
+}
+
+/// Lets what is in hand finish, within bounds; a second request to stop ends the process.
+async fn drain(app: App, watch: &mut Watch, signals: &mut StopSignals) -> Result<(), Fault> {
     note("\nstopping: what is in hand may finish (10 s at most); press Ctrl-C again to stop at once");
-    let drain = async {
-        let client = app.client().clone();
-        let drained = tokio::time::timeout(DRAIN, app.shutdown(GRACE)).await;
-        // What happened last is told too.
-        let _ = watch.look().await;
-        (client, drained)
-    };
+    let client = app.client().clone();
+    let stop = tokio::time::timeout(DRAIN, app.shutdown(GRACE));
     let again = async {
         let _ = tokio::time::timeout(TWICE, signals.next()).await;
         signals.next().await;
     };
-    let (client, drained) = tokio::select! {
-        drained = drain => drained,
+    let drained = tokio::select! {
+        drained = stop => drained,
+        never = async { watch.run().await.ok(); std::future::pending().await } => never,
         () = again => {
             note("stopped at once; nothing is lost");
             // Whatever is left runs on threads that do not listen.
             std::process::exit(Exit::Interrupted as i32);
         }
     };
+    // What happened last is told too. Nobody has to hear it.
+    let _ = watch.look().await;
     match drained {
         Ok(left) => left?,
         Err(_) => note("not everything finished in time; the next start goes on with it at once"),
@@ -86,12 +90,13 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
         0 => "stopped".to_owned(),
         n => format!("stopped; {} will go on when it starts again", count(n, "unfinished run")),
     });
-    stopped
+    Ok(())
 }
 
 /// Keeps what handlers log with their runs, and shows what the engine warns about.
 fn keep_logs() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse::<Targets>().ok());
+    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     let ours = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let ours = ours.without_time().with_target(false).compact();
     // A binary that has a subscriber keeps its own.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::cli::ListArgs;
 use crate::fault::Fault;
-use crate::output::{Column, Format, json, note, print, program, style_of, table};
+use crate::output::{BOLD, Column, Format, Row, json, note, print, program, style_of, table};
 use crate::shapes::{DefinitionJson, Items, NodeJson, RunJson, kind};
 use crate::story::{Story, standing};
 use crate::words::{ago, parse_duration, took};
@@ -134,18 +134,19 @@ async fn words(client: &Client, view: &RunView, now: Timestamp) -> Result<String
     Ok(standing(view, story.as_ref(), now))
 }
 
-fn row(view: &RunView, words: &str, now: Timestamp) -> Vec<(String, Option<anstyle::Style>)> {
+fn row(view: &RunView, words: &str, now: Timestamp) -> Row {
     // The status has a column of its own: what follows need not say it again.
     let word = view.status.word();
     let more = words.strip_prefix(word).map_or(words, |rest| rest.trim_start_matches([':', ' ']));
-    vec![
-        (word.to_owned(), Some(style_of(view.status))),
-        (view.record.definition.clone(), None),
-        (view.record.key.clone().unwrap_or_default(), None),
-        (view.record.id.to_string(), None),
-        (ago(view.record.created_at, now), None),
-        (more.to_owned(), None),
-    ]
+    let cells = vec![
+        word.to_owned(),
+        view.record.definition.clone(),
+        view.record.key.clone().unwrap_or_default(),
+        view.record.id.to_string(),
+        ago(view.record.created_at, now),
+        more.to_owned(),
+    ];
+    Row { style: style_of(view.status), cells }
 }
 
 fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault> {
@@ -166,7 +167,7 @@ fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault
         Column { head: "RUNS IN HAND", spare: 0 },
     ];
     let row = |node: &NodeView| {
-        let cells = [
+        let cells = vec![
             node.name.clone(),
             node.host.clone(),
             node.pid.to_string(),
@@ -174,7 +175,7 @@ fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault
             format!("{} left", took(node.lease_until.since(now))),
             node.holds.to_string(),
         ];
-        cells.into_iter().map(|cell| (cell, None)).collect()
+        Row { style: BOLD, cells }
     };
     print(&table(&columns, &nodes.iter().map(row).collect::<Vec<_>>()))
 }
@@ -197,7 +198,7 @@ fn definitions(cards: &[DefinitionCard], format: Format) -> Result<(), Fault> {
         Column { head: "", spare: 4 },
     ];
     let row = |card: &DefinitionCard| {
-        let cells = [
+        let cells = vec![
             card.name.clone(),
             kind(card).to_owned(),
             card.version.to_string(),
@@ -205,7 +206,7 @@ fn definitions(cards: &[DefinitionCard], format: Format) -> Result<(), Fault> {
             card.priority.to_string(),
             if card.active { String::new() } else { "not for new runs".to_owned() },
         ];
-        cells.into_iter().map(|cell| (cell, None)).collect()
+        Row { style: BOLD, cells }
     };
     print(&table(&columns, &cards.iter().map(row).collect::<Vec<_>>()))
 }

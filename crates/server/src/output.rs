@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use outlast::Status;
 use serde::Serialize;
 
 use crate::fault::Fault;
+use crate::words::shorten;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -120,77 +120,51 @@ pub(crate) struct Column {
     pub(crate) spare: u8,
 }
 
+/// A row of a table: its cells, and the style of the first.
+pub(crate) struct Row {
+    pub(crate) style: Style,
+    pub(crate) cells: Vec<String>,
+}
+
 /// Rows in columns. The last column is cut, and spare columns are left away, to fit the terminal.
-pub(crate) fn table(columns: &[Column], rows: &[Vec<(String, Option<Style>)>]) -> String {
-    let wide = |place: usize| {
-        let cells = rows.iter().map(|row| row[place].0.chars().count());
-        cells.chain([columns[place].head.len()]).max().unwrap_or(0) + 2
-    };
-    let widths: Vec<usize> = (0..columns.len()).map(wide).collect();
-    let mut shown: Vec<usize> = (0..columns.len()).filter(|place| !is_empty(rows, *place)).collect();
-    let limit = width().unwrap_or(usize::MAX);
-    // The last column can be cut to this and still says something.
-    const LEAST: usize = 20;
-    let needs = |shown: &[usize]| {
-        shown
-            .iter()
-            .map(|place| if *place + 1 == columns.len() { widths[*place].min(LEAST) } else { widths[*place] })
-            .sum::<usize>()
-    };
-    while needs(&shown) > limit {
-        let Some(spare) =
-            shown.iter().copied().filter(|p| columns[*p].spare > 0).max_by_key(|p| columns[*p].spare)
-        else {
-            break;
-        };
+pub(crate) fn table(columns: &[Column], rows: &[Row]) -> String {
+    fit(columns, rows, width().unwrap_or(usize::MAX))
+}
+
+/// What the last column can be cut to and still says something.
+const LEAST: usize = 20;
+
+fn fit(columns: &[Column], rows: &[Row], limit: usize) -> String {
+    let last = columns.len() - 1;
+    let longest = |place: usize| rows.iter().map(|row| row.cells[place].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> =
+        (0..=last).map(|place| longest(place).max(columns[place].head.len()) + 2).collect();
+    let least = |place: usize| if place == last { widths[place].min(LEAST) } else { widths[place] };
+
+    // A column without anything in it takes no room.
+    let mut shown: Vec<usize> = (0..=last).filter(|place| longest(*place) > 0).collect();
+    while shown.iter().map(|place| least(*place)).sum::<usize>() > limit {
+        let spare = shown.iter().copied().filter(|place| columns[*place].spare > 0);
+        let Some(spare) = spare.max_by_key(|place| columns[*place].spare) else { break };
         shown.retain(|place| *place != spare);
     }
 
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .enforce_styling();
-    table.set_header(shown.iter().map(|place| Cell::new(columns[*place].head)));
-    let last = columns.len() - 1;
     let before: usize = shown.iter().filter(|place| **place != last).map(|place| widths[*place]).sum();
+    let room = limit.saturating_sub(before).max(LEAST);
+    let line = |cell: &dyn Fn(usize) -> String| {
+        let cells = shown.iter().map(|place| match *place == last {
+            true => shorten(&cell(*place), room),
+            false => format!("{:<width$}", cell(*place), width = widths[*place]),
+        });
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    let mut lines = vec![painted(DIM, line(&|place| columns[place].head.to_owned()))];
     for row in rows {
-        table.add_row(shown.iter().map(|place| {
-            let (text, style) = &row[*place];
-            let text = match *place == last {
-                true => crate::words::shorten(text, limit.saturating_sub(before + 2).max(LEAST)),
-                false => text.clone(),
-            };
-            let cell = Cell::new(text);
-            match style.and_then(colour) {
-                Some(colour) => cell.fg(colour),
-                None => cell,
-            }
-        }));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let mut lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    if let Some(head) = lines.first_mut() {
-        *head = painted(DIM, &head);
+        let (text, first) = (line(&|place| row.cells[place].clone()), row.cells[0].as_str());
+        let rest = text.strip_prefix(first).unwrap_or_default();
+        lines.push(painted(row.style, first) + rest);
     }
     lines.join("\n")
-}
-
-/// A column without anything in it takes no room.
-fn is_empty(rows: &[Vec<(String, Option<Style>)>], place: usize) -> bool {
-    !rows.is_empty() && rows.iter().all(|row| row[place].0.is_empty())
-}
-
-fn colour(style: Style) -> Option<Color> {
-    match style.get_fg_color()? {
-        anstyle::Color::Ansi(AnsiColor::Green) => Some(Color::DarkGreen),
-        anstyle::Color::Ansi(AnsiColor::Red) => Some(Color::DarkRed),
-        anstyle::Color::Ansi(AnsiColor::Yellow) => Some(Color::DarkYellow),
-        anstyle::Color::Ansi(AnsiColor::Cyan) => Some(Color::DarkCyan),
-        _ => None,
-    }
 }
 
 /// How the reader calls this program: through cargo when it runs out of its target folder.
@@ -203,5 +177,30 @@ pub(crate) fn program() -> String {
         Some("release") if built_by_cargo => "cargo run --release --".to_owned(),
         Some("debug") if built_by_cargo => "cargo run --".to_owned(),
         _ => "outlast".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn narrow(limit: usize) -> Vec<String> {
+        let columns = [
+            Column { head: "STATUS", spare: 0 },
+            Column { head: "KEY", spare: 1 },
+            Column { head: "STARTED", spare: 2 },
+            Column { head: "NOW", spare: 0 },
+        ];
+        let cells = ["waiting", "order-1", "3 s ago", "for event approval since noon"];
+        let row = Row { style: Style::new(), cells: cells.map(str::to_owned).to_vec() };
+        fit(&columns, &[row], limit).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_table_gives_up_spare_columns_before_it_cuts_what_a_run_does() {
+        assert_eq!(narrow(80)[1], "waiting  order-1  3 s ago  for event approval since noon");
+        assert_eq!(narrow(47)[1], "waiting  order-1  3 s ago  for event approval …");
+        assert_eq!(narrow(46)[1], "waiting  order-1  for event approval since no…");
+        assert_eq!(narrow(30)[1], "waiting  for event approval s…");
     }
 }

@@ -5,7 +5,7 @@
 //! nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use outlast::{Client, Entry, FailureDoc, Filter, Op, Phase, RunId, RunView, Status, Timestamp};
@@ -13,8 +13,8 @@ use outlast_core::{OpenNote, Payload};
 use outlast_store::Signal;
 use tokio::sync::broadcast::Receiver;
 
-use crate::fault::Fault;
-use crate::output::{BAD, BOLD, DIM, GOOD, NEWS, WAIT, note, painted, print};
+use crate::fault::{Exit, Fault};
+use crate::output::{BAD, BOLD, DIM, GOOD, NEWS, WAIT, note, painted, print, program};
 use crate::story::{Operation, Story, failure, label};
 use crate::words::{clock, json_of, shorten, took};
 
@@ -22,6 +22,9 @@ use crate::words::{clock, json_of, shorten, took};
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long hints gather.
 const GATHER: Duration = Duration::from_millis(30);
+/// How much longer than a look the pause after it is.
+const REST: u32 = 5;
+const LONGEST_REST: Duration = Duration::from_secs(5);
 /// The most runs of one look.
 const MOST: u32 = 200;
 /// How far back a look goes for new runs: transactions of other processes become visible late.
@@ -88,17 +91,18 @@ impl Watch {
     /// Tells what happens until nobody listens.
     pub(crate) async fn run(&mut self) -> Result<(), Fault> {
         loop {
+            let began = Instant::now();
             match self.look().await {
                 Ok(()) => {}
                 // A database that is away comes back.
-                Err(fault) if fault.exit == crate::fault::Exit::Unreachable => {
-                    note(&format!("cannot look right now: {fault}"));
-                    tokio::time::sleep(Duration::from_secs(2)).await;
+                Err(fault) if fault.exit == Exit::Unreachable => {
+                    note(&format!("cannot look right now: {fault}"))
                 }
                 Err(fault) => return Err(fault),
             }
+            // However much there is to look at, most of the time belongs to the work.
+            tokio::time::sleep((began.elapsed() * REST).clamp(GATHER, LONGEST_REST)).await;
             let _ = tokio::time::timeout(LOOK_EVERY, self.signals.recv()).await;
-            tokio::time::sleep(GATHER).await;
             while self.signals.try_recv().is_ok() {}
         }
     }
@@ -106,15 +110,25 @@ impl Watch {
     /// Tells what is new.
     pub(crate) async fn look(&mut self) -> Result<(), Fault> {
         let mut lines = Vec::new();
+        let mut read = Ok(());
         for view in self.views().await? {
-            self.add(&view, &mut lines).await?;
+            let mut own = Vec::new();
+            read = self.add(&view, &mut own).await;
+            // What was read will not be read again.
+            lines.extend(own.into_iter().filter(|line| line.at >= self.since));
+            if read.is_err() {
+                break;
+            }
         }
         lines.sort_by_key(|line| line.at);
         let text: String = lines.iter().map(|line| line.shown() + "\n").collect();
         // Ended runs are kept only as long as a look for new ones could meet them again.
         let horizon = self.horizon();
         self.runs.retain(|_, seen| !seen.status.is_final() || seen.created_at >= horizon);
-        if text.is_empty() { Ok(()) } else { print(&text) }
+        if !text.is_empty() {
+            print(&text)?;
+        }
+        read
     }
 
     fn horizon(&self) -> Timestamp {
@@ -126,7 +140,12 @@ impl Watch {
         let open = Filter { statuses: OPEN.to_vec(), ..Filter::default() };
         let mut views = self.client.list(&open, None, MOST).await?.runs;
         let new = Filter { since: Some(self.horizon()), ..Filter::default() };
-        views.extend(self.client.list(&new, None, MOST).await?.runs);
+        let page = self.client.list(&new, None, MOST).await?;
+        let unseen = page.runs.iter().filter(|view| !self.runs.contains_key(&view.record.id)).count();
+        if page.next.is_some() && unseen == page.runs.len() {
+            note(&format!("more runs were started than can be told here: `{} list` has them", program()));
+        }
+        views.extend(page.runs);
         let mut ids = HashSet::new();
         views.retain(|view| ids.insert(view.record.id));
 
@@ -145,8 +164,8 @@ impl Watch {
         Ok(views)
     }
 
-    /// Adds the lines of one run.
-    async fn add(&mut self, view: &RunView, lines: &mut Vec<Line>) -> Result<(), Fault> {
+    /// Adds the lines of one run, in their order.
+    async fn add(&mut self, view: &RunView, own: &mut Vec<Line>) -> Result<(), Fault> {
         let record = &view.record;
         let (run, who) = (record.id, label(view));
         let line = |at: Timestamp, style: Style, text: String| Line {
@@ -157,7 +176,6 @@ impl Watch {
             text,
             after_logs: false,
         };
-        let mut own = Vec::new();
         if !self.runs.contains_key(&run) {
             let parent = record.parent.as_ref().and_then(|parent| self.runs.get(&parent.run));
             own.push(line(record.created_at, BOLD, started(view, parent.map(|parent| parent.who.as_str()))));
@@ -169,7 +187,6 @@ impl Watch {
         let same = (seen.status, seen.epoch, seen.due_at) == (view.status, view.epoch, view.due_at);
         // Only a run in hand records something without moving.
         if same && view.status != Status::Running {
-            lines.extend(own.into_iter().filter(|line| line.at >= self.since));
             return Ok(());
         }
 
@@ -195,10 +212,8 @@ impl Watch {
             let together = |line: &Line| line.after_logs && log.at.since(line.at) < COMMIT;
             let place = own.iter().position(|line| line.at > log.at || together(line));
             let at = place.map_or(log.at, |place| own[place].at.min(log.at));
-            own.insert(
-                place.unwrap_or(own.len()),
-                line(at, DIM, format!("  {}", shorten(&log.message, VALUE))),
-            );
+            let text = format!("  {}", shorten(&log.message, VALUE));
+            own.insert(place.unwrap_or(own.len()), line(at, DIM, text));
         }
         seen.logs = logs.len();
 
@@ -209,7 +224,6 @@ impl Watch {
         {
             own.push(line(at, style, text));
         }
-        lines.extend(own.into_iter().filter(|line| line.at >= self.since));
         Ok(())
     }
 }

@@ -119,6 +119,32 @@ fn dev_drains_when_asked_to_stop_and_ends_well() {
 }
 
 #[test]
+fn work_that_takes_longer_than_the_drain_is_done_after_a_restart() {
+    let shop = Shop::new();
+    let dev = shop.dev();
+    shop.ok(&["start", "count_shelf", "--input", "22", "--key", "long"]);
+    shop.until_status("count_shelf/long", "running");
+    dev.signal("TERM");
+    let (code, _, noted) = dev.end();
+    assert!(code == Some(0) && noted.contains("work in hand is handed back"), "{code:?} {noted}");
+    assert_eq!(shop.show("count_shelf/long")["status"], "ready");
+
+    let _dev = shop.dev();
+    assert_eq!(shop.ok(&["wait", "count_shelf/long", "--timeout", "60s"]), "264\n");
+}
+
+#[test]
+fn a_second_ctrl_c_stops_at_once() {
+    let shop = Shop::new();
+    let mut dev = shop.dev();
+    shop.ok(&["start", "count_shelf", "--input", "1000", "--key", "endless"]);
+    shop.until_status("count_shelf/endless", "running");
+    // Whoever presses it again and again means it.
+    let code = until("dev ends", || dev.signalled("INT"));
+    assert_eq!(code, Some(130), "{}", dev.noted());
+}
+
+#[test]
 fn a_file_has_one_owner_at_a_time() {
     let shop = Shop::new();
     let _first = shop.dev();

@@ -19,8 +19,10 @@ pub(crate) struct Migration {
 }
 
 /// All of them, in order.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "begin", text: include_str!("../migrations/0001_begin.sql") }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "begin", text: include_str!("../migrations/0001_begin.sql") },
+    Migration { number: 2, name: "views", text: include_str!("../migrations/0002_views.sql") },
+];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
 const BOOKS: &str = "
@@ -68,6 +70,7 @@ impl Migration {
         ] {
             text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
         }
+        text = shown(&text, dialect);
         if dialect == Dialect::Sqlite {
             // Indexes share their names with the user's, who may have tables in the same file.
             text = text.replace("create index ", "create index outlast_");
@@ -88,6 +91,41 @@ impl Migration {
         }
         format!("{hash:016x}")
     }
+}
+
+/// Fills the slots of views: what a column looks like to a person.
+fn shown(text: &str, dialect: Dialect) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, slot, after)) = view_slot(rest) {
+        out.push_str(before);
+        let words: Vec<&str> = slot.split(' ').collect();
+        out.push_str(&match (words.as_slice(), dialect) {
+            (["json", bytes, codec], Dialect::Postgres) => {
+                format!("case when {codec} is null then convert_from({bytes}, 'UTF8')::json end")
+            }
+            (["json", bytes, codec], Dialect::Sqlite) => {
+                format!("case when {codec} is null then cast({bytes} as text) end")
+            }
+            (["time", micros], Dialect::Postgres) => format!("to_timestamp({micros} / 1000000.0)"),
+            (["time", micros], Dialect::Sqlite) => {
+                format!("strftime('%Y-%m-%dT%H:%M:%fZ', {micros} / 1000000.0, 'unixepoch')")
+            }
+            (["shown", id], Dialect::Postgres) => (*id).to_owned(),
+            (["shown", id], Dialect::Sqlite) => format!("lower(hex({id}))"),
+            _ => format!("{{{slot}}}"),
+        });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The text before the next slot, the slot, and the text after it.
+fn view_slot(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('{')?;
+    let (slot, after) = rest.split_once('}')?;
+    Some((before, slot, after))
 }
 
 /// The file to apply next; `None` when the schema is ours and complete.

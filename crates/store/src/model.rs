@@ -575,7 +575,7 @@ pub struct RunView {
     pub due_at: Option<Timestamp>,
     /// The node that holds it.
     pub node: Option<NodeId>,
-    /// Its epoch: how often it was claimed.
+    /// Its epoch: raised by every claim, and by whoever takes it from a node.
     pub epoch: i64,
     /// Number of the current attempt (jobs).
     pub attempt: u32,

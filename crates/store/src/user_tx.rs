@@ -48,7 +48,8 @@ pub trait UserTx: Send {
     async fn control(&mut self, control: &Control) -> Result<Controlled, StoreError>;
 
     /// Records a journal entry of a held run under its fence, as the last thing before the commit. Any
-    /// answer but [`Committed::Done`] means: roll back.
+    /// answer but [`Committed::Done`] means: roll back. An entry that an earlier transaction recorded is
+    /// not `Done`: what belongs to it was committed then.
     async fn record(
         &mut self,
         node: NodeId,

@@ -63,7 +63,7 @@ impl World {
                 "select substr(name, 9) from sqlite_master where type = 'table' and name like 'outlast%' order by 1"
             }
             StoreKind::Postgres => {
-                "select table_name::text from information_schema.tables where table_schema = 'outlast' order by 1"
+                "select tablename::text from pg_tables where schemaname = 'outlast' order by 1"
             }
         };
         let name = |row: &ValueRow| match &row[0] {

@@ -23,7 +23,8 @@ async fn every_statement_is_understood(world: World) {
 
 #[test]
 fn hot_statements_are_there_to_look_at() {
-    let hot: Vec<&str> = statements::all().iter().filter(|sql| sql.index.is_some()).map(|sql| sql.name).collect();
+    let hot: Vec<&str> =
+        statements::all().iter().filter(|sql| sql.index.is_some()).map(|sql| sql.name).collect();
     for name in ["claim_pick", "claim_next_due", "held_by", "overdue", "list"] {
         assert!(hot.contains(&name), "{name} is hot: say which index it needs");
     }
@@ -90,7 +91,10 @@ async fn explain(world: &World, sql: &Sql) -> Result<String, String> {
         // SQLite counts only as far as the text does.
         values.truncate(highest(&rendered.text));
     }
-    let rows = tx.query(&format!("{explain} {}", rendered.text), &values).await.map_err(|error| error.to_string())?;
+    let rows = tx
+        .query(&format!("{explain} {}", rendered.text), &values)
+        .await
+        .map_err(|error| error.to_string())?;
     tx.rollback().await.map_err(|error| error.to_string())?;
     Ok(lines(&rows))
 }
@@ -179,7 +183,9 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
     }
     match kind {
         Type::Ints => many(world, &(1..=10).map(|n| n.to_string()).collect::<Vec<_>>(), kind),
-        Type::Texts => many(world, &["queue 3", "queue 4", "definition 3@1", "definition 4@1"].map(String::from), kind),
+        Type::Texts => {
+            many(world, &["queue 3", "queue 4", "definition 3@1", "definition 4@1"].map(String::from), kind)
+        }
         Type::Ids => {
             let runs = (100..120).map(run).map(RunId::uuid);
             let nodes = (1..4).map(node).map(NodeId::uuid);
@@ -206,7 +212,8 @@ fn many(world: &World, values: &[String], kind: Type) -> Value {
         (StoreKind::Postgres, _) => array(values, kind),
         (StoreKind::Sqlite, Type::Ints) => Value::Text(format!("[{}]", values.join(","))),
         (StoreKind::Sqlite, _) => {
-            let values: Vec<String> = values.iter().map(|value| format!("\"{}\"", value.replace('-', ""))).collect();
+            let values: Vec<String> =
+                values.iter().map(|value| format!("\"{}\"", value.replace('-', ""))).collect();
             Value::Text(format!("[{}]", values.join(",")))
         }
     }
@@ -249,15 +256,19 @@ async fn fill(world: &World, runs: i64) {
             "unhex(printf('%032x', {}))",
             "(with recursive c(i) as (select {from} union all select i + 1 from c where i < {to}) select i from c) as s",
         ),
-        StoreKind::Postgres => ("lpad(to_hex({}::bigint), 32, '0')::uuid", "generate_series({from}, {to}) as s(i)"),
+        StoreKind::Postgres => {
+            ("lpad(to_hex({}::bigint), 32, '0')::uuid", "generate_series({from}, {to}) as s(i)")
+        }
     };
     let id = |number: &str| id.replace("{}", number);
-    let of = |from: i64, to: i64| series.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
+    let of =
+        |from: i64, to: i64| series.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let (run, node) = (id("i"), id("1099511627776 + i % 50"));
 
     // Some hold others up: a bound for each, and short enough for a user's transaction.
     const CHUNK: i64 = 100_000;
-    let chunks = |rows: i64| (0..rows).step_by(CHUNK as usize).map(move |from| (from, (from + CHUNK).min(rows) - 1));
+    let chunks =
+        |rows: i64| (0..rows).step_by(CHUNK as usize).map(move |from| (from, (from + CHUNK).min(rows) - 1));
     let parent = id("i / 10");
     let mut texts = Vec::new();
     for (from, to) in chunks(runs) {

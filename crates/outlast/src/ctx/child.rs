@@ -27,11 +27,11 @@ pub struct ChildStart<D: Definition> {
     detached: bool,
 }
 
-/// How a child with a key came to be.
+/// A child with a key, and whether its end is told to this run.
 #[derive(Clone, Serialize, Deserialize)]
 struct Found {
     run: RunId,
-    created: bool,
+    told: bool,
 }
 
 impl<D: Definition> ChildStart<D> {
@@ -80,17 +80,22 @@ impl<D: Definition> ChildStart<D> {
     async fn begin(self) -> Result<Child<D>, Error> {
         let ChildStart { ctx, names, definition, input, mut options, detached } = self;
         ctx.check_cancelled()?;
-        let (plain, name) = names?;
+        let (_, name) = names?;
         let turn = ctx.turn.clone();
+        // Names begin anew with every life, while a child of an earlier one may still tell its end.
+        let told = match turn.life {
+            0 => name.clone(),
+            life => format!("{name}@{life}"),
+        };
         // A child acts for whoever its parent acts for.
         options.owner = turn.record.owner.clone();
         options.roles = turn.record.roles.clone();
         options.tenant = turn.record.tenant.clone();
         options.trace = turn.record.trace.clone();
-        options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| name.clone()) });
+        options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| told.clone()) });
         options.shard = Some(turn.id().shard());
         if options.key.is_some() {
-            return Self::begin_keyed(ctx, plain, name, definition, input, options).await;
+            return Self::begin_keyed(ctx, told, name, definition, input, options).await;
         }
         let known = turn.state().replay.opened(Op::Child, &name).cloned();
         let id = match known.map(|entry| entry.note::<OpenNote>()).transpose()?.and_then(|note| note.run) {
@@ -106,13 +111,13 @@ impl<D: Definition> ChildStart<D> {
                 id
             }
         };
-        Ok(Child { ctx, plain, name, id, definition, told: !detached })
+        Ok(Child { ctx, name, id, definition, told: (!detached).then_some(told) })
     }
 
     /// A key may belong to a run that exists: who that is has to be recorded.
     async fn begin_keyed(
         ctx: Ctx,
-        plain: String,
+        told: String,
         name: String,
         definition: D,
         input: D::Input,
@@ -122,12 +127,18 @@ impl<D: Definition> ChildStart<D> {
         let run = client.new_run(&definition, &input, options)?;
         let step = ctx.step(&format!("start {}", definition.options().name), |_| {
             let (client, run) = (client.clone(), run.clone());
-            async move { client.start_run(run).await.map(|(run, created)| Found { run, created }) }
+            async move {
+                let parent = run.parent.clone();
+                let (run, created) = client.start_run(run).await?;
+                // One that is there already may be ours: started by this step before a crash.
+                let told = created || client.status(run).await?.record.parent == parent;
+                Ok(Found { run, told })
+            }
         });
         let retry_if = |error: &Error| matches!(error, Error::Store { retryable: true, .. });
         let found = step.retry(Retry::times(100)).retry_if(retry_if).await;
         match found {
-            Ok(Found { run, created }) => Ok(Child { ctx, plain, name, id: run, definition, told: created }),
+            Ok(found) => Ok(Child { ctx, name, id: found.run, definition, told: found.told.then_some(told) }),
             Err(Failure::Own(error) | Failure::Outlast(error)) => Err(error),
         }
     }
@@ -146,12 +157,11 @@ impl<D: Definition> IntoFuture for ChildStart<D> {
 #[must_use = "await .result() to hear of its end, or start it .detached()"]
 pub struct Child<D: Definition> {
     ctx: Ctx,
-    plain: String,
     name: String,
     id: RunId,
     definition: D,
-    /// Whether its end is told to this run.
-    told: bool,
+    /// Under what name its end is told to this run, if it is.
+    told: Option<String>,
 }
 
 impl<D: Definition> Child<D> {
@@ -162,8 +172,8 @@ impl<D: Definition> Child<D> {
 
     /// Waits for the child's end.
     pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
-        if self.told {
-            let inner = waiting(&self.ctx, Op::Child, Ok((self.plain.clone(), self.name.clone())));
+        if let Some(told) = &self.told {
+            let inner = waiting(&self.ctx, Op::Child, Ok((told.clone(), self.name.clone())));
             let handed = ChildWait(inner).await?;
             return result_of(handed, &self.name);
         }

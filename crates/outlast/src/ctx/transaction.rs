@@ -140,7 +140,7 @@ async fn record<E>(turn: &Arc<Turn>, tx: &Tx, name: String, payload: Payload) ->
         Err(error) => return Attempt::Failed(Failure::Outlast(error)),
     };
     let pos = turn.reserve().await;
-    let _reserved = Reserved(turn.clone());
+    let mut reserved = Reserved(Some(turn.clone()));
     let entry = Entry {
         pos,
         op: Op::Transaction,
@@ -159,13 +159,14 @@ async fn record<E>(turn: &Arc<Turn>, tx: &Tx, name: String, payload: Payload) ->
         Err(error) => return Attempt::Again(error),
     }
     match inner.commit().await {
-        Ok(()) => Attempt::Recorded(entry),
+        Ok(()) => {}
         // It may have happened although its reply was lost: the journal knows.
-        Err(error) => match is_recorded(turn, &entry).await {
-            true => Attempt::Recorded(entry),
-            false => Attempt::Again(error),
-        },
+        Err(_) if is_recorded(turn, &entry).await => {}
+        Err(error) => return Attempt::Again(error),
     }
+    // Reserved until it is handed over: nothing may come in between.
+    reserved.0 = None;
+    Attempt::Recorded(entry)
 }
 
 /// Whether an entry is in the journal; asked until there is an answer.
@@ -181,12 +182,14 @@ async fn is_recorded(turn: &Turn, entry: &Entry) -> bool {
     }
 }
 
-/// Gives the run's other entries free when the transaction is over, however it went.
-struct Reserved(Arc<Turn>);
+/// Gives the run's other entries free when the transaction failed or was dropped.
+struct Reserved(Option<Arc<Turn>>);
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.0.unreserve();
+        if let Some(turn) = &self.0 {
+            turn.unreserve();
+        }
     }
 }
 

@@ -1,18 +1,22 @@
 //! The claim loop: the scheduler. It knows the next due time exactly and sleeps until then, until it is
 //! nudged, or until a slot comes free.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use outlast_core::{RunId, Timestamp};
-use outlast_store::{Claim, Claimed, Claims, Signal};
+use outlast_store::{Claim, Claimed, Claims, Loaded, Signal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{Engine, Slot};
 
 /// The most runs of one claim.
 const MOST: usize = 256;
+/// A run that so many processes died with is a suspect: a node runs one suspect at a time, so that poison
+/// ends and innocents that happened to run beside it do not pay.
+const SUSPECT: u32 = 2;
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -29,13 +33,13 @@ pub(super) async fn run(engine: Arc<Engine>) {
         };
         drop(slot);
         engine.claiming.store(true, Ordering::SeqCst);
-        let (found, next_due) = claim_all(&engine).await;
+        let found = claim_all(&engine).await;
         engine.claiming.store(false, Ordering::SeqCst);
         engine.changed.notify_waiters();
-        if found > 0 {
+        if found.maybe_more {
             continue;
         }
-        let pause = match next_due {
+        let pause = match found.next_due {
             Some(due) if !engine.clock.is_stopped() => {
                 engine.clock.until(due).min(engine.settings.poll_every)
             }
@@ -51,10 +55,19 @@ pub(super) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Claims from every shard. Gives how many runs were found, and when the next is due.
-async fn claim_all(engine: &Arc<Engine>) -> (usize, Option<Timestamp>) {
-    let mut found = 0;
-    let mut next: Option<Timestamp> = None;
+/// What a round of claims found.
+#[derive(Default)]
+struct Found {
+    /// There may be more that is due: claim again as soon as a slot is free.
+    maybe_more: bool,
+    /// When the next run is due.
+    next_due: Option<Timestamp>,
+}
+
+/// Claims from every shard.
+async fn claim_all(engine: &Arc<Engine>) -> Found {
+    let mut found = Found::default();
+    let (mut suspects, mut numbers) = (Vec::new(), Vec::new());
     for shard in 0..engine.store.shards() {
         let mut slots = Vec::new();
         while slots.len() < MOST
@@ -63,6 +76,7 @@ async fn claim_all(engine: &Arc<Engine>) -> (usize, Option<Timestamp>) {
             slots.push(Slot(slot));
         }
         if slots.is_empty() {
+            found.maybe_more = true;
             break;
         }
         let ask = Claim {
@@ -77,20 +91,42 @@ async fn claim_all(engine: &Arc<Engine>) -> (usize, Option<Timestamp>) {
         let claims = answer(engine, &ask).await;
         if let Some(claims) = claims {
             engine.clock.told(claims.now, asked);
-            found += claims.runs.len();
-            next = next.into_iter().chain(claims.next_due).min();
+            found.maybe_more |= claims.runs.len() == slots.len();
+            found.next_due = found.next_due.into_iter().chain(claims.next_due).min();
             if !claims.runs.is_empty() {
                 metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);
                 for run in &claims.runs {
                     let late = claims.now.since(run.due_at).as_secs_f64();
                     metrics::histogram!("outlast_lateness_seconds").record(late);
                 }
-                begin(engine, claims.runs, slots).await;
+                let claimed = claims.runs.into_iter().zip(slots);
+                let (suspect, fine): (Vec<_>, Vec<_>) = claimed.partition(|(run, _)| run.crashes >= SUSPECT);
+                suspects.extend(suspect);
+                begin(engine, fine).await;
             }
         }
-        engine.close_claim(ask.number);
+        numbers.push(ask.number);
     }
-    (found, next)
+    begin_suspect(engine, suspects).await;
+    // Not before the last suspect is in hand: a renewal would take it for a stranger and free it.
+    numbers.into_iter().for_each(|number| engine.close_claim(number));
+    found
+}
+
+/// Begins one suspect, if none is in hand, once all others are handed back for good: if it kills the process,
+/// they do not pay.
+async fn begin_suspect(engine: &Arc<Engine>, suspects: Vec<(Claimed, Slot)>) {
+    let mut alone = engine.suspect.clone().try_acquire_owned().ok().map(Slot);
+    let mut chosen = None;
+    for (loaded, run, slot) in load(engine, suspects).await {
+        match alone.take() {
+            Some(alone) => chosen = Some((loaded, run, slot, alone)),
+            None => super::run::hand_back(engine, loaded, run, slot).await,
+        }
+    }
+    if let Some((loaded, run, slot, alone)) = chosen {
+        super::run::begin(engine, loaded, run, slot, Some(alone));
+    }
 }
 
 /// Asks until there is an answer: the same number again gives the same runs again.
@@ -114,9 +150,9 @@ async fn answer(engine: &Arc<Engine>, ask: &Claim) -> Option<Claims> {
 }
 
 /// Begins a turn for each claimed run: a warm one goes on, a cold one is loaded.
-async fn begin(engine: &Arc<Engine>, claimed: Vec<Claimed>, slots: Vec<Slot>) {
+async fn begin(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) {
     let mut cold = Vec::new();
-    for (run, slot) in claimed.into_iter().zip(slots) {
+    for (run, slot) in claimed {
         let kept = engine.warm.lock().take(run.id, run.epoch);
         match kept {
             Ok(drive) => super::run::go_on(engine, drive, run, slot),
@@ -126,17 +162,24 @@ async fn begin(engine: &Arc<Engine>, claimed: Vec<Claimed>, slots: Vec<Slot>) {
             }
         }
     }
-    if cold.is_empty() {
-        return;
+    for (loaded, run, slot) in load(engine, cold).await {
+        super::run::begin(engine, loaded, run, slot, None);
     }
-    let ids: Vec<RunId> = cold.iter().map(|(run, _)| run.id).collect();
+}
+
+/// Loads claimed runs. Those that cannot be loaded are due again when the next renewal does not know them.
+async fn load(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) -> Vec<(Loaded, Claimed, Slot)> {
+    if claimed.is_empty() {
+        return Vec::new();
+    }
+    let ids: Vec<RunId> = claimed.iter().map(|(run, _)| run.id).collect();
     let mut pause = Duration::from_millis(20);
     let loaded = loop {
         match engine.store.load(&ids).await {
             Ok(loaded) => break loaded,
             Err(error) if engine.stop.is_cancelled() || !error.is_retryable() => {
                 tracing::error!(%error, "claimed runs could not be loaded");
-                return;
+                return Vec::new();
             }
             Err(error) => {
                 tracing::warn!(%error, "claimed runs could not be loaded yet");
@@ -145,13 +188,8 @@ async fn begin(engine: &Arc<Engine>, claimed: Vec<Claimed>, slots: Vec<Slot>) {
             }
         }
     };
-    let mut by_id: std::collections::HashMap<RunId, _> =
-        loaded.into_iter().map(|l| (l.record.id, l)).collect();
-    for (run, slot) in cold {
-        if let Some(loaded) = by_id.remove(&run.id) {
-            super::run::begin(engine, loaded, run, slot);
-        }
-    }
+    let mut by_id: HashMap<RunId, Loaded> = loaded.into_iter().map(|l| (l.record.id, l)).collect();
+    claimed.into_iter().filter_map(|(run, slot)| Some((by_id.remove(&run.id)?, run, slot))).collect()
 }
 
 /// Passes hints on: work to the claim loop, news to the turns that run.

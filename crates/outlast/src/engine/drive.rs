@@ -106,7 +106,7 @@ impl Drive {
             let error = Error::TooLarge { what: "the journal".into(), size: limit + 1, limit };
             return Idle::End(TurnEnd::Finished(Err(FailureDoc::Outlast(error))));
         }
-        if hand_over(&turn, &mut state) {
+        if hand_over(&turn, &mut state) || state.grant() {
             return Idle::Again;
         }
         let busy = |stage: &Stage| matches!(stage, Stage::Body | Stage::MayStart | Stage::Ended(_));
@@ -220,6 +220,9 @@ fn hand_over(turn: &Turn, state: &mut State) -> bool {
         }
         return true;
     }
+    if hand_recorded(state) {
+        return true;
+    }
     if state.reserved {
         return false;
     }
@@ -253,6 +256,21 @@ fn enforce_cancel(state: &mut State, reason: String) {
         asked.into_iter().for_each(|slot| state.hand(slot, Handed::Cancelled(reason.clone())));
         state.cancelled = Cancelled::Told(reason);
     }
+}
+
+/// A transaction took its position before it committed. So it comes before every result that has none
+/// yet: a replay hands it over first, too.
+fn hand_recorded(state: &mut State) -> bool {
+    let found = state.slots.iter().find_map(|(id, place)| match &place.stage {
+        Stage::Ended(BodyEnd::Recorded(entry)) => Some((*id, entry.clone())),
+        _ => None,
+    });
+    let Some((slot, entry)) = found else { return false };
+    state.ended.retain(|ended| *ended != slot);
+    state.replaying = false;
+    state.unreserve();
+    state.hand(slot, Handed::Entry(entry));
+    true
 }
 
 fn hand_body(turn: &Turn, state: &mut State) -> bool {
@@ -298,7 +316,7 @@ fn hand_news(state: &mut State) -> bool {
                     NewsKind::Settled | NewsKind::Rejected => {
                         slot.op == Op::Promise && slot.name == news.name
                     }
-                    NewsKind::Child => slot.op == Op::Child && slot.name == news.name,
+                    NewsKind::Child => slot.op == Op::Child && slot.plain == news.name,
                     NewsKind::Cancel => false,
                 }
         })

@@ -98,6 +98,8 @@ pub(crate) struct Engine {
     pub(crate) lanes_stop: CancellationToken,
     node: Mutex<NodeId>,
     slots: Arc<Semaphore>,
+    /// The right to run a run that processes died with.
+    suspect: Arc<Semaphore>,
     running: Mutex<HashMap<RunId, Running>>,
     warm: Mutex<Warm>,
     claims: Mutex<ClaimNumbers>,
@@ -150,6 +152,7 @@ impl Engine {
             lanes_stop: CancellationToken::new(),
             node: Mutex::new(NodeId::new(fastrand::u128(..))),
             slots: Arc::new(Semaphore::new(settings.concurrency)),
+            suspect: Arc::new(Semaphore::new(1)),
             running: Mutex::default(),
             warm: Mutex::new(Warm::new(settings.warm, settings.warm_for)),
             claims: Mutex::default(),

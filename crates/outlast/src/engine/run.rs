@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outlast_core::{Error, FailureDoc, Op, Payload, Phase, RunId, Status};
 use outlast_store::{
@@ -17,11 +17,14 @@ use super::{Engine, Holder, Running, Slot};
 use crate::definition::{Body, Outcome, Registered};
 use crate::{Ctx, JobCtx};
 
+/// How long a suspect waits for its turn.
+const SUSPECT_PAUSE: Duration = Duration::from_millis(500);
+
 /// How many entries of a long journal are read at once.
 const PAGE: u32 = 5000;
 
-/// Begins the turn of a run that was loaded.
-pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
+/// Begins the turn of a run that was loaded. A suspect brings the right to run one.
+pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot, alone: Option<Slot>) {
     let engine = engine.clone();
     // Known before the task runs, so that no renewal takes the run for a stranger.
     let placeholder = JobTurn::new(engine.clone(), loaded.record.clone(), &claimed);
@@ -45,8 +48,18 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 Body::Workflow(_) => begin_workflow(&engine, definition, loaded, claimed).await,
             },
         }
+        drop(alone);
         release(&engine, id, epoch, slot);
     });
+}
+
+/// Hands a suspect back until its turn comes, without charging an attempt.
+pub(super) async fn hand_back(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
+    let (id, epoch, attempt) = (claimed.id, claimed.epoch, claimed.attempt);
+    let placeholder = JobTurn::new(engine.clone(), loaded.record, &claimed);
+    hold(engine, id, epoch, Holder::Job(placeholder.clone()));
+    placeholder.end(Next::Retry { after: SUSPECT_PAUSE, attempt }, Vec::new()).await;
+    release(engine, id, epoch, slot);
 }
 
 /// Begins the turn of a run that was started and held in one go: it has no journal and no news.
@@ -80,7 +93,8 @@ pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
         trace: run.trace,
         parent: run.parent,
     };
-    begin(engine, Loaded { record, entries: Vec::new(), more: false, doing: Vec::new() }, claimed, slot);
+    let loaded = Loaded { record, entries: Vec::new(), more: false, doing: Vec::new() };
+    begin(engine, loaded, claimed, slot, None);
 }
 
 /// A warm run goes on.
@@ -107,8 +121,8 @@ fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
         running.remove(&id);
     }
     drop(running);
+    // A claim loop that waits for a slot wakes by this alone.
     drop(slot);
-    engine.nudge();
     engine.changed.notify_waiters();
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Turn {
     pub(crate) record: RunRecord,
     /// What the run is called with: the record's input, or what `continue_as_new` said.
     pub(crate) input: Payload,
+    /// Where `continue_as_new` began this journal; 0 in a run's first life.
+    pub(crate) life: u32,
     pub(crate) limits: Limits,
     state: Mutex<State>,
     /// Wakes the task that drives the turn.
@@ -50,10 +52,13 @@ pub(crate) struct State {
     pub(crate) durable: u32,
     /// The last position given to the committer.
     pub(crate) submitted: u32,
-    /// A transaction is about to commit with its position: other entries wait for it.
+    /// A transaction is about to commit with its position, or has and was not handed over yet: other
+    /// entries wait for it.
     pub(crate) reserved: bool,
-    /// Other transactions that wait for theirs.
+    /// Transactions that wait for their position.
     reserving: Vec<Waker>,
+    /// One of them may take it now.
+    granted: bool,
     pub(crate) inbox: VecDeque<News>,
     pub(crate) seen: i64,
     /// Bodies that ended, in the order in which they did.
@@ -107,7 +112,7 @@ pub(crate) struct Outbox {
 pub(crate) struct Slot {
     pub(crate) op: Op,
     pub(crate) name: String,
-    /// The name without its occurrence: what an event is matched by.
+    /// What news are matched by: an event's name without its occurrence, what a child tells.
     pub(crate) plain: String,
     pub(crate) stage: Stage,
     pub(crate) until: Option<Timestamp>,
@@ -198,6 +203,7 @@ impl Turn {
     ) -> Turn {
         let limits = engine.limits;
         let continued = entries.iter().rev().find(|entry| entry.op == Op::Continue);
+        let life = continued.map_or(0, |entry| entry.pos);
         let input = continued.and_then(|entry| entry.body.clone()).unwrap_or_else(|| record.input.clone());
         let last = entries.last().map_or(0, |entry| entry.pos);
         let replaying = !entries.is_empty();
@@ -226,6 +232,7 @@ impl Turn {
             submitted: last,
             reserved: false,
             reserving: Vec::new(),
+            granted: false,
             inbox: arrival.inbox.into(),
             seen: arrival.seen,
             ended: VecDeque::new(),
@@ -243,6 +250,7 @@ impl Turn {
             engine,
             record,
             input,
+            life,
             limits,
             state: Mutex::new(state),
             waker: AtomicWaker::new(),
@@ -449,12 +457,13 @@ impl Turn {
         Some((attempt, saved.or_else(|| state.beats.remove(&name))))
     }
 
-    /// Takes the next position for a transaction. Results that come later wait for it; what was handed
-    /// over before may become durable after it, since nothing durable depends on it yet.
+    /// Takes the next position for a transaction, once the code has taken everything that was handed to
+    /// it: one of these may be what drops the transaction. Results that come later wait for it; what was
+    /// handed over before may become durable after it, since nothing durable depends on it yet.
     pub(crate) async fn reserve(&self) -> u32 {
         std::future::poll_fn(|cx| {
             let mut state = self.state();
-            if !state.reserved {
+            if std::mem::take(&mut state.granted) {
                 return Poll::Ready(state.reserve());
             }
             state.reserving.push(cx.waker().clone());
@@ -463,12 +472,9 @@ impl Turn {
         .await
     }
 
-    /// The transaction is over: other entries may go on.
+    /// The transaction failed: other entries may go on.
     pub(crate) fn unreserve(&self) {
-        let mut state = self.state();
-        state.reserved = false;
-        state.reserving.drain(..).for_each(Waker::wake);
-        drop(state);
+        self.state().unreserve();
         self.waker.wake();
     }
 
@@ -488,6 +494,9 @@ impl Turn {
         let mut state = self.state();
         if let Some(place) = state.slots.remove(&slot) {
             state.listeners.remove(&place.name);
+            if matches!(place.stage, Stage::Ended(BodyEnd::Recorded(_))) {
+                state.unreserve();
+            }
         }
     }
 
@@ -538,6 +547,21 @@ impl State {
         pos
     }
 
+    /// What the transaction recorded was handed over, or nothing was recorded: other entries may go on.
+    pub(crate) fn unreserve(&mut self) {
+        self.reserved = false;
+    }
+
+    /// The code is idle and nothing is left to hand over: lets a transaction take its position. `false`
+    /// when none waits for it.
+    pub(crate) fn grant(&mut self) -> bool {
+        self.granted = !self.reserved && !self.reserving.is_empty();
+        if self.granted {
+            self.reserving.drain(..).for_each(Waker::wake);
+        }
+        self.granted
+    }
+
     /// How many entries the journal has, with those still on their way.
     pub(crate) fn length(&self) -> u32 {
         self.next_pos - 1
@@ -550,6 +574,7 @@ impl State {
 
     /// Hands a result to the operation in `slot`.
     pub(crate) fn hand(&mut self, slot: usize, handed: Handed) {
+        self.granted = false;
         if let Some(place) = self.slots.get_mut(&slot) {
             place.stage = Stage::Handed(handed);
             place.wake();

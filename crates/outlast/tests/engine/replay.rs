@@ -208,21 +208,37 @@ engine_test! {
         assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), 1);
     }
 
-    async fn a_run_that_kills_its_process_again_and_again_ends_as_poison(lab: Lab) {
-        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+    async fn a_run_that_kills_its_process_again_and_again_ends_as_poison_and_innocents_do_not_pay(lab: Lab) {
+        let deadly = Workflow::new("deadly", |ctx: Ctx, (): ()| async move {
             let ledger = ctx.state::<Ledger>();
-            ctx.step("deadly", |_| { ledger.note("began"); std::future::pending::<Result<(), AnyError>>() }).await?;
+            ctx.step("kill", |_| { ledger.note("began"); std::future::pending::<Result<(), AnyError>>() }).await?;
             Ok::<(), AnyError>(())
         });
-        lab.start(|app| app.workflow(flow.clone())).await;
-        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        let innocent = Workflow::new("innocent", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let step = ctx.step("long", |_| {
+                ledger.note("innocent");
+                async { tokio::time::sleep(300.millis()).await; Ok::<(), AnyError>(()) }
+            });
+            step.await?;
+            Ok::<(), AnyError>(())
+        });
+        let with = |app: Outlast| app.workflow(deadly.clone()).workflow(innocent.clone());
+        lab.start(with).await;
+        let innocents = lab.app().start_many(innocent.clone(), [(), (), ()]).await.unwrap();
+        let run = lab.app().start(deadly.clone(), ()).await.unwrap();
         for dead in 1..=5 {
             let ledger = lab.ledger.clone();
-            lab.until("it began", || { let ledger = ledger.clone(); async move { ledger.count("began") == dead } }).await;
-            lab.restart(|app| app.workflow(flow.clone())).await;
+            lab.until("the deadly step began", || { let ledger = ledger.clone(); async move {
+                ledger.count("began") == dead && (dead > 2 || ledger.count("innocent") >= 3 * dead)
+            }}).await;
+            lab.restart(with).await;
         }
-        let error = lab.app().handle(&flow, run.id()).result().await.unwrap_err();
+        let error = lab.app().handle(&deadly, run.id()).result().await.unwrap_err();
         assert_eq!(error.to_string(), "poison: 5 processes died while they ran it");
-        assert_eq!(lab.ledger.count("began"), 5);
+        for run in innocents {
+            lab.app().handle(&innocent, run.id()).result().await.unwrap();
+        }
+        assert!(lab.ledger.count("innocent") >= 6, "the innocents were hit twice");
     }
 }

@@ -98,6 +98,32 @@ engine_test! {
         assert_eq!(lab.test().steps(run.id()).await.unwrap().len(), 10);
     }
 
+    async fn a_transactional_step_that_lost_its_race_left_no_rows(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let mut wins = 0;
+            for round in 0..60 {
+                let pay = || ctx.transaction("pay", |tx| async move {
+                    tx.execute("update accounts set cents = cents - 1 where id = 'alice'", ()).await?;
+                    Ok::<i64, AnyError>(1)
+                });
+                // Sometimes before them, sometimes after, sometimes while one commits.
+                let other = ctx.step("other", move |_| async move {
+                    tokio::time::sleep(std::time::Duration::from_micros(round * 50)).await;
+                    Ok::<i64, AnyError>(0)
+                });
+                wins += tokio::select! { won = pay() => won?, won = pay() => won?, none = other => none? };
+            }
+            Ok::<i64, AnyError>(wins)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        accounts(&lab).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let wins = run.result().await.unwrap();
+        assert_eq!(cents(&lab, "alice").await, 1000 - wins);
+        let steps = lab.test().steps(run.id()).await.unwrap();
+        assert_eq!(steps.iter().filter(|step| step.starts_with("pay")).count() as i64, wins);
+    }
+
     async fn what_happens_in_a_transaction_is_visible_on_commit_and_gone_on_roll_back(lab: Lab) {
         lab.start(|app| app.workflow(pay())).await;
         accounts(&lab).await;

@@ -165,6 +165,15 @@ impl Dev {
         assert!(sent.unwrap().success());
     }
 
+    /// Its exit code once it has ended; until then sends the signal.
+    pub(crate) fn signalled(&mut self, name: &str) -> Option<Option<i32>> {
+        let ended = self.child.try_wait().unwrap();
+        if ended.is_none() {
+            self.signal(name);
+        }
+        ended.map(|status| status.code())
+    }
+
     /// Waits for its end; gives the exit code and everything it said.
     pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
         let status = until("dev ends", || self.child.try_wait().unwrap());

@@ -46,6 +46,8 @@ pub(super) fn meaning_of(state: &SqlState, message: &str) -> StoreError {
         // A statement was prepared before somebody migrated: it works on a new connection.
         (_, "0A000") if text.contains("cached plan") => StoreError::Conflict(PgError { code, text }.into()),
         (_, "53100") => StoreError::Full(PgError { code, text }.into()),
+        // Too few or too many values for a statement: no fault of the connection.
+        (_, "08P01") => StoreError::Refused(PgError { code, text }.into()),
         // 57P0x: shutting down, starting; 25006: a standby; 25P03: we slept for too long.
         ("08" | "53" | "57", _) | (_, "25006" | "25P03") => {
             StoreError::Unavailable(PgError { code, text }.into())
@@ -80,7 +82,11 @@ pub(super) fn is_aftermath(error: &tokio_postgres::Error) -> bool {
 
 /// Whether the same transaction may succeed when it is begun again at once.
 pub(super) fn is_worth_repeating(error: &StoreError) -> bool {
-    matches!(conflict(error), Some("40001" | "40P01" | "0A000"))
+    match error {
+        // Not the server's word: a transition found that it has to begin again.
+        StoreError::Conflict(error) if !error.is::<PgError>() => true,
+        _ => matches!(conflict(error), Some("40001" | "40P01" | "0A000")),
+    }
 }
 
 /// Whether a statement was prepared for a schema that has changed since.

@@ -339,7 +339,11 @@ impl Session {
 
 impl Ask {
     /// Sends it when polled, by its name if `statement` is known.
-    pub(super) fn request<'c>(&'c self, client: &'c Client, statement: Option<&'c Statement>) -> BoxFuture<'c, Answer> {
+    pub(super) fn request<'c>(
+        &'c self,
+        client: &'c Client,
+        statement: Option<&'c Statement>,
+    ) -> BoxFuture<'c, Answer> {
         match statement {
             Some(statement) => {
                 let params: Vec<&(dyn ToSql + Sync)> = self.params.iter().map(|param| param as _).collect();

@@ -24,7 +24,6 @@ pub(crate) struct AgendaRow {
     pub(crate) news: i64,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) cancel_reason: Option<String>,
-    pub(crate) attempt: i64,
 }
 
 impl AgendaRow {
@@ -38,7 +37,6 @@ impl AgendaRow {
             news,
             expires_at: None,
             cancel_reason: None,
-            attempt: 1,
         }
     }
 
@@ -51,7 +49,6 @@ impl AgendaRow {
             news: row.int(4)?,
             expires_at: row.opt_time(5)?,
             cancel_reason: row.opt_text(6)?,
-            attempt: row.int(7)?,
         })
     }
 }
@@ -110,21 +107,21 @@ static FENCE: Sql =
 
 static LOCK: Sql = Sql::new(
     "agenda_lock",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.attempt
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
 )
 .takes(&[Type::Int, Type::Ids]);
 
 static LOCK_FREE: Sql = Sql::new(
     "agenda_lock_free",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.attempt
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids]);
 
 static LOOK: Sql = Sql::new(
     "agenda_look",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.attempt
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
 )
 .takes(&[Type::Int, Type::Ids]);

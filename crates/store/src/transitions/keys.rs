@@ -72,7 +72,7 @@ fn rows_by_shard<'a>(
 /// Makes rows for keys that have none, with these ids, and locks all of them.
 ///
 /// Inserting waits for a transaction that is just inserting the same key; the lock then sees what it
-/// wrote.
+/// wrote. A key that is there is not inserted: that would wait for whoever is changing its row.
 pub(crate) fn add_reserve(
     flight: &mut Flight,
     names: &BTreeMap<KeyName, RunId>,
@@ -134,7 +134,9 @@ const NAME: &[(&str, Type)] = &[("tenant", Type::Text), ("definition", Type::Tex
 static KEYS_RESERVE: Sql = Sql::new(
     "keys_reserve",
     "insert into outlast.keys (shard, tenant, definition, key, run, started, news)
-     select {p1}, b.tenant, b.definition, b.key, b.run, {p2}, 0 from {batch} where true
+     select {p1}, b.tenant, b.definition, b.key, b.run, {p2}, 0 from {batch}
+      where not exists (select 1 from outlast.keys as k where k.shard = {p1} and k.tenant = b.tenant
+                           and k.definition = b.definition and k.key = b.key)
      on conflict do nothing",
 )
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text), ("run", Type::Id)])

@@ -49,7 +49,6 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         start::STATEMENTS,
         claim::STATEMENTS,
         &commit::statements(),
-        record::STATEMENTS,
         results::STATEMENTS,
         deliver::STATEMENTS,
         &control::statements(),

@@ -95,7 +95,7 @@ static HELD_BY: Sql = Sql::new(
 
 static STRANGERS: Sql = Sql::new(
     "renew_strangers",
-    "update outlast.agenda set node = null, claim = null, status = {p5}, due_at = {now}
+    "update outlast.agenda set node = null, claim = null, epoch = epoch + 1, status = {p5}, due_at = {now}
       where shard = {p1} and id {in:p2} and node = {p3} and claim <= {p4}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);

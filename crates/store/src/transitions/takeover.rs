@@ -3,7 +3,7 @@
 //! The node's row is locked for update first, which waits for (or passes over) its batches under way
 //! and keeps new ones out. A run that someone else has locked is passed over; as long as one is left,
 //! the node's row stays and the next sweep goes on. Nothing can go wrong meanwhile: a freed run has no
-//! node, so nothing that the old one writes fits it.
+//! node and another epoch, so nothing that the old one writes fits it.
 
 use outlast_core::{NodeId, RunId, Status};
 
@@ -50,20 +50,18 @@ fn node_ids(nodes: &[NodeId]) -> Cell {
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&HELD_LOCK, &FREE, &NODES_REMOVE];
 
+// Who never waits needs no order; asked for one, both databases read all runs in it.
 static HELD_LOCK: Sql = Sql::new(
     "takeover_lock",
-    "select a.id from outlast.agenda as a where a.shard = {p1} and a.node {in:p2}
-      order by a.id limit {p3} {skip_locked}",
+    "select a.id from outlast.agenda as a where a.shard = {p1} and a.node {in:p2} limit {p3} {skip_locked}",
 )
-// One writer needs no order, and asked for one SQLite reads all runs in it.
-.on_sqlite("select a.id from outlast.agenda as a where a.shard = {p1} and a.node {in:p2} limit {p3}")
 .takes(&[Type::Int, Type::Ids, Type::Int])
 .by("agenda_node");
 
 static FREE: Sql = Sql::new(
     "takeover_free",
     "update outlast.agenda set node = null, claim = null, status = {p4}, due_at = {now},
-            crashes = crashes + {p5}
+            epoch = epoch + 1, crashes = crashes + {p5}
       where shard = {p1} and id {in:p2} and node {in:p3}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Ids, Type::Int, Type::Int]);

@@ -106,7 +106,7 @@ async fn a_row_that_a_user_holds_does_not_stop_a_takeover_or_a_renewal() {
         let ask = Claim { node: other, ..world.ask(held.id.shard()) };
         let claimed = world.store.claim(&ask).await.unwrap().runs;
         let held = claimed.iter().find(|run| run.id == held.id).unwrap();
-        assert_eq!((held.inbox.len(), held.crashes, held.epoch), (1, 1, 2));
+        assert_eq!((held.inbox.len(), held.crashes, held.epoch), (1, 1, 3));
     })
     .await;
 }

@@ -35,7 +35,7 @@ stories! {
             .unwrap()
             .runs
             .remove(0);
-        assert_eq!((live.epoch, live.crashes), (2, 1));
+        assert_eq!((live.epoch, live.crashes), (3, 1), "the takeover and the claim each raise it");
 
         let everything = RunCommit {
             consumed: vec![1],
@@ -58,7 +58,7 @@ stories! {
         }
         assert_eq!(world.commit(records(&late, &[entry(1, "late")])).await, Committed::LeaseLost);
         let view = world.view(late.id).await;
-        assert_eq!((view.status, view.node, view.epoch), (Status::Running, Some(quick), 2));
+        assert_eq!((view.status, view.node, view.epoch), (Status::Running, Some(quick), 3));
         assert!(view.tags.is_empty() && view.doing.is_empty());
         assert!(world.journal(late.id).await.is_empty() && world.inbox(late.id).await.is_empty());
         assert!(world.store.logs(late.id, 9).await.unwrap().is_empty());
@@ -290,10 +290,11 @@ stories! {
         tx.rollback().await.unwrap();
         assert!(world.journal(run.id).await.is_empty());
 
-        for _ in 0..2 {
+        // Whoever tries again after a lost reply must not commit its rows a second time.
+        for answer in [Committed::Done, Committed::LeaseLost] {
             let mut tx = world.store.begin().await.unwrap();
-            let done = tx.record(world.node, run.id, run.epoch, &entry(1, "pay")).await.unwrap();
-            assert_eq!(done, Committed::Done);
+            let recorded = tx.record(world.node, run.id, run.epoch, &entry(1, "pay")).await.unwrap();
+            assert_eq!(recorded, answer);
             tx.commit().await.unwrap();
         }
         assert_eq!(world.journal(run.id).await, ["pay"]);

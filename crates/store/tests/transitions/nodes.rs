@@ -47,7 +47,7 @@ stories! {
         assert_eq!(world.view(late.id).await.status, Status::Running);
         assert_eq!(world.view(known.id).await.status, Status::Running);
         let again = world.claim_of(lost.id).await;
-        assert_eq!((again.epoch, again.crashes), (2, 0));
+        assert_eq!((again.epoch, again.crashes), (3, 0));
     }
 
     async fn a_dead_nodes_runs_are_due_again_and_it_is_told(world: World) {
@@ -67,7 +67,7 @@ stories! {
         assert!(world.claim_all().await.is_empty(), "a dead node claims nothing");
         let ask = Claim { node: other, ..world.ask(run.id.shard()) };
         let claimed = world.store.claim(&ask).await.unwrap().runs.remove(0);
-        assert_eq!((claimed.epoch, claimed.crashes), (2, 1));
+        assert_eq!((claimed.epoch, claimed.crashes), (3, 1));
     }
 
     async fn a_late_commit_between_takeover_and_the_next_claim_is_refused(world: World) {

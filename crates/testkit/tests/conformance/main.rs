@@ -9,6 +9,7 @@ mod commit_effects;
 mod commit_moves;
 mod control;
 mod deliver;
+mod edges;
 mod keys;
 mod nodes;
 mod purge;

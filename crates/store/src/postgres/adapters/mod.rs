@@ -39,7 +39,11 @@ async fn perform<V: Verb + ?Sized>(
     check_database(store, "postgres", "PostgreSQL")?;
     let mut tx = UsersTx { wire, clock: store.clock(), signals: Vec::new() };
     let answer = verb.run(&mut tx, store.shards()).await?;
-    if notify && !tx.signals.is_empty() {
+    if notify {
+        // Claims pass over what we hold until the user commits: then there is reason to look again.
+        if tx.signals.is_empty() {
+            tx.signals.push(Signal::Due);
+        }
         // Sent by nobody in particular, so that this process hears it too.
         let hints: BTreeSet<String> = tx.signals.iter().copied().map(written).collect();
         tx.flight(vec![NOTIFY.with([Cell::Texts(hints.into_iter().collect())])]).await?;
@@ -91,6 +95,5 @@ fn users_meaning(state: &SqlState, message: &str) -> StoreError {
 
 static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts::new(Dialect::Postgres));
 
-static NOTIFY: Sql =
-    Sql::new("users_notify", "select pg_notify('outlast', hint) from unnest({p1}) as hint")
-        .takes(&[Type::Texts]);
+static NOTIFY: Sql = Sql::new("users_notify", "select pg_notify('outlast', hint) from unnest({p1}) as hint")
+    .takes(&[Type::Texts]);

@@ -37,7 +37,7 @@ pub(crate) fn add_entries<'a>(
     flight.each(&TAGS_SET, rows.tags, held());
 }
 
-/// A row of the journal for `JOURNAL_ADD`.
+/// A row of the journal for [`JOURNAL_RECORD`].
 pub(crate) fn entry_row(run: RunId, epoch: i64, entry: &Entry) -> Vec<Cell> {
     let (codec, body) = payload_cells(entry.body.as_ref());
     let kind = Entry::kind_code(entry.op, entry.phase);
@@ -75,8 +75,16 @@ impl Rows {
     }
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&JOURNAL_ADD, &INBOX_CONSUME, &JOURNAL_PRUNE, &DOING_SET, &LOGS_ADD, &TAGS_CLEAR, &TAGS_SET];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &JOURNAL_ADD,
+    &JOURNAL_RECORD,
+    &INBOX_CONSUME,
+    &JOURNAL_PRUNE,
+    &DOING_SET,
+    &LOGS_ADD,
+    &TAGS_CLEAR,
+    &TAGS_SET,
+];
 
 /// The run of a row of the batch, if the node holds it with that epoch. Written so that no planner goes
 /// through all that the node holds: SQLite keeps the order of a `cross join`, and nobody finds an index
@@ -95,16 +103,25 @@ macro_rules! tags_of {
     };
 }
 
-pub(crate) static JOURNAL_ADD: Sql = Sql::new(
-    "journal_add",
-    concat!(
-        "insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
-         select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body from",
-        held!(),
-        "on conflict do nothing"
-    ),
-)
-.rows(&[
+macro_rules! journal_add {
+    () => {
+        concat!(
+            "insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
+             select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body from",
+            held!(),
+            "on conflict do nothing"
+        )
+    };
+}
+
+static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!()).rows(ENTRY).takes(&[Type::Int, Type::Id]);
+
+/// Gives a row only if it recorded: an entry that was there before belongs to another transaction.
+pub(crate) static JOURNAL_RECORD: Sql = Sql::new("journal_record", concat!(journal_add!(), " returning pos"))
+    .rows(ENTRY)
+    .takes(&[Type::Int, Type::Id]);
+
+const ENTRY: &[(&str, Type)] = &[
     ("run", Type::Id),
     ("epoch", Type::Int),
     ("pos", Type::Int),
@@ -112,8 +129,7 @@ pub(crate) static JOURNAL_ADD: Sql = Sql::new(
     ("name", Type::Text),
     ("codec", Type::Text),
     ("body", Type::Bytes),
-])
-.takes(&[Type::Int, Type::Id]);
+];
 
 static INBOX_CONSUME: Sql = Sql::new(
     "inbox_consume",

@@ -10,7 +10,7 @@ mod moves;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outlast_core::{RunId, ShardCount, Status};
+use outlast_core::{RunId, ShardCount};
 
 use super::agenda::{self, AgendaRow, by_shard, fence};
 use super::flight::Flight;
@@ -18,12 +18,12 @@ use super::keys::{self, KeyName, KeyRow};
 use super::post::{self, Post, Receiver};
 use super::results::{self, End};
 use super::start;
-use crate::rows::{ReadRow, cells, small};
+use crate::rows::{ReadRow, cells};
 use crate::{
     Batch, Committed, Delivered, Delivery, NewRun, Next, RunCommit, Signal, Sql, StoreError, Tx, Type,
 };
 
-pub(crate) use entries::{JOURNAL_ADD, entry_row};
+pub(crate) use entries::{JOURNAL_RECORD, entry_row};
 pub(crate) use moves::{DOING_CLEAR, INBOX_CLEAR};
 
 use entries::add_entries;
@@ -175,8 +175,8 @@ async fn reserve(
 }
 
 impl Found {
-    /// Whether an earlier try of this commit has moved the run. A takeover leaves a run with our epoch
-    /// too, so its row has to look as our move left it.
+    /// Whether an earlier try of this commit has moved the run. Whoever takes a run away raises its epoch,
+    /// so one that is let go with our epoch was let go by us.
     fn has_moved(&self, run: &RunCommit, end: Option<&End>) -> bool {
         let row = self.rows.get(&run.run).filter(|row| row.node.is_none() && row.epoch == run.epoch);
         let recorded = run.entries.is_empty() || self.recorded.contains(&run.run);
@@ -184,9 +184,7 @@ impl Found {
             (Some(Next::Finish(ours)), _, Some(end)) => end.epoch == run.epoch && end.status == ours.status,
             (Some(Next::Finish(_)) | None, ..) => false,
             (Some(Next::Block { .. }), None, Some(end)) => end.epoch == run.epoch,
-            (Some(Next::Block { .. }), Some(row), _) => row.status == Status::Blocked,
-            (Some(Next::Retry { attempt, .. }), Some(row), _) => recorded && row.attempt == small(*attempt),
-            (Some(Next::Suspend { .. } | Next::Release), Some(_), _) => recorded,
+            (Some(_), Some(_), _) => recorded,
             (Some(_), None, _) => false,
         }
     }

@@ -1,0 +1,28 @@
+-- Views for people with psql or sqlite3: words for numbers, times and JSON as text that can be read.
+-- Payloads of other codecs than JSON show null. {json bytes codec}, {time micros} and {shown id} differ by
+-- database.
+
+create view outlast.show_runs as
+select {shown r.id} as run, r.tenant, r.definition, r.version, r.key,
+       case coalesce(e.status, a.status)
+            when 1 then 'ready' when 2 then 'running' when 3 then 'waiting' when 4 then 'paused'
+            when 5 then 'blocked' when 6 then 'undoing' when 7 then 'undo_failed' when 8 then 'completed'
+            when 9 then 'failed' when 10 then 'cancelled' end as status,
+       a.reason, r.queue, r.priority, a.attempt,
+       {time r.created_at} as created_at, {time a.due_at} as due_at, {time e.finished_at} as finished_at,
+       {shown a.node} as node, r.owner, {shown r.parent} as parent,
+       {json r.input r.codec} as input, {json e.output e.codec} as output, e.error
+  from outlast.runs as r
+       left join outlast.agenda as a on a.shard = r.shard and a.id = r.id
+       left join outlast.results as e on e.shard = r.shard and e.run = r.id;
+
+create view outlast.show_journal as
+select {shown j.run} as run, j.pos,
+       case j.kind / 10
+            when 0 then 'step' when 1 then 'transaction' when 2 then 'sleep' when 3 then 'event'
+            when 4 then 'promise' when 5 then 'child' when 6 then 'send' when 7 then 'value'
+            when 8 then 'state' when 9 then 'cancel' when 10 then 'continue' when 11 then 'job' end as op,
+       case j.kind % 10
+            when 0 then 'opened' when 1 then 'attempt' when 2 then 'done' when 3 then 'failed' end as phase,
+       j.name, {time j.at} as at, j.epoch, {json j.body j.codec} as body
+  from outlast.journal as j;

@@ -1,0 +1,84 @@
+//! The ledger: what bodies really did, in a file that the engine never sees.
+//!
+//! Each line is one write at the end of the file, so the order of the lines is the order in which
+//! things happened, across processes. What a process wrote stays when the process is killed.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use outlast::RunId;
+use serde::{Deserialize, Serialize};
+
+/// The open ledger.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    file: File,
+    /// Who writes.
+    node: u32,
+}
+
+/// One line. Nodes are numbered by the supervisor: process ids come round again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// A body begins.
+    Begin(Call),
+    /// A body is about to return.
+    End(Call),
+    /// A node can work.
+    Up { node: u32 },
+    /// A node found that its lease was over, or about to be, without having been killed.
+    Lapse { node: u32 },
+    /// A node is dead; it wrote nothing after this.
+    Kill { node: u32 },
+}
+
+/// One call of a body.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Call {
+    pub(crate) run: RunId,
+    pub(crate) step: String,
+    pub(crate) attempt: u32,
+    pub(crate) node: u32,
+    /// Made for this call, and what it returns.
+    pub(crate) value: u64,
+    /// The sum of what the run had seen before.
+    pub(crate) sum: u64,
+}
+
+impl Ledger {
+    pub(crate) fn open(path: &Path, node: u32) -> Result<Ledger> {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Ok(Ledger { file: file.with_context(|| format!("cannot open {}", path.display()))?, node })
+    }
+
+    /// Notes that a body begins, and gives it the value that it shall return.
+    pub(crate) fn begin(&self, run: RunId, step: &str, attempt: u32, sum: u64) -> Call {
+        let (step, value) = (step.to_owned(), fastrand::u64(..));
+        let call = Call { run, step, attempt, node: self.node, value, sum };
+        self.write(&Line::Begin(call.clone()));
+        call
+    }
+
+    pub(crate) fn end(&self, call: &Call) {
+        self.write(&Line::End(call.clone()));
+    }
+
+    /// # Panics
+    ///
+    /// When the line cannot be written: without a ledger nothing here is worth anything.
+    pub(crate) fn write(&self, line: &Line) {
+        let line = serde_json::to_string(line).expect("a line is JSON");
+        // Broken before and after: a write that a kill cut in two spoils no other line.
+        (&self.file).write_all(format!("\n{line}\n").as_bytes()).expect("the ledger can be written");
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Vec<Line>> {
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = String::from_utf8_lossy(&text);
+        // What does not parse is a write that a kill cut in two: its body went no further.
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+}

@@ -1,0 +1,20 @@
+//! Proof that `kill -9` at any moment, and a restart, lose nothing and repeat no recorded step.
+//!
+//! A [`Supervisor`] starts runs, each called with a random plan that uses everything there is, and
+//! kills the processes that run them ([`Victim`]) with SIGKILL, again and again. Bodies of steps tell a
+//! ledger outside of the engine what they do. At the end a checker compares the supervisor's own calls,
+//! the ledger and the database; it is a pure function of these.
+
+mod calls;
+mod check;
+mod ledger;
+mod plan;
+mod play;
+mod supervisor;
+#[cfg(test)]
+mod tests;
+mod victim;
+
+pub use check::Violation;
+pub use supervisor::{Report, Supervisor};
+pub use victim::Victim;

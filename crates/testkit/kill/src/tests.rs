@@ -1,0 +1,182 @@
+//! Who checks the checker: it has nothing to say about an honest history, and finds every lie in another.
+
+use std::path::PathBuf;
+
+use outlast::{Op, Outlast, Phase};
+use tempfile::TempDir;
+
+use crate::calls::Asked;
+use crate::check::{Evidence, check};
+use crate::ledger::{Call, Ledger, Line};
+use crate::plan::{Act, How, Plan, Work};
+use crate::play::{play, work};
+use crate::supervisor::{Scene, Supervisor};
+
+/// A plan with everything in it.
+fn everything() -> Plan {
+    let child = Plan { acts: vec![Act::Ticks { count: 2 }, Act::Transaction { ms: 0 }, Act::Fail], from: 0 };
+    let child = |how| Act::Child { plan: child.clone(), how };
+    let job = |how| Act::Job { work: Work { fails: 1, ms: 0 }, how };
+    let acts = vec![
+        Act::Flaky { fails: 2, ms: 0 },
+        Act::Save,
+        child(How::Keyed),
+        Act::StartOver,
+        Act::Step { ms: 1 },
+        Act::Flaky { fails: 1, ms: 0 },
+        Act::Doomed { attempts: 2 },
+        Act::Transaction { ms: 0 },
+        Act::Now,
+        Act::Sleep { ms: 2 },
+        Act::Now,
+        Act::Random,
+        Act::Ticks { count: 3 },
+        Act::Promise,
+        Act::Join(vec![Act::Step { ms: 1 }, Act::Step { ms: 0 }, Act::Letter, Act::Transaction { ms: 0 }]),
+        Act::Race(Box::new([Act::Step { ms: 50 }, Act::Transaction { ms: 0 }])),
+        child(How::Plain),
+        child(How::Detached),
+        job(How::Plain),
+        job(How::Keyed),
+    ];
+    Plan { acts, from: 0 }
+}
+
+/// What an engine leaves behind that nobody kills.
+async fn honest() -> Evidence {
+    let folder = TempDir::new().unwrap();
+    let database_url = format!("sqlite://{}", folder.path().join("kill.db").display());
+    let told = Supervisor { seed: 1, kills: 0, database_url, victim: PathBuf::new() };
+    let mut rng = fastrand::Rng::with_seed(told.seed);
+    let scene = Scene::open(&told, folder.path(), &mut rng).await.unwrap();
+    let ledger = Ledger::open(&folder.path().join("ledger"), 1).unwrap();
+    let node = Outlast::on(scene.client.store().clone()).workflow(play()).job(work()).state(ledger);
+    let node = node.run().await.unwrap();
+    scene.play("all", everything(), &mut rng).await.unwrap();
+    scene.work("job", Work { fails: 9, ms: 0 }).await.unwrap();
+    // The child that was let go is somewhere.
+    while !scene.evidence().await.unwrap().runs.iter().all(|view| view.status.is_final()) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop(node);
+    scene.evidence().await.unwrap()
+}
+
+/// The first call of the body of a step, with its place.
+fn begin(evidence: &Evidence, step: &str) -> (usize, Call) {
+    let begins = evidence.ledger.iter().enumerate().filter_map(|(place, line)| match line {
+        Line::Begin(call) if call.step == step => Some((place, call.clone())),
+        _ => None,
+    });
+    begins.into_iter().next().expect("it began")
+}
+
+/// What the checker says after something was changed.
+fn after(honest: &Evidence, lie: impl FnOnce(&mut Evidence)) -> String {
+    let mut evidence = honest.clone();
+    lie(&mut evidence);
+    let violations = check(&evidence).violations;
+    violations.iter().map(|violation| violation.what.clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_honest_history_is_found_in_order_and_every_lie_in_it_is_seen() {
+    let honest = honest().await;
+    let verdict = check(&honest);
+    assert!(verdict.violations.is_empty(), "{:?}", verdict.violations);
+    assert_eq!((verdict.lost, verdict.repeated, verdict.kills), (0, 0, 0));
+    assert!(verdict.steps > 15, "{}", verdict.steps);
+
+    let said = after(&honest, |evidence| drop(evidence.effects.pop()));
+    assert!(said.contains("wrote the rows []"), "{said}");
+    let said = after(&honest, |evidence| evidence.effects.extend_from_within(..1));
+    assert!(said.contains("wrote the rows ["), "{said}");
+    let said = after(&honest, |evidence| evidence.integrity = Some("row 7 missing from index".into()));
+    assert!(said.contains("damaged"), "{said}");
+
+    let said = after(&honest, |evidence| evidence.runs.retain(|view| view.record.key.is_none()));
+    assert!(said.contains("was acknowledged and is lost"), "{said}");
+    let said = after(&honest, |evidence| evidence.calls.retain(|call| call.key != "job"));
+    assert!(said.contains("nobody asked for this work"), "{said}");
+    let said = after(&honest, |evidence| {
+        let child = evidence.runs.iter().position(|view| view.record.parent.is_some()).unwrap();
+        evidence.runs.remove(child);
+    });
+    assert!(said.contains("was started by another run and is lost"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_runs_again_after_its_record_is_seen_whoever_was_killed() {
+    let honest = honest().await;
+    for step in ["step-4", "flaky-0", "doomed-6", "tx-7", "step-14#2", "job"] {
+        let (_, call) = begin(&honest, step);
+        let said = after(&honest, |evidence| {
+            evidence.ledger.push(Line::Kill { node: 1 });
+            evidence.ledger.push(Line::Begin(Call { node: 2, value: 1, ..call.clone() }));
+        });
+        assert!(said.contains("although its result was recorded"), "{step}: {said}");
+        let said = after(&honest, |evidence| {
+            evidence.ledger.push(Line::Begin(Call { node: 2, value: 1, ..call.clone() }));
+        });
+        assert!(said.contains("which was alive"), "{step}: {said}");
+    }
+    // A repetition before the record is what a kill may cause.
+    let (place, call) = begin(&honest, "step-4");
+    let said = after(&honest, |evidence| {
+        evidence.ledger.insert(place, Line::Kill { node: 7 });
+        evidence.ledger.insert(place, Line::Begin(Call { node: 7, value: 1, ..call.clone() }));
+    });
+    assert_eq!(said, "");
+    // What lost its race stays lost.
+    let (_, call) = begin(&honest, "step-15.0");
+    let said = after(&honest, |evidence| {
+        evidence.ledger.push(Line::Kill { node: 1 });
+        evidence.ledger.push(Line::Begin(Call { node: 2, value: 1, ..call.clone() }));
+    });
+    assert!(said.contains("although it had lost its race"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_changed_and_events_out_of_order_are_seen() {
+    let honest = honest().await;
+    let (place, call) = begin(&honest, "flaky-5");
+    let said = after(&honest, |evidence| {
+        evidence.ledger[place] = Line::Begin(Call { sum: call.sum + 1, ..call.clone() });
+    });
+    assert!(said.contains("had seen something else"), "{said}");
+    let said = after(&honest, |evidence| {
+        evidence.ledger[place] = Line::Begin(Call { step: "flaky-99".into(), ..call.clone() });
+    });
+    assert!(said.contains("no plan has it"), "{said}");
+
+    let done = |entry: &&outlast::Entry| entry.op == Op::Step && entry.phase == Phase::Done;
+    let (run, entry) = honest
+        .journals
+        .iter()
+        .find_map(|(run, entries)| Some((*run, entries.iter().find(done)?.clone())))
+        .unwrap();
+    let said = after(&honest, |evidence| evidence.journals.get_mut(&run).unwrap().push(entry.clone()));
+    assert!(said.contains("has two results"), "{said}");
+    let said = after(&honest, |evidence| {
+        evidence.journals.get_mut(&run).unwrap().retain(|kept| kept.pos != entry.pos);
+    });
+    assert!(said.contains("is in the journal as None"), "{said}");
+
+    let said = after(&honest, |evidence| {
+        for call in &mut evidence.calls {
+            match &mut call.asked {
+                Asked::Send { name, value } if name == "tick" => *value = 4 - *value,
+                _ => {}
+            }
+        }
+    });
+    assert!(said.contains("in another order than sent"), "{said}");
+    let said = after(&honest, |evidence| {
+        for call in &mut evidence.calls {
+            if let Asked::Settle { value, .. } = &mut call.asked {
+                *value += 1;
+            }
+        }
+    });
+    assert!(said.contains("settled were"), "{said}");
+}

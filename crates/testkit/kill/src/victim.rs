@@ -1,0 +1,87 @@
+//! The victim: a node that works until somebody kills it.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+use outlast::Outlast;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::ledger::{Ledger, Line};
+use crate::play::{play, work};
+
+/// What a victim is told.
+#[derive(Debug, Parser)]
+pub struct Victim {
+    /// The database
+    #[arg(long)]
+    database_url: String,
+    /// The ledger
+    #[arg(long)]
+    ledger: PathBuf,
+    /// Its number
+    #[arg(long)]
+    node: u32,
+    /// How long its lease is, in milliseconds
+    #[arg(long)]
+    lease_ms: u64,
+    /// How many waiting runs it keeps warm
+    #[arg(long)]
+    warm: usize,
+    /// How many runs it runs at once
+    #[arg(long)]
+    concurrency: usize,
+}
+
+impl Victim {
+    /// Works until it is killed, or until nobody holds the other end of its input any more.
+    pub async fn work(self) -> Result<()> {
+        let ledger = Ledger::open(&self.ledger, self.node)?;
+        let lapses = Lapses(Ledger::open(&self.ledger, self.node)?, self.node);
+        let said = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(std::io::stderr)
+            .with_filter(tracing_subscriber::filter::LevelFilter::WARN);
+        tracing_subscriber::registry().with(said).with(lapses).init();
+
+        let lease = Duration::from_millis(self.lease_ms);
+        let app = Outlast::open(&self.database_url).await?.workflow(play()).job(work()).state(ledger);
+        let app = app.settings(|settings| {
+            settings.lease = lease;
+            settings.renew_every = lease / 4;
+            settings.poll_every = Duration::from_millis(500);
+            settings.warm = self.warm;
+            settings.concurrency = self.concurrency;
+            settings.name = format!("victim-{}", self.node);
+            // Here processes die through no fault of the run.
+            settings.crashes = 30_000;
+        });
+        let app = app.run().await?;
+        Ledger::open(&self.ledger, self.node)?.write(&Line::Up { node: self.node });
+        println!("up");
+        std::io::stdout().flush()?;
+
+        let orphaned = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+        let _ = orphaned.await?;
+        drop(Arc::new(app));
+        std::process::exit(0)
+    }
+}
+
+/// Notes in the ledger when the engine says that it lost its lease: a machine that is too slow may run a
+/// body twice without any kill, and the checker has to know.
+struct Lapses(Ledger, u32);
+
+impl<S: Subscriber> Layer<S> for Lapses {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let about = event.metadata();
+        if about.target() == "outlast::engine::lease" && *about.level() == Level::ERROR {
+            self.0.write(&Line::Lapse { node: self.1 });
+        }
+    }
+}
