@@ -12,8 +12,6 @@ pub struct Limits {
     pub payload: usize,
     /// The most entries in one run's journal: 100,000. `continue_as_new` starts over.
     pub entries: u32,
-    /// The most unread news (events and such) of one run: 10,000.
-    pub inbox: u32,
 }
 
 impl Limits {
@@ -25,13 +23,13 @@ impl Limits {
     pub const DURATION: Duration = Duration::from_secs(100 * 366 * 86_400);
     /// The most tags of one run.
     pub const TAGS: usize = 64;
-    /// The deepest nesting of JSON.
-    pub const DEPTH: usize = 127;
+    /// The most unread messages of one run.
+    pub const INBOX: u32 = 10_000;
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { payload: 1 << 20, entries: 100_000, inbox: 10_000 }
+        Limits { payload: 1 << 20, entries: 100_000 }
     }
 }
 

@@ -9,17 +9,20 @@ use outlast_core::{
 use outlast_store::adapters::Verb;
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Due, DynStore, Ended, Filter,
-    Hold, LogLine, NewRun, NewsKind, NodeView, Page, Parent, RunView, Started,
+    LogLine, NewRun, NewsKind, NodeView, Page, Parent, RunView, Started, StoreError,
 };
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::definition::{Definition, check_duration, check_priority};
-use crate::engine::{Engine, Slot};
+use crate::engine::{Engine, OpenClaim, Slot};
 use crate::in_tx::InTx;
 use crate::start::{Start, StartMany};
 use crate::waiter::Waiter;
 use crate::{RunHandle, Tx};
+
+/// How often a call that may work in a moment is repeated, within about a second.
+const REPEATS: u32 = 5;
 
 /// Starts runs, sends to them, settles their promises, cancels, lists and purges them. Cheap to clone.
 #[derive(Clone)]
@@ -274,9 +277,11 @@ impl Client {
         let code = outlast_store::code(&run.definition, run.version);
         let engine = self.engine().filter(|_| run.due == Due::Now);
         let held = engine.as_ref().and_then(|engine| engine.try_hold(&code, &run.queue));
-        let (slot, hold): (Option<Slot>, Option<Hold>) = held.unzip();
-        let started = self.0.store.start(std::slice::from_ref(&run), hold).await;
-        let result = match started.map(|mut all| all.pop()) {
+        let (slot, open): (Option<Slot>, Option<OpenClaim>) = held.unzip();
+        let hold = open.as_ref().map(|open| open.hold);
+        // The id is made: repeating the start is the same run.
+        let started = repeated(|| self.0.store.start(std::slice::from_ref(&run), hold)).await;
+        match started.map(|mut all| all.pop()) {
             Ok(Some(Started::Created { id, held })) => {
                 if held && let (Some(engine), Some(slot)) = (&engine, slot) {
                     crate::engine::begin_started(engine, run, slot);
@@ -289,11 +294,7 @@ impl Client {
             }
             Ok(None) => Err(Error::misconfigured("the store gave no answer to a start")),
             Err(error) => Err(error.into()),
-        };
-        if let (Some(engine), Some(hold)) = (&engine, hold) {
-            engine.close_claim(hold.claim);
         }
-        result
     }
 
     /// Finds the active version of a definition, for callers that know only its name.
@@ -363,7 +364,8 @@ impl Client {
     }
 
     async fn deliver(&self, delivery: Delivery) -> Result<(), Error> {
-        let answers = self.0.store.deliver(std::slice::from_ref(&delivery)).await?;
+        let messages = std::slice::from_ref(&delivery);
+        let answers = repeated(|| self.0.store.deliver(messages)).await?;
         delivered(&delivery, answers.into_iter().next())
     }
 
@@ -584,6 +586,26 @@ impl Client {
     ) -> Result<V::Answer, Error> {
         outlast_store::adapters::rusqlite::perform(tx, &self.0.store, verb)
     }
+}
+
+/// Calls again what may work in a moment. Only for calls that are the same call when repeated, so that one
+/// whose reply got lost happens once.
+async fn repeated<T, Fut>(call: impl Fn() -> Fut) -> Result<T, StoreError>
+where
+    Fut: Future<Output = Result<T, StoreError>>,
+{
+    let mut pause = Duration::from_millis(20);
+    for _ in 0..REPEATS {
+        match call().await {
+            Err(error) if error.is_retryable() => {
+                tracing::debug!(%error, "a call is repeated");
+                tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                pause *= 2;
+            }
+            other => return other,
+        }
+    }
+    call().await
 }
 
 /// Runs started by name have no types here: their results are JSON.

@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../README.md")]
+#![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
@@ -49,3 +49,8 @@ pub mod __private {
     pub use std::boxed::Box;
     pub use std::time::Duration;
 }
+
+// The programs of the guide, compiled and run by the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+mod guide {}

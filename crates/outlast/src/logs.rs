@@ -81,7 +81,7 @@ impl<S: Subscriber> Layer<S> for RunLogs {
     fn on_event(&self, event: &Event<'_>, _ctx: LayerContext<'_, S>) {
         let meta = event.metadata();
         // Our own lines are about the run, not of it.
-        if *meta.level() > self.most_verbose || meta.target().starts_with("outlast") {
+        if *meta.level() > self.most_verbose || is_ours(meta.target()) {
             return;
         }
         let sink = CURRENT.with(|current| current.try_borrow().ok().and_then(|sink| sink.clone()));
@@ -102,6 +102,12 @@ impl<S: Subscriber> Layer<S> for RunLogs {
             }
         }
     }
+}
+
+/// Whether a line comes from one of our own crates, and not from one whose name begins like ours.
+fn is_ours(target: &str) -> bool {
+    let krate = target.split("::").next().unwrap_or_default();
+    matches!(krate, "outlast" | "outlast_store" | "outlast_core")
 }
 
 #[derive(Default)]

@@ -129,6 +129,16 @@ impl Test {
         })
     }
 
+    /// Ends the engine as a dying process would: nothing is finished, nothing handed back. Returns when
+    /// nothing of it is left that could still write.
+    #[doc(hidden)]
+    pub async fn kill(self) {
+        let engine = self.app.engine().clone();
+        engine.halt();
+        engine.tasks.close();
+        let _ = tokio::time::timeout(Duration::from_secs(10), engine.tasks.wait()).await;
+    }
+
     /// Everything a run has recorded.
     pub async fn journal(&self, run: RunId) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();

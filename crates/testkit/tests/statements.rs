@@ -3,11 +3,9 @@
 //! The plans are looked at with tables as large as they get, with the default planner, and on
 //! PostgreSQL also after so many executions that it may settle on one plan for all parameters.
 
-use std::time::Duration;
-
 use outlast_core::{NodeId, RunId};
 use outlast_store::{Dialect, Sql, Type, Value, render, statements};
-use outlast_testkit::{StoreKind, World, skipped, store_test};
+use outlast_testkit::{StoreKind, TABLES, World, skipped, store_test};
 use uuid::Uuid;
 
 #[store_test]
@@ -265,7 +263,7 @@ async fn fill(world: &World, runs: i64) {
         |from: i64, to: i64| series.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let (run, node) = (id("i"), id("1099511627776 + i % 50"));
 
-    // Some hold others up: a bound for each, and short enough for a user's transaction.
+    // Short enough for a user's transaction.
     const CHUNK: i64 = 100_000;
     let chunks =
         |rows: i64| (0..rows).step_by(CHUNK as usize).map(move |from| (from, (from + CHUNK).min(rows) - 1));
@@ -321,9 +319,29 @@ async fn fill(world: &World, runs: i64) {
         "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until)
          select 0, {node}, 'node', 'here', 1, '[]', {now}, {now} + {day} from {nodes}"
     ));
-    for text in texts {
-        world.raw(&text).await;
+    let indexes = without_indexes(world).await;
+    for text in texts.iter().chain(&indexes) {
+        world.raw(text).await;
     }
     println!("filled in {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(600));
+}
+
+/// Takes PostgreSQL's indexes away and gives what makes them anew: a full table is indexed faster than
+/// one that fills.
+async fn without_indexes(world: &World) -> Vec<String> {
+    if world.kind() == StoreKind::Sqlite {
+        return Vec::new();
+    }
+    for (table, _) in TABLES {
+        world.raw(&format!("alter table outlast.{table} set unlogged")).await;
+    }
+    let plain = "select indexname::text, indexdef from pg_indexes
+                  where schemaname = 'outlast' and indexname not like '%_pkey'";
+    let mut texts = Vec::new();
+    for row in world.raw(plain).await {
+        let [Value::Text(name), Value::Text(text)] = &row[..] else { panic!("{row:?}") };
+        world.raw(&format!("drop index outlast.{name}")).await;
+        texts.push(text.clone());
+    }
+    texts
 }

@@ -54,12 +54,17 @@ impl JobCtx {
         &self.job.record.roles
     }
 
-    /// A value that was registered with [`Outlast::state`](crate::Outlast::state).
+    /// A value that was registered with [`Outlast::state`](crate::Outlast::state). Without one the run is
+    /// blocked until a node that has it appears.
     pub fn state<T: Any + Send + Sync>(&self) -> Arc<T> {
         let found = self.job.engine.states.get(&TypeId::of::<T>()).cloned();
         match found.and_then(|state| state.downcast::<T>().ok()) {
             Some(state) => state,
-            None => std::panic::resume_unwind(Box::new(missing_state::<T>())),
+            None => {
+                let reason = missing_state::<T>();
+                self.job.misfits(&reason);
+                std::panic::resume_unwind(Box::new(reason))
+            }
         }
     }
 

@@ -127,6 +127,25 @@ impl Place {
         })
     }
 
+    /// The recorded result with the user's types. One that does not decode meets code that changed: the run is
+    /// blocked, not failed.
+    pub(super) fn taken<T: DeserializeOwned, E: DeserializeOwned>(
+        &self,
+        handed: Handed,
+    ) -> Poll<Result<T, Failure<E>>> {
+        let what = format!("the recorded result of {} {:?}", self.op.word(), self.full_name());
+        match payload_of(handed)? {
+            Err(failure) => Poll::Ready(Err(failure.typed())),
+            Ok(payload) => match payload.decode(&what) {
+                Ok(value) => Poll::Ready(Ok(value)),
+                Err(error) => {
+                    self.turn.state().misfit = Some(error.to_string());
+                    Poll::Pending
+                }
+            },
+        }
+    }
+
     pub(super) fn ended(&self, end: BodyEnd) {
         if let Some(slot) = self.slot {
             self.turn.body_ended(slot, end);
@@ -287,7 +306,7 @@ where
         match this.place.poll(cx)? {
             Placed::Handed(handed) => {
                 this.body = None;
-                return Poll::Ready(result_of(handed, this.place.full_name()));
+                return this.place.taken(handed);
             }
             Placed::Start(attempt, saved) => this.body = Some(this.start(attempt, saved)),
             Placed::Pending => {}
@@ -378,12 +397,17 @@ impl StepCtx {
         super::stop_asked(&self.0.turn.cancel).await
     }
 
-    /// A value that was registered with [`Outlast::state`](crate::Outlast::state).
+    /// A value that was registered with [`Outlast::state`](crate::Outlast::state). Without one the run is
+    /// blocked until a node that has it appears.
     pub fn state<T: Any + Send + Sync>(&self) -> Arc<T> {
         let found = self.0.turn.engine.states.get(&TypeId::of::<T>()).cloned();
         match found.and_then(|state| state.downcast::<T>().ok()) {
             Some(state) => state,
-            None => std::panic::resume_unwind(Box::new(missing_state::<T>())),
+            None => {
+                let reason = missing_state::<T>();
+                self.0.turn.state().misfit = Some(reason.clone());
+                std::panic::resume_unwind(Box::new(reason))
+            }
         }
     }
 }

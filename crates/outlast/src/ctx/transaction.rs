@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use outlast_core::{Entry, Error, Failure, Op, Payload, Phase, Retry, Timestamp};
 use outlast_store::{Committed, StoreError};
 
-use super::step::{Place, Placed, Policy, result_of};
+use super::step::{Place, Placed, Policy};
 use super::{Ctx, limits_of};
 use crate::definition::{Stored, StoredError};
 use crate::engine::drive::panic_message;
@@ -208,7 +208,7 @@ where
         match this.place.poll(cx)? {
             Placed::Handed(handed) => {
                 this.body = Body::None;
-                return Poll::Ready(result_of(handed, this.place.full_name()));
+                return this.place.taken(handed);
             }
             Placed::Start(attempt, _) => {
                 (this.attempt, this.tries) = (attempt, 0);

@@ -67,8 +67,8 @@ struct Found {
 /// Claims from every shard.
 async fn claim_all(engine: &Arc<Engine>) -> Found {
     let mut found = Found::default();
-    let (mut suspects, mut numbers) = (Vec::new(), Vec::new());
-    for shard in 0..engine.store.shards() {
+    let (mut suspects, mut opened) = (Vec::new(), Vec::new());
+    for shard in (0..engine.store.shards()).take_while(|_| !engine.stop.is_cancelled()) {
         let mut slots = Vec::new();
         while slots.len() < MOST
             && let Ok(slot) = engine.slots.clone().try_acquire_owned()
@@ -79,9 +79,10 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
             found.maybe_more = true;
             break;
         }
+        let open = engine.open_claim();
         let ask = Claim {
-            node: engine.node(),
-            number: engine.open_claim(),
+            node: open.hold.node,
+            number: open.hold.claim,
             shard,
             queues: engine.queues(),
             codes: engine.registry.codes(),
@@ -105,11 +106,11 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
                 begin(engine, fine).await;
             }
         }
-        numbers.push(ask.number);
+        opened.push(open);
     }
     begin_suspect(engine, suspects).await;
     // Not before the last suspect is in hand: a renewal would take it for a stranger and free it.
-    numbers.into_iter().for_each(|number| engine.close_claim(number));
+    drop(opened);
     found
 }
 

@@ -101,7 +101,7 @@ impl Drive {
         if state.continue_with.is_some() {
             return Idle::End(TurnEnd::Continue);
         }
-        if state.length() > turn.limits.entries {
+        if state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
             let limit = u64::from(turn.limits.entries);
             let error = Error::TooLarge { what: "the journal".into(), size: limit + 1, limit };
             return Idle::End(TurnEnd::Finished(Err(FailureDoc::Outlast(error))));

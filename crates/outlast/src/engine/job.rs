@@ -44,6 +44,8 @@ struct JobState {
     stop: bool,
     lost: bool,
     ended: bool,
+    /// Why this node cannot run it.
+    misfit: Option<String>,
 }
 
 impl Hears for JobTurn {
@@ -95,6 +97,11 @@ impl JobTurn {
     pub(super) fn lose(&self) {
         self.state.lock().lost = true;
         self.waker.wake();
+    }
+
+    /// This node cannot run it: that is nobody's failed attempt.
+    pub(crate) fn misfits(&self, reason: &str) {
+        self.state.lock().misfit = Some(reason.to_owned());
     }
 
     pub(crate) fn log(&self, level: &str, message: String) {
@@ -182,6 +189,10 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         () = job.lost_signal() => return,
         () = engine.abort.cancelled() => return,
     };
+    let misfit = job.state.lock().misfit.take();
+    if let Some(reason) = misfit {
+        return job.end(Next::Block { reason }, Vec::new()).await;
+    }
     let asked = job.cancel.borrow().clone();
     let label = if outcome.is_ok() { "completed" } else { "failed" };
     metrics::counter!("outlast_attempts_total", "definition" => definition.options.name, "outcome" => label)

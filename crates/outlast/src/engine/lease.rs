@@ -16,11 +16,14 @@ const SWEEP_ROWS: u32 = 1000;
 /// Renews until the engine stops. A node that cannot renew stops its work before others may start it.
 pub(super) async fn renew_loop(engine: Arc<Engine>) {
     let mut renewed_at = Instant::now();
+    let mut pause = engine.settings.renew_every;
     loop {
         tokio::select! {
-            () = tokio::time::sleep(engine.settings.renew_every) => {}
+            () = tokio::time::sleep(pause) => {}
             () = engine.abort.cancelled() => return,
         }
+        // After a failure the next try comes soon, so that none falls beyond the end of the lease.
+        pause = engine.settings.renew_every / 6;
         let asked = Instant::now();
         let ask = Renew {
             node: engine.node(),
@@ -32,6 +35,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
         match tokio::time::timeout(deadline, engine.store.renew(&ask)).await {
             Ok(Ok(renewed)) if renewed.alive => {
                 renewed_at = asked;
+                pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asked);
                 for run in renewed.lost {
                     // It may have been handed in between our list and the answer: the epoch tells.

@@ -241,7 +241,7 @@ impl Engine {
     }
 
     /// A free slot and the number of a claim, for a run that is started and held at once.
-    pub(crate) fn try_hold(&self, code: &str, queue: &str) -> Option<(Slot, Hold)> {
+    pub(crate) fn try_hold(self: &Arc<Self>, code: &str, queue: &str) -> Option<(Slot, OpenClaim)> {
         if self.stop.is_cancelled()
             || self.registry.get(code).is_none()
             || !self.queues().iter().any(|q| q == queue)
@@ -249,24 +249,19 @@ impl Engine {
             return None;
         }
         let slot = self.slots.clone().try_acquire_owned().ok()?;
-        let claim = self.open_claim();
-        Some((Slot(slot), Hold { node: self.node(), claim }))
+        Some((Slot(slot), self.open_claim()))
     }
 
     pub(crate) fn queues(&self) -> Vec<String> {
         if self.settings.queues.is_empty() { self.registry.queues() } else { self.settings.queues.clone() }
     }
 
-    pub(crate) fn open_claim(&self) -> i64 {
+    pub(crate) fn open_claim(self: &Arc<Self>) -> OpenClaim {
         let mut claims = self.claims.lock();
         claims.last += 1;
         let number = claims.last;
         claims.open.insert(number);
-        number
-    }
-
-    pub(crate) fn close_claim(&self, number: i64) {
-        self.claims.lock().open.remove(&number);
+        OpenClaim { engine: self.clone(), hold: Hold { node: self.node(), claim: number } }
     }
 
     /// Every claim up to this one has been answered.
@@ -301,6 +296,19 @@ impl Engine {
         self.running.lock().is_empty()
             && self.claims.lock().open.is_empty()
             && !self.claiming.load(Ordering::SeqCst)
+    }
+}
+
+/// A claim that is not answered yet. Closed when dropped, also by a caller who no longer waits: what it
+/// took and nobody began is due again with the next renewal.
+pub(crate) struct OpenClaim {
+    engine: Arc<Engine>,
+    pub(crate) hold: Hold,
+}
+
+impl Drop for OpenClaim {
+    fn drop(&mut self) {
+        self.engine.claims.lock().open.remove(&self.hold.claim);
     }
 }
 

@@ -111,8 +111,9 @@ pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: 
 }
 
 fn hold(engine: &Engine, id: RunId, epoch: i64, who: Holder) {
-    engine.running.lock().insert(id, Running { epoch, who });
-    metrics::gauge!("outlast_running").set(engine.running.lock().len() as f64);
+    let mut running = engine.running.lock();
+    running.insert(id, Running { epoch, who });
+    metrics::gauge!("outlast_running").set(running.len() as f64);
 }
 
 fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
@@ -120,6 +121,7 @@ fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
     if running.get(&id).is_some_and(|held| held.epoch == epoch) {
         running.remove(&id);
     }
+    metrics::gauge!("outlast_running").set(running.len() as f64);
     drop(running);
     // A claim loop that waits for a slot wakes by this alone.
     drop(slot);
@@ -156,7 +158,15 @@ async fn begin_workflow(
     let code = std::panic::catch_unwind(AssertUnwindSafe(|| call(ctx, &turn.input, engine.limits)));
     let drive = match code {
         Ok(Ok(code)) => Drive::new(turn, code),
-        Ok(Err(error)) => return end_at_once(&turn, FailureDoc::Outlast(error)).await,
+        // What never fitted has failed; what fitted before meets code that changed.
+        Ok(Err(error)) if turn.state().replay.is_empty() => {
+            return end_at_once(&turn, FailureDoc::Outlast(error)).await;
+        }
+        Ok(Err(error)) => {
+            turn.submit(Some(Next::Block { reason: error.to_string() }));
+            turn.settled().await;
+            return;
+        }
         Err(panic) => {
             let what = definition.options.name.to_owned();
             let error = Error::Panicked { what, message: panic_message(&*panic) };

@@ -55,7 +55,9 @@ impl Lab {
 
     /// The process dies: nothing is handed back. Its lease ends as time passes.
     pub async fn kill(&mut self) {
-        self.test = None;
+        if let Some(test) = self.test.take() {
+            test.kill().await;
+        }
         self.world.store().clock().advance(Duration::from_secs(60));
     }
 

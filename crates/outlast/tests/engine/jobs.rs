@@ -182,4 +182,66 @@ engine_test! {
         lab.app().handle(&job, run.id()).result().await.unwrap();
         assert_eq!(lab.ledger.count("began"), 2);
     }
+
+    async fn a_job_that_succeeds_after_it_was_asked_to_stop_has_completed(lab: Lab) {
+        let job = Job::new("stubborn", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("began");
+            let reason = job.cancelled().await;
+            assert_eq!(job.cancel_requested(), Some(reason));
+            Ok::<u32, AnyError>(7)
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job, ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("it began", || { let ledger = ledger.clone(); async move { ledger.count("began") == 1 } }).await;
+        run.cancel("").await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 7);
+    }
+
+    async fn handlers_know_for_whom_they_act(lab: Lab) {
+        let job = Job::new("who", |job: JobCtx, (): ()| async move {
+            assert_eq!(job.key(), job.run_id().to_string());
+            Ok::<_, AnyError>((job.owner().map(str::to_owned), job.tenant().to_owned(), job.roles().to_vec()))
+        });
+        let inner = job.clone();
+        let flow = Workflow::new("flow", move |ctx: Ctx, (): ()| {
+            let job = inner.clone();
+            async move {
+                let mine = (ctx.owner().map(str::to_owned), ctx.tenant().to_owned(), ctx.roles().to_vec());
+                let child = ctx.start(job, ()).await?.result().await?;
+                Ok::<_, AnyError>((mine, child))
+            }
+        });
+        lab.start(|app| app.job(job.clone()).workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).owner("alice").tenant("acme").role("admin").await.unwrap();
+        let (mine, child) = run.result().await.unwrap();
+        assert_eq!(mine, (Some("alice".to_owned()), "acme".to_owned(), vec!["admin".to_owned()]));
+        assert_eq!(mine, child);
+    }
+
+    async fn a_job_without_its_state_is_blocked_and_loses_no_attempt(lab: Lab) {
+        let job = Job::new("needy", |job: JobCtx, (): ()| async move {
+            job.state::<std::sync::atomic::AtomicU32>();
+            Ok::<u32, AnyError>(job.attempt())
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), ()).await.unwrap();
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::Blocked);
+        lab.restart(|app| app.job(job.clone()).state(std::sync::atomic::AtomicU32::new(0))).await;
+        assert_eq!(lab.app().handle(&job, run.id()).result().await.unwrap(), 1);
+    }
+
+    async fn workflows_use_all_slots_a_node_has(lab: Lab) {
+        let barrier = Arc::new(tokio::sync::Barrier::new(4));
+        let flow = Workflow::new("meet", |ctx: Ctx, (): ()| async move {
+            let barrier = ctx.state::<Arc<tokio::sync::Barrier>>();
+            ctx.step("meet", |_| async { barrier.wait().await; Ok::<(), AnyError>(()) }).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone()).state(barrier).concurrency(4)).await;
+        for run in lab.app().start_many(flow, std::iter::repeat_n((), 8)).await.unwrap() {
+            run.result().await.unwrap();
+        }
+    }
 }

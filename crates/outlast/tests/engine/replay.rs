@@ -241,4 +241,46 @@ engine_test! {
         }
         assert!(lab.ledger.count("innocent") >= 6, "the innocents were hit twice");
     }
+
+    async fn a_recorded_result_that_no_longer_decodes_blocks_the_run(lab: Lab) {
+        let old = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.step("n", |_| async { Ok::<u32, AnyError>(7) }).await?;
+            ctx.event::<()>("go").await?;
+            Ok::<(), AnyError>(())
+        });
+        let new = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.step("n", |_| async { Ok::<String, AnyError>("seven".into()) }).await?;
+            ctx.event::<()>("go").await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(old.clone())).await;
+        let run = lab.app().start(old.clone(), ()).await.unwrap();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(new.clone())).await;
+        lab.app().send(run.id(), "go", &()).await.unwrap();
+        lab.settle().await;
+        let view = lab.app().status(run.id()).await.unwrap();
+        assert_eq!(view.status, Status::Blocked);
+        let reason = view.reason.unwrap();
+        assert!(reason.starts_with("the recorded result of step \"n\" cannot be decoded as"), "{reason}");
+        lab.restart(|app| app.workflow(old.clone())).await;
+        lab.app().handle(&old, run.id()).result().await.unwrap();
+    }
+
+    async fn the_limit_of_the_journal_is_for_one_life(lab: Lab) {
+        let looping = Workflow::new("looping", |ctx: Ctx, n: u32| async move {
+            for _ in 0..10 { ctx.step("s", |_| async { Ok::<(), AnyError>(()) }).await?; }
+            if n > 0 { return ctx.continue_as_new(n - 1).await; }
+            Ok::<(), AnyError>(())
+        });
+        let endless = Workflow::new("endless", |ctx: Ctx, (): ()| async move {
+            loop { ctx.step("s", |_| async { Ok::<(), AnyError>(()) }).await?; }
+            #[allow(unreachable_code)]
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(looping.clone()).workflow(endless.clone()).limits(|limits| limits.entries = 20)).await;
+        lab.app().start(looping, 5).await.unwrap().result().await.unwrap();
+        let error = lab.app().start(endless, ()).await.unwrap().result().await.unwrap_err();
+        assert_eq!(error.to_string(), "the journal is too large: 21, the limit is 20");
+    }
 }

@@ -190,4 +190,41 @@ engine_test! {
         run.send("end", &0).await.unwrap();
         assert_eq!(run.result().await.unwrap(), 2);
     }
+
+    async fn a_timer_does_not_wait_for_a_poll(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.sleep(50.millis()).await?;
+            ctx.sleep_until(ctx.now() + 50.millis()).await?;
+            Ok::<(), AnyError>(())
+        });
+        // Without a poll for an hour, only the exact due time can wake the run.
+        lab.start(|app| app.workflow(flow.clone()).settings(|s| s.poll_every = 1.hour())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let ended = tokio::time::timeout(20.seconds(), run.result()).await;
+        ended.expect("the timers fire by themselves").unwrap();
+    }
+
+    async fn a_promise_settled_with_something_else_says_so(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let wrong = ctx.promise::<u32>("n").await.unwrap_err();
+            Ok::<String, AnyError>(wrong.code().to_owned())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        run.settle("n", "no number").await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "undecodable");
+    }
+
+    async fn names_in_a_scope_count_by_themselves(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            for scope in [ctx.scope("a"), ctx.scope("a"), ctx.clone()] {
+                scope.step("x", |_| async { Ok::<(), AnyError>(()) }).await?;
+            }
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        run.result().await.unwrap();
+        assert_eq!(lab.test().steps(run.id()).await.unwrap(), ["a/x", "a#2/x", "x"]);
+    }
 }

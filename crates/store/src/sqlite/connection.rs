@@ -32,8 +32,13 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
                 .map_err(|error| in_file(meaning(error), file))?
         }
     };
+    connection.busy_timeout(Duration::ZERO).map_err(meaning)?;
+    if let Some(file) = file {
+        // A file that is not for us is left exactly as it is: look before the first change.
+        let found = look(&connection).map_err(|error| in_file(error, file))?;
+        migrate::next(&found, options.no_migrate, &file.display().to_string())?;
+    }
     let set_up = || {
-        connection.busy_timeout(Duration::ZERO).map_err(meaning)?;
         if connection.is_readonly(rusqlite::MAIN_DB).map_err(meaning)? {
             let why = "the file cannot be written to: check its permissions and its owner";
             return Err(StoreError::Address(why.to_owned()));

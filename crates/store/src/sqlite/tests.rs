@@ -346,6 +346,19 @@ async fn a_schema_of_another_version_is_refused() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_refused_is_left_as_it_was() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("theirs.db");
+    let theirs = rusqlite::Connection::open(&file).unwrap();
+    theirs.execute_batch("create table orders (id)").unwrap();
+    drop(theirs);
+    let before = std::fs::read(&file).unwrap();
+    let options = OpenOptions { no_migrate: true, ..OpenOptions::default() };
+    assert!(matches!(open(Some(file.clone()), options).await, Err(StoreError::Schema(_))));
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[tokio::test]
 async fn our_tables_stand_beside_the_users() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("orders.db");

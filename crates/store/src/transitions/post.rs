@@ -102,7 +102,7 @@ impl Post {
         if is_settlement(message.kind) && self.settled.contains(&(run, message.name.clone())) {
             return Delivered::AlreadySettled { run };
         }
-        let limit = Limits::default().inbox;
+        let limit = Limits::INBOX;
         // A child's end and a cancellation are bounded by themselves and must not get lost.
         let bounded = matches!(message.kind, NewsKind::Event | NewsKind::Settled | NewsKind::Rejected);
         if bounded && self.unread(to) >= i64::from(limit) {
@@ -149,7 +149,7 @@ impl Post {
 
     /// Receivers whose unread messages have to be counted: with all of these there may be too many.
     pub(crate) fn doubtful(&self, to: &[&Receiver]) -> Vec<RunId> {
-        let room = i64::from(Limits::default().inbox) - to.len() as i64;
+        let room = i64::from(Limits::INBOX) - to.len() as i64;
         to.iter().filter(|to| self.unread(to) >= room).map(|to| to.run()).collect()
     }
 

@@ -229,7 +229,7 @@ async fn two_who_send_to_the_same_runs_in_opposite_order_both_arrive(world: Worl
 #[store_test]
 async fn a_full_inbox_takes_no_more_events_until_some_are_read(world: World) {
     let run = world.start("greet").await.id;
-    let limit = Limits::default().inbox;
+    let limit = Limits::INBOX;
     let messages: Vec<Delivery> = (0..limit).map(|_| event(Address::Run(run), "tick", "")).collect();
     for some in messages.chunks(2_500) {
         let answers = world.deliver_all(some).await;
@@ -244,7 +244,7 @@ async fn a_full_inbox_takes_no_more_events_until_some_are_read(world: World) {
 #[store_test]
 async fn what_was_read_makes_room_and_a_cancel_always_fits(world: World) {
     let turn = world.start("greet").held_by("node").await;
-    let limit = Limits::default().inbox;
+    let limit = Limits::INBOX;
     let messages: Vec<Delivery> = (0..limit).map(|_| event(Address::Run(turn.run), "tick", "")).collect();
     world.deliver_all(&messages).await;
     let asked = outlast_store::Controlled::Asked { run: turn.run };

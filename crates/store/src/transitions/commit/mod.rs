@@ -217,7 +217,7 @@ fn send(found: &mut Found, message: &Delivery, shards: ShardCount) -> Result<(),
     let to = post::receiver(&message.to, &found.keys, shards)?;
     let run = to.run();
     if matches!(to, Receiver::Run(_)) && !found.post.runs.contains_key(&run) {
-        tracing::warn!(%run, name = message.name, "a message was dropped: its receiver has ended or is unknown");
+        tracing::debug!(%run, name = message.name, "a message was dropped: its receiver has ended or is unknown");
         return Ok(());
     }
     if let Delivered::Full { limit, .. } = found.post.take(message, &to) {
