@@ -20,7 +20,7 @@ use crate::{Error, Tx};
 /// The transaction must be on the database that Outlast has opened. It waits for whoever else is busy with
 /// the same run or key, and holds them until it ends: keep it short. After an error, or when the future
 /// was dropped before it ended, roll back. On commit PostgreSQL tells the nodes at once: see
-/// [`Outlast::notify_in_tx`](crate::Outlast::notify_in_tx).
+/// [`Outlast::notify_in_tx`](crate::Outlast::notify_in_tx). The trait is sealed: these are all there are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transaction that Outlast knows",
     note = "give `&tx` of Outlast or tokio-postgres, or `&mut *tx` of sqlx, with the feature of that name",

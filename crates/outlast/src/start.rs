@@ -129,7 +129,8 @@ impl<D: 'static> Start<D> {
     /// which one is open.
     ///
     /// Begin the transaction as `Immediate`: one that reads first and writes later fails when anybody else
-    /// wrote in between. While it is open nobody else writes, Outlast included.
+    /// wrote in between. While it is open nobody else writes, Outlast included. In a server, do all of it
+    /// inside `tokio::task::spawn_blocking`.
     ///
     /// ```
     /// use outlast::prelude::*;

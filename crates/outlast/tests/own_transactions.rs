@@ -478,6 +478,23 @@ fn a_transaction_that_has_failed_says_so() {
 }
 
 #[test]
+fn a_transaction_that_may_only_read_is_refused_for_good() {
+    on_postgres(async |lab: Lab| {
+        let mut tx = lab.begin().await;
+        let only_read = "set transaction read only";
+        match &mut tx {
+            Own::Sqlx(tx) => drop(sqlx::query(only_read).execute(&mut **tx).await.unwrap()),
+            Own::TokioPostgres(tx) => tx.batch_execute(only_read).await.unwrap(),
+            Own::Rusqlite(_) => unreachable!(),
+        }
+        let error = tx.start(lab.app.start(double(), 1)).await.err().unwrap();
+        assert!(error.to_string().contains("read-only transaction"), "{error}");
+        assert!(matches!(error, Error::Store { retryable: false, .. }), "trying again does not help");
+        tx.roll_back().await;
+    });
+}
+
+#[test]
 fn a_savepoint_takes_back_what_was_done_in_it() {
     on_postgres(async |lab: Lab| {
         let mut tx = lab.begin().await;

@@ -138,7 +138,8 @@ pub struct Claims {
     pub runs: Vec<Claimed>,
     /// The database's now.
     pub now: Timestamp,
-    /// When the next run of these queues is due, if fewer than asked for were; `None` when none is.
+    /// When the next run of these queues is due, if fewer than asked for were; `None` when none is. Not later
+    /// than now when one is due that somebody's transaction has locked.
     pub next_due: Option<Timestamp>,
 }
 

@@ -17,6 +17,8 @@ const MOST: usize = 256;
 /// A run that so many processes died with is a suspect: a node runs one suspect at a time, so that poison
 /// ends and innocents that happened to run beside it do not pay.
 const SUSPECT: u32 = 2;
+/// How soon a due run that somebody's transaction has locked is asked for again.
+const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -40,6 +42,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
             continue;
         }
         let pause = match found.next_due {
+            _ if found.locked => LOCKED_PAUSE,
             Some(due) if !engine.clock.is_stopped() => {
                 engine.clock.until(due).min(engine.settings.poll_every)
             }
@@ -60,6 +63,8 @@ pub(super) async fn run(engine: Arc<Engine>) {
 struct Found {
     /// There may be more that is due: claim again as soon as a slot is free.
     maybe_more: bool,
+    /// A run is due that somebody's transaction has locked.
+    locked: bool,
     /// When the next run is due.
     next_due: Option<Timestamp>,
 }
@@ -93,6 +98,7 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
         if let Some(claims) = claims {
             engine.clock.told(claims.now, asked);
             found.maybe_more |= claims.runs.len() == slots.len();
+            found.locked |= claims.next_due.is_some_and(|due| due <= claims.now);
             found.next_due = found.next_due.into_iter().chain(claims.next_due).min();
             if !claims.runs.is_empty() {
                 metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);

@@ -53,7 +53,7 @@ pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreE
     let told: Vec<RunId> = claims.runs.iter().filter(|run| run.news > 0).map(|run| run.id).collect();
     let inbox = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
     let next = match claims.runs.len() < ask.limit as usize {
-        true => flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, now, Cell::Texts(ask.codes.clone())]),
+        true => flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, Cell::Texts(ask.codes.clone())]),
         false => None,
     };
     let mut answers = flight.send_last(tx).await?;
@@ -155,14 +155,15 @@ static UNREAD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Ids]);
 
+// Not only what is due later: a run that is due and was passed over, because someone has locked it, too.
 static NEXT_DUE: Sql = Sql::new(
     "claim_next_due",
     "select (select a.due_at from outlast.agenda as a
               where a.shard = {p1} and a.queue = b.queue and a.priority = b.priority
-                and a.due_at > {p2} and a.code {in:p3}
+                and a.due_at is not null and a.code {in:p2}
               order by a.due_at limit 1)
        from {batch}",
 )
 .rows(&[("queue", Type::Text), ("priority", Type::Int)])
-.takes(&[Type::Int, Type::Int, Type::Texts])
+.takes(&[Type::Int, Type::Texts])
 .by("agenda_due");
