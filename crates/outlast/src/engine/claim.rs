@@ -97,6 +97,7 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
         let claims = answer(engine, &ask).await;
         if let Some(claims) = claims {
             engine.clock.told(claims.now, asked);
+            metrics::histogram!("outlast_claim_seconds").record(asked.elapsed().as_secs_f64());
             found.maybe_more |= claims.runs.len() == slots.len();
             found.locked |= claims.next_due.is_some_and(|due| due <= claims.now);
             found.next_due = found.next_due.into_iter().chain(claims.next_due).min();

@@ -183,6 +183,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         crate::logs::Sink::Job(Arc::downgrade(&job)),
         attempt_once(&job, &definition, &claimed, attempt),
     );
+    let began = std::time::Instant::now();
     let outcome = tokio::select! {
         biased;
         outcome = work.instrument(span) => outcome,
@@ -197,6 +198,8 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
     let label = if outcome.is_ok() { "completed" } else { "failed" };
     metrics::counter!("outlast_attempts_total", "definition" => definition.options.name, "outcome" => label)
         .increment(1);
+    metrics::histogram!("outlast_attempt_seconds", "definition" => definition.options.name)
+        .record(began.elapsed().as_secs_f64());
     match (outcome, asked) {
         // A success is not lost because someone asked to stop meanwhile.
         (Ok(output), _) => {
