@@ -69,7 +69,7 @@ stories! {
 
     async fn a_full_inbox_refuses_until_something_is_read(world: World) {
         let run = world.running().await;
-        let limit = outlast_core::Limits::default().inbox;
+        let limit = outlast_core::Limits::INBOX;
         let many: Vec<Delivery> = (0..=limit).map(|_| event(Address::Run(run.id), "e")).collect();
         let answers = world.store.deliver(&many).await.unwrap();
         let full = Delivered::Full { run: run.id, limit };
