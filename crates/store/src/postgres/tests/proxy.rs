@@ -15,6 +15,10 @@ use tokio_postgres::config::Host;
 struct Behaviour {
     delay_ms: AtomicU64,
     loses: AtomicBool,
+    /// The last bytes that passed were a reply.
+    answered: AtomicBool,
+    /// How often a request followed a reply.
+    trips: AtomicU64,
 }
 
 /// Listens on a port of its own as long as the test runs.
@@ -61,6 +65,11 @@ impl Proxy {
         self.behaviour.delay_ms.store(delay.as_millis() as u64, Ordering::SeqCst);
     }
 
+    /// How many round trips there were so far: requests that waited for the reply before them.
+    pub(super) fn trips(&self) -> u64 {
+        self.behaviour.trips.load(Ordering::SeqCst)
+    }
+
     /// From now on requests arrive and their connection breaks before the reply does.
     pub(super) fn lose_replies(&self, loses: bool) {
         self.behaviour.loses.store(loses, Ordering::SeqCst);
@@ -75,12 +84,25 @@ async fn carry(
     client.set_nodelay(true).unwrap();
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server;
-    let asking = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+    let ours = Arc::clone(&behaviour);
+    let asking = tokio::spawn(async move {
+        let mut buffer = vec![0; 65536];
+        while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
+            if ours.answered.swap(false, Ordering::SeqCst) {
+                ours.trips.fetch_add(1, Ordering::SeqCst);
+            }
+            if to_server.write_all(&buffer[..length]).await.is_err() {
+                break;
+            }
+        }
+    });
+    let ours = Arc::clone(&behaviour);
     // A line of replies, each with its time: a delay must not add up over many small ones.
     let (line, mut replies) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {
         while let Some((at, bytes)) = replies.recv().await {
             sleep_until(at).await;
+            ours.answered.store(true, Ordering::SeqCst);
             if to_client.write_all(&bytes).await.is_err() {
                 break;
             }
