@@ -16,8 +16,8 @@ pub struct Replay {
     records: HashMap<(Op, String), Record>,
     /// Results of operations that were asked for and not handed over, lowest position first.
     due: BinaryHeap<Reverse<(u32, usize)>>,
-    /// How many results no operation has asked for yet.
-    unasked: usize,
+    /// How many recorded operations the code has not come to yet.
+    unmet: usize,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ struct Record {
     attempts: Vec<usize>,
     result: Option<usize>,
     asked: bool,
+    /// The code has come to it: asked for its result or, while it has none, for how it was opened.
+    met: bool,
 }
 
 /// What the journal knows of an operation that was just asked for.
@@ -48,12 +50,10 @@ impl Replay {
             match entry.phase {
                 Phase::Opened => record.opened = Some(place),
                 Phase::Attempt => record.attempts.push(place),
-                Phase::Done | Phase::Failed => {
-                    replay.unasked += usize::from(record.result.is_none());
-                    record.result = Some(place);
-                }
+                Phase::Done | Phase::Failed => record.result = Some(place),
             }
         }
+        replay.unmet = replay.records.len();
         replay.entries = entries;
         replay
     }
@@ -80,13 +80,12 @@ impl Replay {
             return Asked::default();
         }
         let Some(record) = self.records.get_mut(&(op, name.to_owned())) else { return Asked::default() };
-        if let Some(place) = record.result
-            && !record.asked
+        self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
+        if !std::mem::replace(&mut record.asked, true)
+            && let Some(place) = record.result
         {
             self.due.push(Reverse((self.entries[place].pos, slot)));
-            self.unasked -= 1;
         }
-        record.asked = true;
         Asked {
             opened: record.opened.map(|place| self.entries[place].clone()),
             attempts: record.attempts.iter().map(|place| self.entries[*place].clone()).collect(),
@@ -95,11 +94,15 @@ impl Replay {
     }
 
     /// The entry that opened an operation, without asking for its result.
-    pub fn opened(&self, op: Op, name: &str) -> Option<&Entry> {
+    pub fn opened(&mut self, op: Op, name: &str) -> Option<&Entry> {
         if self.records.is_empty() {
             return None;
         }
-        self.records.get(&(op, name.to_owned()))?.opened.map(|place| &self.entries[place])
+        let record = self.records.get_mut(&(op, name.to_owned()))?;
+        if record.result.is_none() {
+            self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
+        }
+        record.opened.map(|place| &self.entries[place])
     }
 
     /// A value that needs no waiting (the time, a random number, a started child): its result at once.
@@ -109,7 +112,7 @@ impl Replay {
         }
         let record = self.records.get_mut(&(op, name.to_owned()))?;
         let place = record.result?;
-        self.unasked -= usize::from(!record.asked);
+        self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
         record.asked = true;
         Some(self.entries[place].clone())
     }
@@ -126,13 +129,14 @@ impl Replay {
         !self.due.is_empty()
     }
 
-    /// The results that no operation has asked for, in the order of the journal.
+    /// The operations that the code has not come to, each by its last entry, in the order of the journal.
     pub fn leftovers(&self) -> Vec<&Entry> {
-        if self.unasked == 0 {
+        if self.unmet == 0 {
             return Vec::new();
         }
-        let left = |record: &&Record| !record.asked;
-        let mut places: Vec<usize> = self.records.values().filter(left).filter_map(|r| r.result).collect();
+        let left = |record: &&Record| !record.met;
+        let last = |record: &Record| record.result.or(record.attempts.last().copied()).or(record.opened);
+        let mut places: Vec<usize> = self.records.values().filter(left).filter_map(last).collect();
         places.sort_unstable();
         places.into_iter().map(|place| &self.entries[place]).collect()
     }
@@ -164,6 +168,16 @@ mod tests {
         let order: Vec<usize> = std::iter::from_fn(|| replay.hand_over()).map(|(slot, _)| slot).collect();
         assert_eq!(order, [1, 0]);
         assert_eq!(replay.leftovers().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn an_operation_that_was_only_opened_is_left_over_until_the_code_comes_to_it() {
+        let opened = |pos, name| Entry { phase: Phase::Opened, ..done(pos, name) };
+        let mut replay = Replay::new(vec![opened(1, "a"), opened(2, "b")]);
+        assert!(replay.opened(Op::Step, "a").is_some());
+        assert_eq!(replay.leftovers().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert!(!replay.ask(Op::Step, "b", 0).recorded);
+        assert!(replay.leftovers().is_empty());
     }
 
     #[test]

@@ -125,9 +125,7 @@ impl Outlast {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
-        if self.settings.concurrency == 0 || self.settings.concurrency > 1_000_000 {
-            return Err(Error::invalid("concurrency", self.settings.concurrency, "1 to 1,000,000"));
-        }
+        self.settings.check()?;
         let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx);
         let engine =
             Engine::new(self.store, self.registry, self.states, self.settings, self.limits, client.clone());
@@ -161,6 +159,11 @@ impl App {
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine.0
+    }
+
+    /// Whether this node has nothing in hand and takes nothing up just now. Runs may be waiting.
+    pub fn is_idle(&self) -> bool {
+        self.engine.0.is_quiet()
     }
 
     /// Stops: no new work, work in hand is finished or handed back within `grace`, and whatever is left

@@ -105,6 +105,12 @@ impl Client {
 
     pub(crate) fn attach(&self, engine: &Arc<Engine>) {
         let _ = self.0.engine.set(Arc::downgrade(engine));
+        self.0.waiter.attach(engine);
+    }
+
+    /// Tells whoever waits here that a run of this process has ended, durably.
+    pub(crate) fn tell_end(&self, run: RunId, ended: &Ended) {
+        self.0.waiter.ended(run, ended);
     }
 
     /// The store underneath.
@@ -308,10 +314,14 @@ impl Client {
         run.version = card.version;
         run.kind = card.kind;
         if start.queue.is_none() {
-            run.queue = card.queue;
+            run.queue = card.queue.clone();
         }
         if start.priority.is_none() {
             run.priority = card.priority;
+        }
+        // The timeout of a job is that of one attempt, and known to the code.
+        if start.timeout.is_none() && card.kind == outlast_store::RunKind::Workflow {
+            run.timeout = timeout_of(&card);
         }
         Ok(())
     }
@@ -625,6 +635,12 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
         }
         Some(Delivered::Unknown) | None => Err(Error::UnknownRun { run: Target::shown(&delivery.to) }),
     }
+}
+
+/// How long a run of a definition may take, as the node that registered it said.
+fn timeout_of(card: &DefinitionCard) -> Option<Duration> {
+    let options: serde_json::Value = serde_json::from_str(&card.options).ok()?;
+    Some(Duration::from_millis(options.get("timeout_ms")?.as_u64()?))
 }
 
 fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {

@@ -1,10 +1,11 @@
 //! Waiting for runs to end: one look-up for everybody who waits, when there is reason to look.
 //!
 //! A hint from the store (this run ended; anything may have happened) or, rarely, the clock gives the
-//! reason. However many wait, it is one statement.
+//! reason. However many wait, it is one statement. Runs that this process has in hand need no look-up at
+//! all: the engine tells how they ended as soon as that is durable.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use outlast_core::{Error, RunId};
@@ -12,6 +13,8 @@ use outlast_store::{DynStore, Ended, Signal};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, oneshot};
+
+use crate::engine::Engine;
 
 /// How often to look without any hint: hints may get lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -24,6 +27,7 @@ pub(crate) struct Waiter(Arc<Shared>);
 
 struct Shared {
     store: DynStore,
+    engine: OnceLock<Weak<Engine>>,
     waiting: Mutex<Waiting>,
     more: Notify,
 }
@@ -37,7 +41,22 @@ struct Waiting {
 
 impl Waiter {
     pub(crate) fn new(store: DynStore) -> Waiter {
-        Waiter(Arc::new(Shared { store, waiting: Mutex::default(), more: Notify::new() }))
+        Waiter(Arc::new(Shared {
+            store,
+            engine: OnceLock::new(),
+            waiting: Mutex::default(),
+            more: Notify::new(),
+        }))
+    }
+
+    /// Learns which runs this process has in hand.
+    pub(crate) fn attach(&self, engine: &Arc<Engine>) {
+        let _ = self.0.engine.set(Arc::downgrade(engine));
+    }
+
+    /// A run that this process had in hand ended like this, durably.
+    pub(crate) fn ended(&self, run: RunId, ended: &Ended) {
+        self.0.tell(run, ended);
     }
 
     /// Waits until `run` has ended; an unknown run is an error at once.
@@ -52,13 +71,28 @@ impl Waiter {
         if start {
             tokio::spawn(look(Arc::downgrade(&self.0), self.0.store.signals()));
         }
-        if let Some((_, ended)) = self.0.store.ended(&[run]).await?.pop() {
-            return Ok(ended);
-        }
-        if self.0.store.run(run).await?.is_none() {
-            return Err(Error::UnknownRun { run: run.to_string() });
+        if !self.0.is_in_hand(run) {
+            if let Some((_, ended)) = self.0.store.ended(&[run]).await?.pop() {
+                return Ok(ended);
+            }
+            if self.0.store.run(run).await?.is_none() {
+                return Err(Error::UnknownRun { run: run.to_string() });
+            }
         }
         told.await.map_err(|_| Error::ShuttingDown)
+    }
+}
+
+impl Shared {
+    fn is_in_hand(&self, run: RunId) -> bool {
+        self.engine.get().and_then(Weak::upgrade).is_some_and(|engine| engine.has_in_hand(run))
+    }
+
+    fn tell(&self, run: RunId, ended: &Ended) {
+        let waiting = self.waiting.lock().by_run.remove(&run);
+        for tell in waiting.unwrap_or_default() {
+            let _ = tell.send(ended.clone());
+        }
     }
 }
 
@@ -93,19 +127,15 @@ async fn look(shared: Weak<Shared>, mut signals: tokio::sync::broadcast::Receive
             }
             match all {
                 true => waiting.by_run.keys().copied().collect(),
-                false => hinted.into_iter().filter(|run| waiting.by_run.contains_key(run)).collect(),
+                false => {
+                    let wanted = |run: &RunId| waiting.by_run.contains_key(run) && !shared.is_in_hand(*run);
+                    hinted.into_iter().filter(wanted).collect()
+                }
             }
         };
         for runs in wanted.chunks(MOST) {
             match shared.store.ended(runs).await {
-                Ok(ended) => {
-                    let mut waiting = shared.waiting.lock();
-                    for (run, ended) in ended {
-                        for tell in waiting.by_run.remove(&run).unwrap_or_default() {
-                            let _ = tell.send(ended.clone());
-                        }
-                    }
-                }
+                Ok(ended) => ended.iter().for_each(|(run, ended)| shared.tell(*run, ended)),
                 Err(error) => tracing::debug!(%error, "results could not be read"),
             }
         }

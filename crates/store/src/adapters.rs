@@ -43,8 +43,8 @@ pub trait Adapter: Send {
 impl Verb for [NewRun] {
     type Answer = Vec<Started>;
 
-    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Started>, StoreError> {
-        transitions::start(tx, self, None, shards).await
+    async fn run(&self, tx: &mut dyn Tx, _shards: ShardCount) -> Result<Vec<Started>, StoreError> {
+        transitions::start(tx, self, None).await
     }
 
     async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Vec<Started>, StoreError> {

@@ -53,6 +53,20 @@ impl StoreError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, StoreError::Unavailable(_) | StoreError::Conflict(_) | StoreError::Full(_))
     }
+
+    /// The same error again, for everybody else who shared the transaction.
+    pub(crate) fn again(&self) -> StoreError {
+        match self {
+            StoreError::Unavailable(error) => StoreError::Unavailable(error.to_string().into()),
+            StoreError::Conflict(error) => StoreError::Conflict(error.to_string().into()),
+            StoreError::Full(error) => StoreError::Full(error.to_string().into()),
+            StoreError::Address(why) => StoreError::Address(why.clone()),
+            StoreError::Schema(why) => StoreError::Schema(why.clone()),
+            StoreError::Statement(error) => StoreError::Statement(error.to_string().into()),
+            StoreError::Refused(error) => StoreError::Refused(error.to_string().into()),
+            other => StoreError::Refused(other.to_string().into()),
+        }
+    }
 }
 
 impl From<StoreError> for outlast_core::Error {

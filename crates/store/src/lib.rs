@@ -10,6 +10,7 @@ mod clock;
 mod driver;
 mod ended;
 mod error;
+mod gather;
 mod migrate;
 mod model;
 mod postgres;

@@ -236,6 +236,25 @@ pub struct RunCommit {
     pub next: Option<Next>,
 }
 
+impl RunCommit {
+    /// Of a run that has recorded nothing and goes on.
+    pub fn new(run: RunId, epoch: i64) -> RunCommit {
+        RunCommit {
+            run,
+            epoch,
+            entries: Vec::new(),
+            consumed: Vec::new(),
+            starts: Vec::new(),
+            sends: Vec::new(),
+            prune_below: None,
+            doing: Vec::new(),
+            logs: Vec::new(),
+            tags: Vec::new(),
+            next: None,
+        }
+    }
+}
+
 /// A step that runs now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Doing {
@@ -498,6 +517,8 @@ pub enum Controlled {
 /// Housekeeping, for one shard at a time, safe to do on any number of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
+    /// Who sweeps: never dead, however late it is with its renewal.
+    pub by: NodeId,
     /// The shard.
     pub shard: u16,
     /// Runs that have been due for this long and whose code no live node knows become `blocked`.
@@ -563,6 +584,8 @@ pub struct Loaded {
     pub more: bool,
     /// What bodies of steps in progress had saved when their node died.
     pub doing: Vec<Doing>,
+    /// What in it this version cannot read, if anything: such a run has to wait for one that can.
+    pub unreadable: Option<String>,
 }
 
 /// A run for people to see.

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::address::{Place, place, refused};
+use crate::gather::Gather;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
@@ -44,12 +46,20 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<DynStore, StoreErro
         Place::File(file) => Database::Sqlite(Arc::new(sqlite::open(Some(file), options).await?)),
         Place::Postgres(url) => Database::Postgres(postgres::open(&url.0, options).await?),
     };
-    Ok(Arc::new(SqlStore { database }))
+    Ok(Arc::new(SqlStore { database, starts: Arc::default() }))
 }
 
 /// A store on SQLite or PostgreSQL.
 pub struct SqlStore {
     database: Database,
+    starts: Arc<Gather<StartCall, Vec<Started>>>,
+}
+
+/// A call of [`Store::start`].
+#[derive(Clone)]
+struct StartCall {
+    runs: Arc<[NewRun]>,
+    hold: Option<Hold>,
 }
 
 enum Database {
@@ -79,6 +89,20 @@ fn boxed<T>(
     Box::new(work)
 }
 
+async fn start_together(
+    database: Arc<Postgres>,
+    calls: Arc<[StartCall]>,
+) -> Result<Vec<Vec<Started>>, StoreError> {
+    let work = boxed(move |tx| {
+        let calls = calls.clone();
+        Box::pin(async move {
+            let calls: Vec<_> = calls.iter().map(|call| (&*call.runs, call.hold)).collect();
+            transitions::start_all(tx, &calls).await
+        })
+    });
+    database.transact(TxKind::Plain, work).await
+}
+
 impl SqlStore {
     async fn transact<T: Send + 'static>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
         match &self.database {
@@ -101,8 +125,17 @@ impl Store for SqlStore {
     }
 
     async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
-        let (runs, shards) = (Arc::<[NewRun]>::from(runs), self.shards());
-        self.transact(TxKind::Plain, work!(|tx, runs| transitions::start(tx, &runs, hold, shards))).await
+        // A key may have to wait for somebody's transaction; SQLite's writer gathers by itself.
+        let alone = runs.iter().any(|run| run.key.is_some());
+        let runs = Arc::<[NewRun]>::from(runs);
+        match &self.database {
+            Database::Postgres(database) if !alone => {
+                let database = database.clone();
+                let start = move |calls: Arc<[StartCall]>| start_together(database.clone(), calls).boxed();
+                self.starts.call(StartCall { runs, hold }, start).await
+            }
+            _ => self.transact(TxKind::Plain, work!(|tx, runs| transitions::start(tx, &runs, hold))).await,
+        }
     }
 
     async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError> {

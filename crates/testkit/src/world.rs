@@ -289,7 +289,8 @@ impl World {
         let mut all = Swept::default();
         for shard in 0..self.shards() {
             let forget_after = Duration::from_secs(86_400);
-            let ask = Sweep { shard, unknown_after, forget_after, limit: 1_000 };
+            let ask =
+                Sweep { by: outlast_core::NodeId::new(0), shard, unknown_after, forget_after, limit: 1_000 };
             let swept = self.store().sweep(&ask).await.expect("the store is swept");
             all.dead_nodes.extend(swept.dead_nodes);
             all.freed += swept.freed;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use outlast_core::{RunId, Timestamp};
 use outlast_store::{Claim, Claimed, Claims, Loaded, Signal};
 use tokio::sync::broadcast::error::RecvError;
@@ -14,16 +15,20 @@ use super::{Engine, Slot};
 
 /// The most runs of one claim.
 const MOST: usize = 256;
-/// A run that so many processes died with is a suspect: a node runs one suspect at a time, so that poison
-/// ends and innocents that happened to run beside it do not pay.
+/// A run that so many processes died with is a suspect.
 const SUSPECT: u32 = 2;
-/// How soon a due run that somebody's transaction has locked is asked for again.
-const LOCKED_PAUSE: Duration = Duration::from_millis(20);
+/// How many suspects a node runs at once. The more processes have died with a run, the more of these places
+/// it takes, until it runs with no other suspect beside it: poison ends, innocents that happened to be near
+/// it do not, and a crowd of innocents is through soon.
+pub(super) const SUSPECTS: u32 = 16;
+/// How soon a due run that somebody's transaction has locked is asked for again: at first, and at most.
+const LOCKED_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
 pub(super) async fn run(engine: Arc<Engine>) {
     let mut moves = engine.store.clock().moves();
+    let mut locked_pause = LOCKED_PAUSE.0;
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first.
         let slot = tokio::select! {
@@ -41,8 +46,9 @@ pub(super) async fn run(engine: Arc<Engine>) {
         if found.maybe_more {
             continue;
         }
+        locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         let pause = match found.next_due {
-            _ if found.locked => LOCKED_PAUSE,
+            _ if found.locked => locked_pause / 2,
             Some(due) if !engine.clock.is_stopped() => {
                 engine.clock.until(due).min(engine.settings.poll_every)
             }
@@ -115,25 +121,35 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
         }
         opened.push(open);
     }
-    begin_suspect(engine, suspects).await;
+    begin_suspects(engine, suspects).await;
     // Not before the last suspect is in hand: a renewal would take it for a stranger and free it.
     drop(opened);
     found
 }
 
-/// Begins one suspect, if none is in hand, once all others are handed back for good: if it kills the process,
-/// they do not pay.
-async fn begin_suspect(engine: &Arc<Engine>, suspects: Vec<(Claimed, Slot)>) {
-    let mut alone = engine.suspect.clone().try_acquire_owned().ok().map(Slot);
-    let mut chosen = None;
+/// Begins as many suspects as there is room for, once all others are handed back for good: if one of those
+/// kills the process, they do not pay.
+async fn begin_suspects(engine: &Arc<Engine>, suspects: Vec<(Claimed, Slot)>) {
+    let mut chosen = Vec::new();
+    let mut others = Vec::new();
     for (loaded, run, slot) in load(engine, suspects).await {
-        match alone.take() {
-            Some(alone) => chosen = Some((loaded, run, slot, alone)),
-            None => super::run::hand_back(engine, loaded, run, slot).await,
+        let places = room(run.crashes, engine.settings.crashes);
+        match engine.suspects.clone().try_acquire_many_owned(places) {
+            Ok(places) => chosen.push((loaded, run, slot, Slot(places))),
+            Err(_) => others.push(super::run::hand_back(engine, loaded, run, slot)),
         }
     }
-    if let Some((loaded, run, slot, alone)) = chosen {
-        super::run::begin(engine, loaded, run, slot, Some(alone));
+    join_all(others).await;
+    for (loaded, run, slot, places) in chosen {
+        super::run::begin(engine, loaded, run, slot, Some(places));
+    }
+}
+
+/// How many of the suspects' places a run takes that `crashes` processes have died with, of `most`.
+fn room(crashes: u32, most: u32) -> u32 {
+    match crashes.saturating_add(1) >= most {
+        true => SUSPECTS,
+        false => 4_u32.saturating_pow(crashes.saturating_sub(SUSPECT)).min(SUSPECTS),
     }
 }
 
@@ -144,7 +160,9 @@ async fn answer(engine: &Arc<Engine>, ask: &Claim) -> Option<Claims> {
         match engine.store.claim(ask).await {
             Ok(claims) => return Some(claims),
             Err(error) => {
-                tracing::warn!(%error, "a claim failed");
+                if let Some(unsaid) = engine.troubles.claim.say() {
+                    tracing::warn!(%error, unsaid, "a claim failed and is tried again");
+                }
                 // Another node took our place: the number means nothing any more.
                 if engine.stop.is_cancelled() || engine.node() != ask.node || !error.is_retryable() {
                     tokio::time::sleep(pause).await;
@@ -190,7 +208,9 @@ async fn load(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) -> Vec<(Loade
                 return Vec::new();
             }
             Err(error) => {
-                tracing::warn!(%error, "claimed runs could not be loaded yet");
+                if let Some(unsaid) = engine.troubles.load.say() {
+                    tracing::warn!(%error, unsaid, "claimed runs could not be loaded yet");
+                }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(2));
             }

@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use outlast_core::RunId;
-use outlast_store::{Batch, Committed, RunCommit, StoreError};
+use outlast_core::{Entry, Op, Payload, RunId};
+use outlast_store::{Batch, Committed, Next, RunCommit, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -17,6 +17,9 @@ use super::Engine;
 
 /// The most runs in one batch.
 const BATCH: usize = 1000;
+/// The most bytes in one batch, unless a single run needs more: a transaction has to be through long before
+/// the lease ends, and innocents wait for it.
+const BATCH_BYTES: usize = 4 << 20;
 /// How long a batch waits before it is tried again when others hold the rows it needs.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two tries while the database is out of reach.
@@ -129,21 +132,87 @@ impl Gathered {
     }
 
     fn take(&mut self, most: usize) -> Vec<Waiting> {
-        let count = self.order.len().min(most);
-        let runs: Vec<RunId> = self.order.drain(..count).collect();
-        runs.iter().filter_map(|run| self.by_run.remove(run)).collect()
+        let (mut taken, mut room) = (Vec::new(), BATCH_BYTES);
+        while taken.len() < most
+            && let Some(run) = self.order.pop_front()
+        {
+            let Some(mut waiting) = self.by_run.remove(&run) else { continue };
+            let bytes = waiting.bytes();
+            if bytes > room && !taken.is_empty() {
+                self.put_back(waiting);
+                break;
+            }
+            // What is too much for one batch goes in several: as much as fits now, the rest first in line.
+            if let Some(rest) = waiting.split(room) {
+                self.put_back(rest);
+                room = 0;
+            }
+            taken.push(waiting);
+            room = room.saturating_sub(bytes);
+            if room == 0 {
+                break;
+            }
+        }
+        taken
     }
 }
 
 impl Waiting {
+    /// About how many bytes it sends to the database.
+    fn bytes(&self) -> usize {
+        let body = |body: &Option<Payload>| body.as_ref().map_or(0, |body| body.bytes.len());
+        let commit = &self.commit;
+        let entries: usize = commit.entries.iter().map(|entry| entry.name.len() + body(&entry.body)).sum();
+        let starts: usize = commit.starts.iter().map(|run| run.input.bytes.len()).sum();
+        let sends: usize = commit.sends.iter().map(|send| body(&send.body)).sum();
+        let doing: usize = commit.doing.iter().map(|doing| body(&doing.saved)).sum();
+        let logs: usize = commit.logs.iter().map(|line| line.message.len()).sum();
+        entries + starts + sends + doing + logs
+    }
+
+    /// Keeps only the first results of steps, as many as fit into `room` and at least one, and gives the rest
+    /// back; `None` when all fits. Nothing but a step's result can go ahead alone: other entries belong to
+    /// messages that are consumed, sent or started with them.
+    fn split(&mut self, room: usize) -> Option<Waiting> {
+        if self.bytes() <= room {
+            return None;
+        }
+        let entries = &self.commit.entries;
+        let size = |entry: &Entry| entry.name.len() + entry.body.as_ref().map_or(0, |body| body.bytes.len());
+        let (mut keep, mut kept) = (0, 0);
+        while keep < entries.len()
+            && entries[keep].op == Op::Step
+            && (keep == 0 || kept + size(&entries[keep]) <= room)
+        {
+            kept += size(&entries[keep]);
+            keep += 1;
+        }
+        if keep == 0 || keep == entries.len() {
+            return None;
+        }
+        let rest = self.commit.entries.split_off(keep);
+        let upto = self.commit.entries.last().map_or(0, |entry| entry.pos);
+        let (run, epoch) = (self.commit.run, self.commit.epoch);
+        let entries = std::mem::take(&mut self.commit.entries);
+        let first = RunCommit { entries, ..RunCommit::new(run, epoch) };
+        let commit = RunCommit { entries: rest, ..std::mem::replace(&mut self.commit, first) };
+        let rest = Waiting { commit, upto: self.upto, who: self.who.clone() };
+        self.upto = upto;
+        Some(rest)
+    }
+
     fn append(&mut self, newer: Waiting) {
         let (to, from) = (&mut self.commit, newer.commit);
         to.entries.extend(from.entries);
         to.consumed.extend(from.consumed);
         to.starts.extend(from.starts);
         to.sends.extend(from.sends);
+        // The last word about a step or a tag counts: a body that beats while the database is away must
+        // not fill the memory.
+        to.doing.retain(|old| from.doing.iter().all(|new| new.name != old.name));
         to.doing.extend(from.doing);
         to.logs.extend(from.logs);
+        to.tags.retain(|(old, _)| from.tags.iter().all(|(new, _)| new != old));
         to.tags.extend(from.tags);
         to.prune_below = from.prune_below.or(to.prune_below);
         to.next = from.next.or(to.next.take());
@@ -198,7 +267,12 @@ async fn commit_batch(engine: &Arc<Engine>, shard: u16, waiting: Vec<Waiting>) -
     let mut busy = Vec::new();
     for ((commit, (upto, who, ends)), answer) in batch.runs.into_iter().zip(who).zip(answers) {
         match answer {
-            Committed::Done => who.acked(upto, ends),
+            Committed::Done => {
+                if let Some(Next::Finish(ended)) = &commit.next {
+                    engine.note_end(commit.run, ended);
+                }
+                who.acked(upto, ends);
+            }
             Committed::Busy => busy.push(Waiting { commit, upto, who }),
             Committed::LeaseLost => {
                 metrics::counter!("outlast_fenced_writes_total").increment(1);
@@ -216,7 +290,9 @@ async fn persist(engine: &Engine, batch: &Arc<Batch>) -> Result<Vec<Committed>, 
     loop {
         match engine.store.commit(batch.clone()).await {
             Err(error) if error.is_retryable() && !engine.lanes_stop.is_cancelled() => {
-                tracing::warn!(%error, runs = batch.runs.len(), "a commit failed and is tried again");
+                if let Some(unsaid) = engine.troubles.commit.say() {
+                    tracing::warn!(%error, runs = batch.runs.len(), unsaid, "a commit failed and is tried again");
+                }
                 metrics::counter!("outlast_commit_retries_total").increment(1);
                 tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                 pause = (pause * 2).min(RETRY_PAUSE);

@@ -28,6 +28,8 @@ const POLLS: u32 = 128;
 pub(crate) enum TurnEnd {
     /// The code returned.
     Finished(Outcome),
+    /// Time or room for it is over, wherever the code is.
+    Cut(FailureDoc),
     /// Only durable waits are left.
     Waiting { wake_at: Option<Timestamp>, seen: i64 },
     /// The code does not fit, or awaits something that is not durable.
@@ -104,7 +106,7 @@ impl Drive {
         if state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
             let limit = u64::from(turn.limits.entries);
             let error = Error::TooLarge { what: "the journal".into(), size: limit + 1, limit };
-            return Idle::End(TurnEnd::Finished(Err(FailureDoc::Outlast(error))));
+            return Idle::End(TurnEnd::Cut(FailureDoc::Outlast(error)));
         }
         if hand_over(&turn, &mut state) || state.grant() {
             return Idle::Again;
@@ -186,7 +188,7 @@ impl Future for Drive {
             if expired(&self.turn) {
                 let after_ms = self.turn.run_time().as_millis() as u64;
                 let error = Error::TimedOut { what: format!("run {}", self.turn.id()), after_ms };
-                return Poll::Ready(TurnEnd::Finished(Err(FailureDoc::Outlast(error))));
+                return Poll::Ready(TurnEnd::Cut(FailureDoc::Outlast(error)));
             }
             match self.idle() {
                 Idle::Again => {}

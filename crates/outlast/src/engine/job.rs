@@ -124,18 +124,13 @@ impl JobTurn {
     }
 
     async fn submit(self: &Arc<Self>, next: Next, entries: Vec<Entry>, sends: Vec<Delivery>) {
+        let logs = std::mem::take(&mut self.state.lock().logs);
         let commit = RunCommit {
-            run: self.record.id,
-            epoch: self.epoch,
             entries,
-            consumed: Vec::new(),
-            starts: Vec::new(),
             sends,
-            prune_below: None,
-            doing: Vec::new(),
-            logs: std::mem::take(&mut self.state.lock().logs),
-            tags: Vec::new(),
+            logs,
             next: Some(next),
+            ..RunCommit::new(self.record.id, self.epoch)
         };
         self.engine.committer.submit(commit, 0, self.clone());
         std::future::poll_fn(|cx| {

@@ -23,7 +23,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
             () = engine.abort.cancelled() => return,
         }
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
-        pause = engine.settings.renew_every / 6;
+        pause = (engine.settings.renew_every / 6).mul_f64(0.5 + fastrand::f64());
         let asked = Instant::now();
         let ask = Renew {
             node: engine.node(),
@@ -64,16 +64,24 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 drop(engine.warm.lock().age(Instant::now()));
             }
             Ok(Ok(_)) => rejoin(&engine, &mut renewed_at).await,
-            Ok(Err(error)) => tracing::warn!(%error, "the lease could not be renewed"),
-            Err(_) => tracing::warn!("the lease could not be renewed: the database does not answer"),
+            Ok(Err(error)) => say_late(&engine, &error),
+            Err(_) => say_late(&engine, &"the database does not answer"),
         }
-        // Some time before the end, so that our work has stopped when others begin theirs.
-        if renewed_at.elapsed() > engine.settings.lease.mul_f64(0.8) && !engine.known().is_empty() {
+        // Some time before the end, so that our work has stopped when others begin theirs. Where there are no
+        // others, because the file is ours, being late harms nobody.
+        let late = renewed_at.elapsed() > engine.settings.lease.mul_f64(0.8);
+        if late && !engine.is_sole_owner && !engine.known().is_empty() {
             tracing::error!("the lease is about to end: work in hand is dropped");
             metrics::counter!("outlast_lost_leases_total").increment(1);
             engine.each_running(|holder| holder.lose());
             drop(engine.warm.lock().clear());
         }
+    }
+}
+
+fn say_late(engine: &Engine, error: &dyn std::fmt::Display) {
+    if let Some(unsaid) = engine.troubles.renew.say() {
+        tracing::warn!(%error, unsaid, "the lease could not be renewed; it is tried again");
     }
 }
 
@@ -109,6 +117,7 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
 pub(super) async fn sweep_all(engine: &Arc<Engine>) {
     for shard in 0..engine.store.shards() {
         let ask = Sweep {
+            by: engine.node(),
             shard,
             unknown_after: engine.settings.unknown_after,
             forget_after: FORGET_AFTER,
@@ -124,7 +133,11 @@ pub(super) async fn sweep_all(engine: &Arc<Engine>) {
                     engine.nudge();
                 }
             }
-            Err(error) => tracing::warn!(%error, shard, "housekeeping failed"),
+            Err(error) => {
+                if let Some(unsaid) = engine.troubles.sweep.say() {
+                    tracing::warn!(%error, shard, unsaid, "housekeeping failed; it is tried again");
+                }
+            }
         }
     }
 }

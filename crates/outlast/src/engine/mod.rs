@@ -10,6 +10,7 @@ pub(crate) mod drive;
 pub(crate) mod job;
 mod lease;
 mod run;
+mod seldom;
 pub(crate) mod turn;
 mod warm;
 
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outlast_core::{Error, Limits, NodeId, RunId};
-use outlast_store::{DynStore, Hold, Known, News, NodeCard};
+use outlast_store::{DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::clock::EngineClock;
 use self::committer::Committer;
 pub(crate) use self::run::begin_started;
+use self::seldom::Troubles;
 use self::turn::Turn;
 use self::warm::Warm;
 use crate::Client;
@@ -77,6 +79,33 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Whether a node can work like this; says what is wrong if not.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let spans = [
+            ("lease", self.lease, Duration::from_millis(100), Duration::from_secs(3600)),
+            ("renew_every", self.renew_every, Duration::from_millis(10), self.lease / 2),
+            ("poll_every", self.poll_every, Duration::from_millis(1), Duration::from_secs(3600)),
+        ];
+        for (what, span, least, most) in spans {
+            if span < least || span > most {
+                return Err(Error::invalid(what, format!("{span:?}"), format!("{least:?} to {most:?}")));
+            }
+        }
+        if self.concurrency == 0 || self.concurrency > 1_000_000 {
+            return Err(Error::invalid("concurrency", self.concurrency, "1 to 1,000,000"));
+        }
+        if self.crashes == 0 {
+            return Err(Error::invalid(
+                "crashes",
+                self.crashes,
+                "1 or more: with 0 every run would be poison",
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Values that handlers share, by type.
 pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
@@ -98,8 +127,8 @@ pub(crate) struct Engine {
     pub(crate) lanes_stop: CancellationToken,
     node: Mutex<NodeId>,
     slots: Arc<Semaphore>,
-    /// The right to run a run that processes died with.
-    suspect: Arc<Semaphore>,
+    /// The right to run runs that processes died with.
+    suspects: Arc<Semaphore>,
     running: Mutex<HashMap<RunId, Running>>,
     warm: Mutex<Warm>,
     claims: Mutex<ClaimNumbers>,
@@ -108,12 +137,17 @@ pub(crate) struct Engine {
     /// A turn began or ended, or a claim found nothing: tests wait for quiet.
     pub(crate) changed: Notify,
     claiming: AtomicBool,
+    pub(crate) troubles: Troubles,
+    /// No other process can take runs from this one: the database is a file that we own.
+    is_sole_owner: bool,
 }
 
 /// A run in hand.
 struct Running {
     epoch: i64,
     who: Holder,
+    /// How it ended, once that is durable.
+    ended: Option<Ended>,
 }
 
 #[derive(Clone)]
@@ -138,7 +172,8 @@ impl Engine {
         limits: Limits,
         client: Client,
     ) -> Arc<Engine> {
-        let clock = EngineClock::new(store.clock().clone(), store.name() == "sqlite");
+        let is_sole_owner = store.name() == "sqlite";
+        let clock = EngineClock::new(store.clock().clone(), is_sole_owner);
         let engine = Engine {
             clock,
             limits,
@@ -152,13 +187,15 @@ impl Engine {
             lanes_stop: CancellationToken::new(),
             node: Mutex::new(NodeId::new(fastrand::u128(..))),
             slots: Arc::new(Semaphore::new(settings.concurrency)),
-            suspect: Arc::new(Semaphore::new(1)),
+            suspects: Arc::new(Semaphore::new(claim::SUSPECTS as usize)),
             running: Mutex::default(),
             warm: Mutex::new(Warm::new(settings.warm, settings.warm_for)),
             claims: Mutex::default(),
             work: Notify::new(),
             changed: Notify::new(),
             claiming: AtomicBool::new(false),
+            troubles: Troubles::default(),
+            is_sole_owner,
             settings,
             store,
         };
@@ -187,8 +224,13 @@ impl Engine {
         self.work.notify_one();
         self.each_running(|holder| holder.stop());
         let quiet = async {
-            while !self.running.lock().is_empty() {
-                self.changed.notified().await;
+            loop {
+                // Listening before looking, so that no end in between is missed.
+                let changed = self.changed.notified();
+                if self.running.lock().is_empty() {
+                    return;
+                }
+                changed.await;
             }
         };
         if tokio::time::timeout(grace, quiet).await.is_err() {
@@ -280,6 +322,18 @@ impl Engine {
     fn each_running(&self, act: impl Fn(&Holder)) {
         let holders: Vec<Holder> = self.running.lock().values().map(|held| held.who.clone()).collect();
         holders.iter().for_each(act);
+    }
+
+    /// Whether a run is in hand here: if so, its end is told without asking the database.
+    pub(crate) fn has_in_hand(&self, run: RunId) -> bool {
+        self.running.lock().contains_key(&run)
+    }
+
+    /// A run in hand has ended, durably. Who waits is told when its slot is free again: they may start the next.
+    fn note_end(&self, run: RunId, ended: &Ended) {
+        if let Some(held) = self.running.lock().get_mut(&run) {
+            held.ended = Some(ended.clone());
+        }
     }
 
     fn holder(&self, run: RunId) -> Option<Holder> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use outlast_core::{Error, FailureDoc, Op, Payload, Phase, RunId, Status};
 use outlast_store::{
-    Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, code,
+    Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, StoreError, code,
 };
 use tracing::Instrument;
 
@@ -37,6 +37,10 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 let reason = format!("this node does not know {}", claimed.code);
                 placeholder.end(Next::Block { reason }, Vec::new()).await;
             }
+            Some(_) if loaded.unreadable.is_some() => {
+                let reason = unreadable(loaded.unreadable.unwrap_or_default());
+                placeholder.end(Next::Block { reason }, Vec::new()).await;
+            }
             Some(definition) if claimed.crashes >= engine.settings.crashes => {
                 let error = FailureDoc::Outlast(Error::Poison { crashes: claimed.crashes });
                 let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
@@ -45,7 +49,7 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
             }
             Some(definition) => match &definition.body {
                 Body::Job(_) => super::job::run(placeholder, definition, claimed).await,
-                Body::Workflow(_) => begin_workflow(&engine, definition, loaded, claimed).await,
+                Body::Workflow(_) => begin_workflow(&placeholder, definition, loaded, claimed).await,
             },
         }
         drop(alone);
@@ -93,7 +97,7 @@ pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
         trace: run.trace,
         parent: run.parent,
     };
-    let loaded = Loaded { record, entries: Vec::new(), more: false, doing: Vec::new() };
+    let loaded = Loaded { record, entries: Vec::new(), more: false, doing: Vec::new(), unreadable: None };
     begin(engine, loaded, claimed, slot, None);
 }
 
@@ -112,19 +116,21 @@ pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: 
 
 fn hold(engine: &Engine, id: RunId, epoch: i64, who: Holder) {
     let mut running = engine.running.lock();
-    running.insert(id, Running { epoch, who });
+    running.insert(id, Running { epoch, who, ended: None });
     metrics::gauge!("outlast_running").set(running.len() as f64);
 }
 
 fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
     let mut running = engine.running.lock();
-    if running.get(&id).is_some_and(|held| held.epoch == epoch) {
-        running.remove(&id);
-    }
+    let is_ours = running.get(&id).is_some_and(|held| held.epoch == epoch);
+    let gone = is_ours.then(|| running.remove(&id)).flatten();
     metrics::gauge!("outlast_running").set(running.len() as f64);
     drop(running);
     // A claim loop that waits for a slot wakes by this alone.
     drop(slot);
+    if let Some(ended) = gone.and_then(|held| held.ended) {
+        engine.client.tell_end(id, &ended);
+    }
     engine.changed.notify_waiters();
 }
 
@@ -132,19 +138,27 @@ fn arrival(claimed: Claimed) -> Arrival {
     Arrival { epoch: claimed.epoch, seen: claimed.news, inbox: claimed.inbox, expires_at: claimed.expires_at }
 }
 
+/// Why a run waits whose journal this version cannot read.
+fn unreadable(detail: impl std::fmt::Display) -> String {
+    format!("its journal holds what this version cannot read: {detail}")
+}
+
 async fn begin_workflow(
-    engine: &Arc<Engine>,
+    placeholder: &Arc<JobTurn>,
     definition: Arc<Registered>,
     mut loaded: Loaded,
     claimed: Claimed,
 ) {
-    let (id, epoch) = (claimed.id, claimed.epoch);
+    let (engine, id, epoch) = (&placeholder.engine, claimed.id, claimed.epoch);
     while loaded.more {
         let after = loaded.entries.last().map_or(0, |entry| entry.pos);
         match engine.store.journal(id, after, PAGE).await {
             Ok(page) => {
                 loaded.more = page.len() == PAGE as usize;
                 loaded.entries.extend(page);
+            }
+            Err(StoreError::Unreadable { detail, .. }) => {
+                return placeholder.end(Next::Block { reason: unreadable(detail) }, Vec::new()).await;
             }
             // Not ours to guess: the run is due again when the next renewal finds it unknown.
             Err(error) => return tracing::error!(%error, run = %id, "the journal could not be read"),
@@ -201,7 +215,8 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
     };
     let (next, warm) = match end {
         TurnEnd::Lost => return,
-        TurnEnd::Finished(outcome) => (end_of(&turn, outcome), false),
+        TurnEnd::Finished(outcome) => (returned(&turn, outcome), false),
+        TurnEnd::Cut(failure) => (end_of(&turn, Err(failure)), false),
         TurnEnd::Waiting { wake_at, seen } => (Next::Suspend { wake_at, seen }, true),
         TurnEnd::Misfit(reason) => {
             tracing::error!(run = %turn.id(), definition = %turn.record.definition, "blocked: {reason}");
@@ -237,12 +252,21 @@ fn outcome_label(next: &Next) -> &'static str {
     }
 }
 
-/// How a run whose code returned ends.
+/// How a run whose code returned ends: well, if the code asked for all that the journal holds.
+fn returned(turn: &Arc<Turn>, outcome: Outcome) -> Next {
+    let misfit = {
+        let mut state = turn.state();
+        state.misfit.take().or_else(|| misfit_at_end(&state))
+    };
+    match misfit {
+        Some(reason) => Next::Block { reason },
+        None => end_of(turn, outcome),
+    }
+}
+
+/// The end of a run with this outcome; one that was asked to stop is cancelled, whatever its code said.
 fn end_of(turn: &Arc<Turn>, outcome: Outcome) -> Next {
     let mut state = turn.state();
-    if let Some(reason) = state.misfit.take().or_else(|| misfit_at_end(&state)) {
-        return Next::Block { reason };
-    }
     let (status, output, failure) = match (&state.cancelled, outcome) {
         (Cancelled::Told(reason) | Cancelled::Enforced(reason), _) => {
             let error = Error::Cancelled { reason: reason.clone() };
@@ -282,8 +306,12 @@ pub(super) fn finish(
     (Next::Finish(ended), sends)
 }
 
-/// `continue_as_new`: the journal keeps nothing but the new input and the saved state.
+/// `continue_as_new`: the journal keeps nothing but the new input and the saved state. A run that was asked
+/// to stop has no next life: it would not know.
 fn start_over(turn: &Arc<Turn>) -> Next {
+    if turn.state().cancelled != Cancelled::No {
+        return end_of(turn, Ok(Payload::default()));
+    }
     let mut state = turn.state();
     let input = state.continue_with.take().unwrap_or_default();
     state.outbox.entries.clear();

@@ -4,9 +4,11 @@
 
 mod harness;
 
+mod bounds;
 mod cancel;
 mod children;
 mod clients;
+mod deploys;
 mod jobs;
 mod replay;
 mod steps;

@@ -195,7 +195,10 @@ engine_test! {
     async fn a_run_whose_code_nobody_knows_is_blocked_and_goes_on_when_someone_does(lab: Lab) {
         let flow = Workflow::new("flow", |_: Ctx, (): ()| async move { Ok::<u32, AnyError>(1) });
         let other = Workflow::new("other", |_: Ctx, (): ()| async move { Ok::<u32, AnyError>(1) });
-        lab.start(|app| app.workflow(other.clone()).settings(|s| s.lease = std::time::Duration::from_millis(500))).await;
+        lab.start(|app| app.workflow(other.clone()).settings(|s| {
+            s.lease = 500.millis();
+            s.renew_every = 100.millis();
+        })).await;
         let run = lab.app().start(flow.clone(), ()).await.unwrap();
         lab.world.store().clock().advance(1.minute());
         let client = lab.app().client().clone();

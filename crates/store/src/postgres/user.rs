@@ -91,8 +91,7 @@ impl UserTx for PgUserTx {
 
     async fn start(&mut self, runs: &[NewRun]) -> Result<Vec<Started>, StoreError> {
         self.check()?;
-        let shards = self.store.shards;
-        let answer = transitions::start(&mut self.tx(), runs, None, shards).await;
+        let answer = transitions::start(&mut self.tx(), runs, None).await;
         self.noted(answer)
     }
 

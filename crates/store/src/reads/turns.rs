@@ -28,14 +28,21 @@ pub(crate) async fn load(tx: &mut dyn Tx, runs: &[RunId]) -> Result<Vec<Loaded>,
     let mut records: HashMap<RunId, RunRecord> = HashMap::new();
     let mut entries: HashMap<RunId, Vec<Entry>> = HashMap::new();
     let mut doing: HashMap<RunId, Vec<Doing>> = HashMap::new();
+    let mut unreadable: HashMap<RunId, String> = HashMap::new();
     for (records_at, entries_at, doing_at) in places {
         for row in answers.take(records_at) {
             let record = rows::record(&row)?;
             records.insert(record.id, record);
         }
         for row in answers.take_any(entries_at) {
-            let (run, entry) = rows::entry(&row)?;
-            entries.entry(run).or_default().push(entry);
+            match rows::entry(&row) {
+                Ok((run, entry)) => entries.entry(run).or_default().push(entry),
+                // One run that a newer version wrote must not hold up all others.
+                Err(StoreError::Unreadable { run, detail }) => {
+                    unreadable.insert(run, detail);
+                }
+                Err(error) => return Err(error),
+            }
         }
         for row in answers.take(doing_at) {
             let (run, step) = rows::doing(&row)?;
@@ -48,7 +55,8 @@ pub(crate) async fn load(tx: &mut dyn Tx, runs: &[RunId]) -> Result<Vec<Loaded>,
         entries.sort_by_key(|entry| entry.pos);
         let more = entries.len() > FIRST_PAGE;
         entries.truncate(FIRST_PAGE);
-        Some(Loaded { record, entries, more, doing: doing.remove(run).unwrap_or_default() })
+        let doing = doing.remove(run).unwrap_or_default();
+        Some(Loaded { record, entries, more, doing, unreadable: unreadable.remove(run) })
     };
     Ok(runs.iter().filter_map(load).collect())
 }

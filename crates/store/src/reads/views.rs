@@ -1,14 +1,16 @@
 //! What clients and people look at: one run, its log, its end, nodes and definitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use outlast_core::{NodeId, RunId, ShardCount, Timestamp};
 
 use super::turns::DOING;
 use crate::rows::{self, RUN_COLUMNS, ReadRow, cells, ids, run_columns};
-use crate::transitions::{Flight, KeyName, NOW, Place, add_look, found_keys};
+use crate::transitions::{
+    Flight, KeyName, NOW, Place, add_definitions, add_look, found_definitions, found_keys,
+};
 use crate::{
-    Address, DefinitionCard, Doing, Ended, LogLine, NodeView, Row, RunView, Sql, StoreError, Tx, Type,
+    Address, DefinitionCard, Doing, Ended, LogLine, NodeView, Row, RunView, Sql, StoreError, Tx, Type, code,
 };
 
 /// One run.
@@ -183,11 +185,25 @@ pub(crate) async fn nodes(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Nod
     Ok(nodes)
 }
 
-/// The definitions that nodes have registered.
+/// The definitions that nodes have registered. Where no live node knows the active version of a name, the
+/// newest that one does is active: a deploy was taken back.
 pub(crate) async fn definitions(tx: &mut dyn Tx) -> Result<Vec<DefinitionCard>, StoreError> {
     let mut flight = Flight::default();
-    let place = flight.add(DEFINITIONS.with(cells![0_u16]));
-    flight.send_last(tx).await?.take(place).iter().map(rows::definition).collect()
+    let places = add_definitions(&mut flight);
+    let (mut cards, live) = found_definitions(&mut flight.send_last(tx).await?, places)?;
+
+    let is_live = |card: &DefinitionCard| live.contains(&code(&card.name, card.version));
+    let served: HashSet<String> =
+        cards.iter().filter(|card| card.active && is_live(card)).map(|card| card.name.clone()).collect();
+    let mut newest: HashMap<String, u32> = HashMap::new();
+    for card in cards.iter().filter(|card| !served.contains(&card.name) && is_live(card)) {
+        let version = newest.entry(card.name.clone()).or_default();
+        *version = card.version.max(*version);
+    }
+    for card in &mut cards {
+        card.active = newest.get(&card.name).map_or(card.active, |version| *version == card.version);
+    }
+    Ok(cards)
 }
 
 /// The time by which the store judges.
@@ -198,7 +214,7 @@ pub(crate) async fn now(tx: &mut dyn Tx) -> Result<Timestamp, StoreError> {
     rows.first().map_or(Ok(Timestamp::default()), |row| row.time(0))
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES, &DEFINITIONS];
+pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES];
 
 static VIEW: Sql = Sql::new(
     "view",
@@ -256,12 +272,5 @@ static NODES: Sql = Sql::new(
     "select n.id, n.name, n.host, n.pid, n.joined_at, n.lease_until,
             (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id)
        from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
-)
-.takes(&[Type::Int]);
-
-static DEFINITIONS: Sql = Sql::new(
-    "definitions",
-    "select d.name, d.version, d.kind, d.active, d.signature, d.queue, d.priority, d.options
-       from outlast.definitions as d where d.shard = {p1} order by d.name, d.version",
 )
 .takes(&[Type::Int]);

@@ -41,17 +41,3 @@ pub(super) fn users_meaning(error: rusqlite::Error) -> StoreError {
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
-
-/// The same error again, for everybody else who shared the transaction.
-pub(super) fn again(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable(error) => StoreError::Unavailable(error.to_string().into()),
-        StoreError::Conflict(error) => StoreError::Conflict(error.to_string().into()),
-        StoreError::Full(error) => StoreError::Full(error.to_string().into()),
-        StoreError::Address(why) => StoreError::Address(why.clone()),
-        StoreError::Schema(why) => StoreError::Schema(why.clone()),
-        StoreError::Statement(error) => StoreError::Statement(error.to_string().into()),
-        StoreError::Refused(error) => StoreError::Refused(error.to_string().into()),
-        other => StoreError::Refused(other.to_string().into()),
-    }
-}

@@ -172,8 +172,8 @@ impl UserTx for SqliteUserTx {
     }
 
     async fn start(&mut self, runs: &[NewRun]) -> Result<Vec<Started>, StoreError> {
-        let (runs, shards) = (runs.to_vec(), self.store.shards);
-        self.ask(move |tx| finish(transitions::start(tx, &runs, None, shards))).await
+        let runs = runs.to_vec();
+        self.ask(move |tx| finish(transitions::start(tx, &runs, None))).await
     }
 
     async fn deliver(&mut self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {

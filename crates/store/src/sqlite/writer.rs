@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, oneshot};
 
 use super::connection::wait_for;
-use super::error::{again, meaning};
+use super::error::meaning;
 use super::tx::{SqliteTx, finish};
 use super::user::Session;
 use crate::render::Texts;
@@ -76,7 +76,7 @@ impl<T: Send> Job for Queued<T> {
     fn settle(self: Box<Self>, shared: Option<&StoreError>) {
         let answer = match (self.answer, shared) {
             (Some(Err(own)), _) => Err(own),
-            (_, Some(shared)) => Err(again(shared)),
+            (_, Some(shared)) => Err(shared.again()),
             (Some(answer), None) => answer,
             (None, None) => Err(StoreError::Unavailable("the store is closing".into())),
         };
@@ -192,7 +192,7 @@ impl Writer {
             match ran {
                 Ok(()) => signals.extend(noted),
                 // A full disk makes SQLite roll back everything, not only what failed.
-                Err(error) if alone || self.connection.is_autocommit() => return Err(again(error)),
+                Err(error) if alone || self.connection.is_autocommit() => return Err(error.again()),
                 Err(_) => self.execute("rollback to job")?,
             }
             if !alone {

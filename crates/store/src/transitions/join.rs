@@ -1,28 +1,44 @@
 //! A node starts: its rows, its definitions, and the runs that waited for its code.
 
+use std::collections::HashSet;
+
 use outlast_core::{ShardCount, Status};
 
-use super::flight::Flight;
-use crate::rows::{cells, micros};
-use crate::{Cell, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
+use super::flight::{Answers, Flight, Place};
+use super::sweep::{NODES_LIVE, live_codes};
+use crate::rows::{self, cells, micros};
+use crate::{Cell, DefinitionCard, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
 
 /// Gives the node its row in every shard, records its definitions, and makes blocked runs due again
 /// that its code may fit.
 ///
-/// An active version takes over from the others of its name. Definitions live in the first shard.
+/// An active version takes over from the others of its name, unless a newer one is active that a live node
+/// knows: nodes of an older build that come or stay during a deploy take nothing back. Definitions live in
+/// the first shard.
 pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -> Result<(), StoreError> {
     let codes: Vec<String> = node.definitions.iter().map(|card| code(&card.name, card.version)).collect();
     let known = serde_json::json!(codes).to_string();
     // In order, so that nodes which start together do not wait for each other in a circle.
     let mut cards: Vec<_> = node.definitions.iter().collect();
     cards.sort_by_key(|card| (&card.name, card.version));
-    let active: Vec<String> = cards.iter().filter(|card| card.active).map(|card| card.name.clone()).collect();
+    let mut flight = Flight::default();
+    let places = add_definitions(&mut flight);
+    let (recorded, live) = found_definitions(&mut flight.send(tx).await?, places)?;
+    let newer = |card: &DefinitionCard| {
+        recorded.iter().any(|old| {
+            let served = old.active && live.contains(&code(&old.name, old.version));
+            served && old.name == card.name && old.version > card.version
+        })
+    };
+    let takes_over = |card: &&DefinitionCard| card.active && !newer(card);
+    let active: Vec<String> =
+        cards.iter().copied().filter(takes_over).map(|card| card.name.clone()).collect();
     let definitions = cards.iter().map(|card| {
         cells![
             &*card.name,
             card.version,
             card.kind,
-            i64::from(card.active),
+            i64::from(takes_over(card)),
             &*card.signature,
             &*card.queue,
             card.priority,
@@ -53,8 +69,29 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
     Ok(())
 }
 
+/// Adds looks at the recorded definitions and at what live nodes know.
+pub(crate) fn add_definitions(flight: &mut Flight) -> (Place, Place) {
+    (flight.add(DEFINITIONS.with(cells![0_u16])), flight.add(NODES_LIVE.with(cells![0_u16])))
+}
+
+/// The recorded definitions, and the code that live nodes know.
+pub(crate) fn found_definitions(
+    answers: &mut Answers,
+    (recorded, live): (Place, Place),
+) -> Result<(Vec<DefinitionCard>, HashSet<String>), StoreError> {
+    let recorded = answers.take(recorded).iter().map(rows::definition).collect::<Result<_, _>>()?;
+    Ok((recorded, live_codes(&answers.take(live))?))
+}
+
 pub(crate) static STATEMENTS: &[&Sql] =
-    &[&DEFINITIONS_RETIRE, &DEFINITIONS_SET, &NODES_JOIN, &BLOCKED_LOCK, &UNBLOCK];
+    &[&DEFINITIONS, &DEFINITIONS_RETIRE, &DEFINITIONS_SET, &NODES_JOIN, &BLOCKED_LOCK, &UNBLOCK];
+
+static DEFINITIONS: Sql = Sql::new(
+    "definitions",
+    "select d.name, d.version, d.kind, d.active, d.signature, d.queue, d.priority, d.options
+       from outlast.definitions as d where d.shard = {p1} order by d.name, d.version",
+)
+.takes(&[Type::Int]);
 
 static DEFINITIONS_RETIRE: Sql = Sql::new(
     "definitions_retire",

@@ -29,13 +29,13 @@ pub(crate) use commit::commit;
 pub(crate) use control::control;
 pub(crate) use deliver::deliver;
 pub(crate) use flight::{Flight, Place};
-pub(crate) use join::join;
+pub(crate) use join::{add_definitions, found_definitions, join};
 pub(crate) use keys::{KeyName, add_look, found as found_keys};
 pub(crate) use leave::leave;
 pub(crate) use own::end_leases;
 pub(crate) use record::record;
 pub(crate) use renew::renew;
-pub(crate) use start::start;
+pub(crate) use start::{start, start_all};
 pub(crate) use sweep::sweep;
 
 use crate::Sql;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outlast_core::{Payload, RunId, ShardCount, Status};
+use outlast_core::{NodeId, Payload, RunId, Status};
 
 use super::agenda::fence;
 use super::flight::{Flight, Place};
@@ -23,16 +23,26 @@ pub(crate) async fn start(
     tx: &mut dyn Tx,
     runs: &[NewRun],
     hold: Option<Hold>,
-    _shards: ShardCount,
 ) -> Result<Vec<Started>, StoreError> {
-    let first = first_of_each_key(runs);
+    Ok(start_all(tx, &[(runs, hold)]).await?.pop().unwrap_or_default())
+}
+
+/// Several starts in one transaction: each is answered as if it had come alone, in this order.
+pub(crate) async fn start_all(
+    tx: &mut dyn Tx,
+    calls: &[(&[NewRun], Option<Hold>)],
+) -> Result<Vec<Vec<Started>>, StoreError> {
+    let runs = || calls.iter().flat_map(|(runs, hold)| runs.iter().map(|run| (run, *hold)));
+    let first = first_of_each_key(runs().map(|(run, _)| run));
     let mut flight = Flight::default();
     let reserve = first.iter().map(|(name, run)| (name.clone(), run.id)).collect();
     let locks = keys::add_reserve(&mut flight, &reserve, true, true);
     let inputs = add_inputs(&mut flight, &first);
-    let new: Vec<&NewRun> =
-        runs.iter().filter(|run| run.key.is_none()).chain(first.values().copied()).collect();
-    let held = add_runs(&mut flight, &new, hold);
+    let is_first = |run: &NewRun| {
+        name_of(run).is_none_or(|name| first.get(&name).is_some_and(|first| first.id == run.id))
+    };
+    let new: Vec<(&NewRun, Option<Hold>)> = runs().filter(|(run, _)| is_first(run)).collect();
+    let held = add_runs(&mut flight, &new);
 
     let mut answers = flight.send_last(tx).await?;
     let keys = keys::found(&mut answers, &locks)?;
@@ -63,8 +73,9 @@ pub(crate) async fn start(
             None => compared(row.run, stored.get(&row.run).unwrap_or(&run.input), run),
         })
     };
-    let started = runs.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
-    if started.iter().any(|started| matches!(started, Started::Created { held: false, .. })) {
+    let started: Vec<Vec<Started>> =
+        calls.iter().map(|(runs, _)| runs.iter().map(answer).collect()).collect::<Result<_, _>>()?;
+    if started.iter().flatten().any(|started| matches!(started, Started::Created { held: false, .. })) {
         tx.signal(Signal::Due);
     }
     Ok(started)
@@ -108,49 +119,54 @@ fn add_inputs(flight: &mut Flight, first: &BTreeMap<KeyName, &NewRun>) -> Vec<Pl
 }
 
 /// Adds everything that makes `runs` exist; no two have the same key, and the keys' rows are locked.
-/// The rows at the places given back are the runs that `hold`'s node holds by this.
-pub(crate) fn add_runs(flight: &mut Flight, runs: &[&NewRun], hold: Option<Hold>) -> Vec<Place> {
-    let mut shards: BTreeMap<u16, Vec<&NewRun>> = BTreeMap::new();
+/// The rows at the places given back are the runs that nodes hold by this.
+pub(crate) fn add_runs(flight: &mut Flight, runs: &[(&NewRun, Option<Hold>)]) -> Vec<Place> {
+    let mut shards: BTreeMap<u16, Vec<(&NewRun, Option<Hold>)>> = BTreeMap::new();
     for run in runs {
-        shards.entry(run.id.shard()).or_default().push(run);
+        shards.entry(run.0.id.shard()).or_default().push(*run);
     }
     let mut held = Vec::new();
     for (shard, runs) in shards {
-        if let Some(hold) = hold {
-            flight.add(fence(shard, hold.node));
+        let mut claims: BTreeMap<NodeId, Vec<i64>> = BTreeMap::new();
+        for hold in runs.iter().filter_map(|(_, hold)| *hold) {
+            claims.entry(hold.node).or_default().push(hold.claim);
         }
-        let (keyed, plain): (Vec<&NewRun>, Vec<&NewRun>) = runs.iter().partition(|run| run.key.is_some());
-        add_plain(flight, shard, &plain, hold);
-        add_keyed(flight, shard, &keyed, hold);
-        if let Some(hold) = hold {
-            held.push(flight.add(HELD.with(cells![shard, hold.node, hold.claim])));
+        for node in claims.keys() {
+            flight.add(fence(shard, *node));
+        }
+        let (keyed, plain): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(run, _)| run.key.is_some());
+        add_plain(flight, shard, &plain);
+        add_keyed(flight, shard, &keyed);
+        for (node, claims) in claims {
+            held.push(flight.add(HELD.with(cells![shard, node, Cell::Ints(claims)])));
         }
     }
     held
 }
 
-fn add_plain(flight: &mut Flight, shard: u16, runs: &[&NewRun], hold: Option<Hold>) {
-    flight.each(&RUNS_START, runs.iter().map(|run| record_row(run)).collect(), cells![shard]);
-    flight.each(&TAGS_START, runs.iter().flat_map(|run| tag_rows(run)).collect(), cells![shard]);
-    flight.each(&AGENDA_START, runs.iter().map(|run| agenda_row(run, hold)).collect(), places(shard, hold));
+fn add_plain(flight: &mut Flight, shard: u16, runs: &[(&NewRun, Option<Hold>)]) {
+    flight.each(&RUNS_START, runs.iter().map(|(run, _)| record_row(run)).collect(), cells![shard]);
+    flight.each(&TAGS_START, runs.iter().flat_map(|(run, _)| tag_rows(run)).collect(), cells![shard]);
+    let agenda = runs.iter().map(|(run, hold)| agenda_row(run, *hold)).collect();
+    flight.each(&AGENDA_START, agenda, places(shard));
 }
 
-fn add_keyed(flight: &mut Flight, shard: u16, runs: &[&NewRun], hold: Option<Hold>) {
+fn add_keyed(flight: &mut Flight, shard: u16, runs: &[(&NewRun, Option<Hold>)]) {
     let named = |run: &NewRun, row: Vec<Cell>| -> Vec<Cell> {
         row.into_iter().chain(cells![&*run.tenant, &*run.definition, run.key.clone()]).collect()
     };
     // The record has tenant, definition and key already.
-    flight.each(&RUNS_ADOPT, runs.iter().map(|run| record_row(run)).collect(), cells![shard]);
-    let tags = runs.iter().flat_map(|run| tag_rows(run).into_iter().map(move |row| named(run, row)));
+    flight.each(&RUNS_ADOPT, runs.iter().map(|(run, _)| record_row(run)).collect(), cells![shard]);
+    let tags = runs.iter().flat_map(|(run, _)| tag_rows(run).into_iter().map(move |row| named(run, row)));
     flight.each(&TAGS_ADOPT, tags.collect(), cells![shard]);
-    let agenda = runs.iter().map(|run| named(run, agenda_row(run, hold))).collect();
-    flight.each(&AGENDA_ADOPT, agenda, places(shard, hold));
-    let names = runs.iter().map(|run| named(run, Vec::new())).collect();
+    let agenda = runs.iter().map(|(run, hold)| named(run, agenda_row(run, *hold))).collect();
+    flight.each(&AGENDA_ADOPT, agenda, places(shard));
+    let names = runs.iter().map(|(run, _)| named(run, Vec::new())).collect();
     flight.each(&KEYS_ADOPT, names, cells![shard]);
 }
 
-fn places(shard: u16, hold: Option<Hold>) -> Vec<Cell> {
-    cells![shard, hold.map(|hold| hold.claim), Status::Ready, Status::Running]
+fn places(shard: u16) -> Vec<Cell> {
+    cells![shard, Status::Ready, Status::Running]
 }
 
 fn record_row(run: &NewRun) -> Vec<Cell> {
@@ -187,14 +203,15 @@ fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
         Due::After(span) => (Cell::Null, Cell::Int(micros(span))),
         Due::At(time) => (Cell::from(time), Cell::Null),
     };
-    let node = hold.filter(|_| run.due == Due::Now).map(|hold| hold.node.uuid());
+    let hold = hold.filter(|_| run.due == Due::Now);
     cells![
         run.id,
         run.kind,
         run.priority,
         at,
         delay,
-        node,
+        hold.map(|hold| hold.node.uuid()),
+        hold.map(|hold| hold.claim),
         run.timeout.map(micros),
         &*run.queue,
         code(&run.definition, run.version),
@@ -239,15 +256,16 @@ macro_rules! keyed {
     };
 }
 
-/// Neither in line nor ended: this start has not happened yet.
+/// Neither in line nor ended: this start has not happened yet. Values and not joins (or `not exists`, which
+/// becomes one), so that no planner goes through all results.
 macro_rules! absent {
     ($id:literal) => {
         concat!(
-            " not exists (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = ",
+            " (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = ",
             $id,
-            ") and not exists (select 1 from outlast.results as r where r.shard = {p1} and r.run = ",
+            ") is null and (select 1 from outlast.results as r where r.shard = {p1} and r.run = ",
             $id,
-            ") on conflict do nothing"
+            ") is null on conflict do nothing"
         )
     };
 }
@@ -288,9 +306,9 @@ macro_rules! insert_agenda {
                  claim, epoch, news, expires_at, queue, code)
              select {p1}, ",
             $id,
-            ", case when n.id is null then {p3} else {p4} end, b.kind, b.priority, 1, 0,
+            ", case when n.id is null then {p2} else {p3} end, b.kind, b.priority, 1, 0,
                  case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
-                 case when n.id is not null then {p2} end, case when n.id is null then 0 else 1 end, ",
+                 case when n.id is not null then b.claim end, case when n.id is null then 0 else 1 end, ",
             $news,
             ", {now} + b.timeout, b.queue, b.code from {batch}",
             $from,
@@ -330,11 +348,12 @@ static AGENDA_START: Sql = Sql::new("agenda_start", insert_agenda!("b.id", "0", 
         ("due_at", Type::Int),
         ("delay", Type::Int),
         ("node", Type::Id),
+        ("claim", Type::Int),
         ("timeout", Type::Int),
         ("queue", Type::Text),
         ("code", Type::Text),
     ])
-    .takes(&[Type::Int, Type::Int, Type::Int, Type::Int]);
+    .takes(&[Type::Int, Type::Int, Type::Int]);
 
 // Messages that came first make the run one to claim: a claim hands them over, a start does not.
 static AGENDA_ADOPT: Sql =
@@ -346,6 +365,7 @@ static AGENDA_ADOPT: Sql =
             ("due_at", Type::Int),
             ("delay", Type::Int),
             ("node", Type::Id),
+            ("claim", Type::Int),
             ("timeout", Type::Int),
             ("queue", Type::Text),
             ("code", Type::Text),
@@ -353,7 +373,7 @@ static AGENDA_ADOPT: Sql =
             ("definition", Type::Text),
             ("key", Type::Text),
         ])
-        .takes(&[Type::Int, Type::Int, Type::Int, Type::Int]);
+        .takes(&[Type::Int, Type::Int, Type::Int]);
 
 static KEYS_ADOPT: Sql = Sql::new(
     "keys_adopt",
@@ -377,7 +397,7 @@ static KEYS_INPUTS: Sql = Sql::new(
 static HELD: Sql = Sql::new(
     "start_held",
     "select a.id from outlast.agenda as a
-      where a.shard = {p1} and a.node = {p2} and a.claim = {p3} and a.epoch = 1",
+      where a.shard = {p1} and a.node = {p2} and a.claim {in:p3} and a.epoch = 1",
 )
-.takes(&[Type::Int, Type::Id, Type::Int])
+.takes(&[Type::Int, Type::Id, Type::Ints])
 .by("agenda_node");

@@ -9,7 +9,7 @@ use outlast_core::{RunId, Status};
 use super::flight::Flight;
 use super::takeover;
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Cell, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
+use crate::{Cell, Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
 
 /// How many overdue runs are looked at for each that may be blocked: unknown ones come to the front of
 /// the line by themselves, because nobody takes them.
@@ -20,18 +20,14 @@ const LOOKS: u32 = 10;
 pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreError> {
     let overdue_since = micros(ask.unknown_after);
     let mut flight = Flight::default();
-    let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit]));
+    let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit, ask.by]));
     let live = flight.add(NODES_LIVE.with(cells![ask.shard]));
     let looks = ask.limit.saturating_mul(LOOKS).min(i32::MAX as u32);
     let overdue = flight.add(OVERDUE.with(cells![ask.shard, overdue_since, looks]));
     let mut answers = flight.send(tx).await?;
 
     let dead = takeover::nodes(&mut answers, Some(dead))?;
-    let mut known: HashSet<String> = HashSet::new();
-    for row in answers.take(live) {
-        let codes: Vec<String> = serde_json::from_str(&row.text(0)?).unwrap_or_default();
-        known.extend(codes);
-    }
+    let known = live_codes(&answers.take(live))?;
     let mut unknown = Vec::new();
     for row in answers.take(overdue) {
         if !known.contains(&row.text(1)?) {
@@ -68,6 +64,16 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     Ok(swept)
 }
 
+/// The code that live nodes know, from the rows of [`NODES_LIVE`].
+pub(crate) fn live_codes(rows: &[Row]) -> Result<HashSet<String>, StoreError> {
+    let mut known = HashSet::new();
+    for row in rows {
+        let codes: Vec<String> = serde_json::from_str(&row.text(0)?).unwrap_or_default();
+        known.extend(codes);
+    }
+    Ok(known)
+}
+
 fn blocked_row(run: RunId, code: &str) -> Vec<Cell> {
     cells![run, format!("no node knows {code}")]
 }
@@ -78,12 +84,13 @@ pub(crate) static STATEMENTS: &[&Sql] =
 // A batch of the node that is still under way holds its row: then it is not dead yet.
 static NODES_DEAD: Sql = Sql::new(
     "nodes_dead",
-    "select n.id from outlast.nodes as n where n.shard = {p1} and n.lease_until < {now}
+    "select n.id from outlast.nodes as n where n.shard = {p1} and n.lease_until < {now} and n.id <> {p3}
       order by n.id limit {p2} {skip_locked}",
 )
-.takes(&[Type::Int, Type::Int]);
+.takes(&[Type::Int, Type::Int, Type::Id]);
 
-static NODES_LIVE: Sql = Sql::new(
+/// What live nodes know.
+pub(crate) static NODES_LIVE: Sql = Sql::new(
     "nodes_live",
     "select n.codes from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
 )

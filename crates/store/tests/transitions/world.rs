@@ -155,6 +155,7 @@ impl World {
         let mut swept = Vec::new();
         for shard in 0..self.store.shards() {
             let ask = Sweep {
+                by: outlast_core::NodeId::new(0),
                 shard,
                 unknown_after: Duration::from_secs(30),
                 forget_after: Duration::from_secs(86_400),

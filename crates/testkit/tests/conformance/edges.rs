@@ -25,7 +25,13 @@ async fn no_time_is_too_long(world: World) {
 
     assert!(world.renew(&Renew { lease: forever, ..world.renewal("node").await }).await.alive);
     for shard in 0..world.shards() {
-        let ask = Sweep { shard, unknown_after: forever, forget_after: forever, limit: u32::MAX };
+        let ask = Sweep {
+            by: outlast_core::NodeId::new(0),
+            shard,
+            unknown_after: forever,
+            forget_after: forever,
+            limit: u32::MAX,
+        };
         assert_eq!(world.store().sweep(&ask).await.unwrap(), outlast_store::Swept::default());
     }
     let purge = Control::Purge { older_than: forever, limit: u32::MAX };

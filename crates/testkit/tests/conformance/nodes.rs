@@ -78,8 +78,17 @@ async fn a_newer_active_version_takes_over_from_older_ones(world: World) {
         known,
         "one that is not active takes over nothing"
     );
-    world.join("back", &["greet@1"]).await;
-    assert_eq!(active(world.store().definitions().await.unwrap())[0], ("greet".to_owned(), 1));
+    world.join("late", &["greet@1"]).await;
+    let still = active(world.store().definitions().await.unwrap());
+    assert_eq!(still, known, "an older build that comes during a deploy takes nothing back");
+
+    world.leave("new").await;
+    world.store().leave(quiet.id).await.unwrap();
+    assert_eq!(
+        active(world.store().definitions().await.unwrap())[0],
+        ("greet".to_owned(), 1),
+        "a deploy that was taken back serves again what is left"
+    );
 }
 
 #[store_test]

@@ -119,7 +119,13 @@ async fn a_takeover_and_a_completion_leave_one_end(world: World) {
         let turn = world.start("greet").shard(0).held_by(&format!("slow {round}")).await;
         world.pass(LEASE * 2).await;
         let store = Arc::clone(&other);
-        let ask = Sweep { shard: 0, unknown_after: DAY, forget_after: DAY, limit: 10 };
+        let ask = Sweep {
+            by: outlast_core::NodeId::new(0),
+            shard: 0,
+            unknown_after: DAY,
+            forget_after: DAY,
+            limit: 10,
+        };
         let sweeping = tokio::spawn(async move { store.sweep(&ask).await.unwrap() });
         let committed = world.commit_patiently(turn.records(1, "last").complete("done")).await;
         let swept = sweeping.await.unwrap();
@@ -146,7 +152,13 @@ async fn many_sweepers_free_a_run_once(world: World) {
         }
         world.pass(LEASE * 2).await;
         let sweeps = stores.iter().map(|store| {
-            let ask = Sweep { shard: 0, unknown_after: DAY, forget_after: DAY, limit: 10 };
+            let ask = Sweep {
+                by: outlast_core::NodeId::new(0),
+                shard: 0,
+                unknown_after: DAY,
+                forget_after: DAY,
+                limit: 10,
+            };
             let store = Arc::clone(store);
             tokio::spawn(async move { store.sweep(&ask).await.unwrap() })
         });

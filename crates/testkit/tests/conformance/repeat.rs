@@ -221,7 +221,13 @@ async fn sweep(world: World) {
     world.deliver(&event(Address::Run(unknown.id), "approval", "yes")).await;
     world.pass(LEASE * 2).await;
     world.node("node").await;
-    let ask = Sweep { shard: 0, unknown_after: LEASE, forget_after: LEASE, limit: 10 };
+    let ask = Sweep {
+        by: outlast_core::NodeId::new(0),
+        shard: 0,
+        unknown_after: LEASE,
+        forget_after: LEASE,
+        limit: 10,
+    };
     let (first, second) = twice(&world, async || world.store().sweep(&ask).await.unwrap()).await;
     assert_eq!((first.dead_nodes, first.freed, first.blocked), (vec![turn.node], 1, 1));
     assert_eq!(second, outlast_store::Swept::default());

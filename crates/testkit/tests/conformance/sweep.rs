@@ -52,7 +52,13 @@ async fn a_sweep_frees_a_bounded_number_and_the_next_goes_on(world: World) {
     let hold = outlast_store::Hold { node: world.node("gone").await, claim: world.number() };
     world.store().start(&runs, Some(hold)).await.unwrap();
     world.pass(LEASE * 2).await;
-    let ask = Sweep { shard: 0, unknown_after: DAY, forget_after: DAY, limit: 10 };
+    let ask = Sweep {
+        by: outlast_core::NodeId::new(0),
+        shard: 0,
+        unknown_after: DAY,
+        forget_after: DAY,
+        limit: 10,
+    };
     let mut freed = Vec::new();
     for _ in 0..4 {
         freed.push(world.store().sweep(&ask).await.unwrap());
@@ -70,7 +76,8 @@ async fn a_half_swept_node_has_lost_what_was_freed(world: World) {
         turns.push(world.start("greet").shard(0).held_by("slow").await);
     }
     world.pass(LEASE * 2).await;
-    let ask = Sweep { shard: 0, unknown_after: DAY, forget_after: DAY, limit: 2 };
+    let ask =
+        Sweep { by: outlast_core::NodeId::new(0), shard: 0, unknown_after: DAY, forget_after: DAY, limit: 2 };
     assert_eq!(world.store().sweep(&ask).await.unwrap().freed, 2);
     let before = world.snapshot().await;
     let mut lost = 0;
@@ -185,7 +192,13 @@ async fn a_sweep_blocks_a_bounded_number(world: World) {
         world.start("unheard").shard(0).await;
     }
     world.pass(MINUTE).await;
-    let ask = Sweep { shard: 0, unknown_after: SECOND, forget_after: DAY, limit: 2 };
+    let ask = Sweep {
+        by: outlast_core::NodeId::new(0),
+        shard: 0,
+        unknown_after: SECOND,
+        forget_after: DAY,
+        limit: 2,
+    };
     let mut blocked = Vec::new();
     for _ in 0..4 {
         blocked.push(world.store().sweep(&ask).await.unwrap().blocked);
@@ -215,4 +228,16 @@ async fn a_quiet_store_is_swept_without_a_trace(world: World) {
     let before = world.snapshot().await;
     assert_eq!(world.sweep_unknown_after(MINUTE).await, outlast_store::Swept::default());
     assert_eq!(world.snapshot().await, before);
+}
+
+#[store_test]
+async fn a_node_that_sweeps_is_not_dead_however_late_it_renews(world: World) {
+    let run = world.start("greet").await.claimed_by("slow").await;
+    let slow = world.node("slow").await;
+    world.pass(LEASE * 2).await;
+
+    let ask = Sweep { by: slow, shard: run.run.shard(), unknown_after: DAY, forget_after: DAY, limit: 10 };
+    let swept = world.store().sweep(&ask).await.expect("the store is swept");
+    assert_eq!(swept.dead_nodes, []);
+    assert_eq!(world.commit(run.complete("late, and yet ours")).await, Committed::Done);
 }

@@ -86,13 +86,12 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &TAGS_SET,
 ];
 
-/// The run of a row of the batch, if the node holds it with that epoch. Written so that no planner goes
-/// through all that the node holds: SQLite keeps the order of a `cross join`, and nobody finds an index
-/// for the `case`.
+/// The rows of the batch whose runs the node holds with that epoch. A value and not a join, so that no
+/// planner goes through all that the node holds: it is looked up by its key, row by row.
 macro_rules! held {
     () => {
-        " {batch} cross join outlast.agenda as a
-           where a.shard = {p1} and a.id = b.run and case when a.node = {p2} then a.epoch end = b.epoch "
+        " {batch} where (select case when a.node = {p2} then a.epoch end from outlast.agenda as a
+                          where a.shard = {p1} and a.id = b.run) = b.epoch "
     };
 }
 

@@ -20,7 +20,7 @@ use super::results::{self, End};
 use super::start;
 use crate::rows::{ReadRow, cells};
 use crate::{
-    Batch, Committed, Delivered, Delivery, NewRun, Next, RunCommit, Signal, Sql, StoreError, Tx, Type,
+    Batch, Committed, Delivered, Delivery, Hold, NewRun, Next, RunCommit, Signal, Sql, StoreError, Tx, Type,
 };
 
 pub(crate) use entries::{JOURNAL_RECORD, entry_row};
@@ -235,10 +235,11 @@ fn add_children(flight: &mut Flight, tx: &mut dyn Tx, found: &mut Found, childre
     tx.signal(Signal::Due);
     let keyed = start::first_of_each_key(children.iter().copied());
     let plain = children.into_iter().filter(|run| run.key.is_none());
-    let new: Vec<&NewRun> = plain.chain(keyed.values().copied()).collect();
-    start::add_runs(flight, &new, None);
+    let new: Vec<(&NewRun, Option<Hold>)> =
+        plain.chain(keyed.values().copied()).map(|run| (run, None)).collect();
+    start::add_runs(flight, &new);
 
-    for run in new {
+    for (run, _) in new {
         let key = start::name_of(run).and_then(|name| found.keys.get_mut(&name));
         let (id, news) = match key {
             None => (run.id, 0),
@@ -259,8 +260,9 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
 // The last entry, because an earlier one may have left the journal in the same commit.
 static RECORDED: Sql = Sql::new(
     "commit_recorded",
-    "select j.run from {batch} cross join outlast.journal as j
-      where j.shard = {p1} and j.run = b.run and j.pos = b.pos and j.epoch = b.epoch",
+    "select b.run from {batch}
+      where (select j.epoch from outlast.journal as j
+              where j.shard = {p1} and j.run = b.run and j.pos = b.pos) = b.epoch",
 )
 .rows(&[("run", Type::Id), ("pos", Type::Int), ("epoch", Type::Int)])
 .takes(&[Type::Int]);

@@ -25,7 +25,7 @@ pub(super) struct Moves {
 struct Stand {
     status: Status,
     due_at: Option<Timestamp>,
-    /// Due this long from now.
+    /// Due this long from now, but not after the run's time is over.
     delay: Option<i64>,
     attempt: Option<i64>,
     reason: Option<String>,
@@ -107,7 +107,9 @@ pub(super) static STATEMENTS: &[&Sql] =
 static AGENDA_MOVE: Sql = Sql::new(
     "agenda_move",
     "update outlast.agenda as a set status = b.status, node = null, claim = null,
-            due_at = coalesce(b.due_at, {now} + b.delay), attempt = coalesce(b.attempt, a.attempt),
+            due_at = case when a.expires_at < {now} + b.delay then a.expires_at
+                          else coalesce(b.due_at, {now} + b.delay) end,
+            attempt = coalesce(b.attempt, a.attempt),
             reason = b.reason, crashes = case when b.progress = 1 then 0 else a.crashes end
        from {batch} where a.shard = {p1} and a.id = b.run and a.epoch = b.epoch",
 )

@@ -1,0 +1,113 @@
+//! Deploys: nodes of several builds come and go, and runs meet code and journals that are not of their time.
+
+use outlast::prelude::*;
+
+use crate::engine_test;
+
+/// Waits for an approval: under another name, for runs that began after the patch.
+fn approved(patched: bool) -> Workflow<(), String, AnyError> {
+    Workflow::new("approved", move |ctx: Ctx, (): ()| async move {
+        let event = if patched && ctx.patched("new-name") { "approve2" } else { "approve" };
+        ctx.event::<u32>(event).await?;
+        Ok(event.to_owned())
+    })
+}
+
+engine_test! {
+    async fn a_run_that_waits_keeps_waiting_for_the_same_when_its_code_is_patched(lab: Lab) {
+        lab.start(|app| app.workflow(approved(false))).await;
+        let old = lab.app().start(approved(false), ()).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(approved(true))).await;
+        let new = lab.app().start(approved(true), ()).await.unwrap().id();
+        lab.settle().await;
+
+        lab.app().send(old, "approve", &1).await.unwrap();
+        lab.app().send(new, "approve2", &1).await.unwrap();
+        assert_eq!(lab.app().handle(&approved(true), old).result().await.unwrap(), "approve");
+        assert_eq!(lab.app().handle(&approved(true), new).result().await.unwrap(), "approve2");
+    }
+
+    async fn code_that_forgets_a_child_blocks_the_run_with_that(lab: Lab) {
+        let child = Workflow::new("child", |ctx: Ctx, (): ()| async move {
+            ctx.event::<u32>("go").await?;
+            Ok::<(), AnyError>(())
+        });
+        let own = child.clone();
+        let old = Workflow::new("flow", move |ctx: Ctx, (): ()| {
+            let child = own.clone();
+            async move {
+                ctx.start(child, ()).await?.result().await?;
+                Ok::<(), AnyError>(())
+            }
+        });
+        let new = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.event::<u32>("other").await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(old.clone()).workflow(child.clone())).await;
+        let run = lab.app().start(old, ()).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(new.clone()).workflow(child)).await;
+        lab.app().send(run, "other", &1).await.unwrap();
+        lab.settle().await;
+        let view = lab.app().status(run).await.unwrap();
+        assert_eq!(view.status, Status::Blocked);
+        assert!(view.reason.unwrap().contains("child \"child\" (entry 1)"));
+    }
+
+    async fn one_run_with_an_entry_of_another_version_waits_and_the_others_go_on(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, n: u32| async move {
+            ctx.step("work", |_| async { Ok::<u32, AnyError>(1) }).await?;
+            ctx.event::<u32>("go").await?;
+            Ok::<u32, AnyError>(n)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let mut runs = Vec::new();
+        for n in 0..4 {
+            runs.push(lab.app().start(flow.clone(), n).await.unwrap().id());
+        }
+        lab.settle().await;
+        lab.kill().await;
+        let store = lab.world.store().clone();
+        let mut tx = store.begin().await.unwrap();
+        let journal = if store.name() == "sqlite" { "outlast_journal" } else { "outlast.journal" };
+        let id = if store.name() == "sqlite" { "hex(run)" } else { "replace(run::text, '-', '')" };
+        let change = format!("update {journal} set kind = 9999 where upper({id}) = $1 and pos = 1");
+        let hex = runs[0].uuid().simple().to_string().to_uppercase();
+        assert_eq!(tx.execute(&change, &[outlast_store::Value::Text(hex)]).await.unwrap(), 1);
+        tx.commit().await.unwrap();
+
+        lab.start(|app| app.workflow(flow.clone())).await;
+        for run in &runs {
+            lab.app().send(*run, "go", &0).await.unwrap();
+        }
+        for run in &runs[1..] {
+            lab.app().handle(&flow, *run).result().await.unwrap();
+        }
+        lab.settle().await;
+        let view = lab.app().status(runs[0]).await.unwrap();
+        assert_eq!(view.status, Status::Blocked);
+        assert!(view.reason.unwrap().contains("9999"), "the reason names what cannot be read");
+    }
+
+    async fn an_older_build_that_joins_does_not_take_new_runs(lab: Lab) {
+        let version = |number| {
+            Workflow::new("flow", move |_: Ctx, (): ()| async move { Ok::<u32, AnyError>(number) }).version(number)
+        };
+        lab.start(|app| app.workflow(version(1)).workflow(version(2))).await;
+        // SQLite has one owner: there the older build comes alone, and nobody else could run version 2.
+        if lab.world.store().name() == "postgres" {
+            let store = lab.world.store().clone();
+            let old = outlast::testing::start_on(store, |app| app.workflow(version(1))).await.unwrap();
+            assert_eq!(lab.app().definition("flow").await.unwrap().version, 2);
+            let run = lab.app().start_by_name("flow", "null").await.unwrap();
+            assert_eq!(run.result_json().await.unwrap().get(), "2");
+            drop(old);
+        } else {
+            lab.restart(|app| app.workflow(version(1))).await;
+            lab.world.sweep().await;
+            assert_eq!(lab.app().definition("flow").await.unwrap().version, 1);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! One transaction for everybody who asks at the same time.
+//!
+//! While one transaction is on its way, the calls that come meanwhile wait for the next and share it: one
+//! commit for hundreds of callers, as the committer does for runs and SQLite's writer for everybody. A lone
+//! call goes at once. Only for calls that wait for nobody's locks: one that does would hold up the others.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::StoreError;
+
+/// The most calls that share a transaction.
+const MOST: usize = 500;
+
+/// Calls of one kind, with the answer that each waits for.
+pub(crate) struct Gather<Call, Answer>(Mutex<Gathered<Call, Answer>>);
+
+struct Gathered<Call, Answer> {
+    waiting: Vec<Waiting<Call, Answer>>,
+    /// Whether somebody works through them.
+    worked: bool,
+}
+
+struct Waiting<Call, Answer> {
+    call: Call,
+    tell: oneshot::Sender<Result<Answer, StoreError>>,
+}
+
+impl<Call, Answer> Default for Gather<Call, Answer> {
+    fn default() -> Self {
+        Gather(Mutex::new(Gathered { waiting: Vec::new(), worked: false }))
+    }
+}
+
+impl<Call, Answer> Gather<Call, Answer>
+where
+    Call: Clone + Send + Sync + 'static,
+    Answer: Send + 'static,
+{
+    /// Does `call` together with others. `work` does many, in one transaction, and answers in their order.
+    ///
+    /// A call whose caller stopped waiting before its transaction began does not happen.
+    pub(crate) async fn call<Work>(self: &Arc<Self>, call: Call, work: Work) -> Result<Answer, StoreError>
+    where
+        Work: Fn(Arc<[Call]>) -> BoxFuture<'static, Result<Vec<Answer>, StoreError>> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let first = {
+            let mut gathered = self.0.lock();
+            gathered.waiting.push(Waiting { call, tell });
+            !std::mem::replace(&mut gathered.worked, true)
+        };
+        if first {
+            // A task of its own: the first caller may stop waiting, the others go on.
+            tokio::spawn(Working { gather: self.clone(), over: false }.all(work));
+        }
+        told.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the store is closing".into())))
+    }
+
+    fn take(&self) -> Vec<Waiting<Call, Answer>> {
+        let mut gathered = self.0.lock();
+        gathered.waiting.retain(|waiting| !waiting.tell.is_closed());
+        let count = gathered.waiting.len().min(MOST);
+        if count == 0 {
+            gathered.worked = false;
+        }
+        gathered.waiting.drain(..count).collect()
+    }
+}
+
+/// Who works through the calls. Whoever waits when it ends early is told so, and the next call begins anew.
+struct Working<Call, Answer> {
+    gather: Arc<Gather<Call, Answer>>,
+    over: bool,
+}
+
+impl<Call, Answer> Drop for Working<Call, Answer> {
+    fn drop(&mut self) {
+        if !self.over {
+            let mut gathered = self.gather.0.lock();
+            gathered.worked = false;
+            gathered.waiting.clear();
+        }
+    }
+}
+
+impl<Call, Answer> Working<Call, Answer>
+where
+    Call: Clone + Send + Sync + 'static,
+    Answer: Send + 'static,
+{
+    async fn all<Work>(mut self, work: Work)
+    where
+        Work: Fn(Arc<[Call]>) -> BoxFuture<'static, Result<Vec<Answer>, StoreError>> + Send + 'static,
+    {
+        loop {
+            let (calls, tell): (Vec<Call>, Vec<_>) =
+                self.gather.take().into_iter().map(|waiting| (waiting.call, waiting.tell)).unzip();
+            if calls.is_empty() {
+                // From here on another may be at work.
+                self.over = true;
+                return;
+            }
+            let calls: Arc<[Call]> = calls.into();
+            match work(calls.clone()).await {
+                Ok(answers) => {
+                    for (tell, answer) in tell.into_iter().zip(answers) {
+                        let _ = tell.send(Ok(answer));
+                    }
+                }
+                Err(error) if error.is_retryable() || calls.len() == 1 => {
+                    for tell in tell {
+                        let _ = tell.send(Err(error.again()));
+                    }
+                }
+                // One of them cannot be done: it must not fail the others.
+                Err(_) => {
+                    for (call, tell) in calls.iter().zip(tell) {
+                        let alone = work([call.clone()].into()).await;
+                        let _ = tell.send(alone.map(|mut answers| answers.remove(0)));
+                    }
+                }
+            }
+        }
+    }
+}
