@@ -1,8 +1,9 @@
 //! `outlast dev`: the engine with sample workflows in one process, telling what happens.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use outlast::{App, Client, Filter, Outlast, RunView};
+use outlast::{App, Client, Error, Filter, Outlast, RunView, Target};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -28,6 +29,8 @@ const TWICE: Duration = Duration::from_millis(300);
 const NAMED: usize = 5;
 /// The approval that the banner and the hints show.
 const APPROVAL: &str = r#"approval --data '{"by":"you","ok":true}'"#;
+/// An order of one's own.
+const KAYAK: &str = r#"start order --input '{"item":"kayak","cents":55000}'"#;
 
 /// Runs until somebody asks it to stop.
 pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<(), Fault> {
@@ -54,7 +57,7 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
         async { if args.no_samples { std::future::pending().await } else { take_orders(&app).await } };
     let stopped = tokio::select! {
         told = watch.run() => told,
-        failed = orders => Err(failed),
+        never = orders => match never {},
         () = signals.next() => Ok(()),
     };
     drain(app, &mut watch, &mut signals).await?;
@@ -182,45 +185,63 @@ async fn examples(client: &Client, bare: bool) -> Result<Vec<String>, Fault> {
         commands.push(format!("send {} {APPROVAL}", view.record.id));
     }
     if !bare {
-        commands.push(r#"start order --input '{"item":"kayak","cents":55000}'"#.to_owned());
+        commands.push(KAYAK.to_owned());
     }
     Ok(commands)
 }
 
 /// A new order now and then, so that there is something to see. A large one, which waits for an approval,
-/// only while no other does. Comes back only with a fault.
-async fn take_orders(client: &Client) -> Fault {
+/// only while no other does. Whatever stands against it is no reason for the rest to stop.
+async fn take_orders(client: &Client) -> Infallible {
     let mut left = ORDERS;
     loop {
         tokio::time::sleep(ORDER_EVERY).await;
         if left == 0 {
-            note(&format!("that were {ORDERS} sample orders; start more with `{} start order`", program()));
-            std::future::pending::<()>().await;
+            note(&format!("no more sample orders after {ORDERS}; start your own: `{} {KAYAK}`", program()));
+            return std::future::pending().await;
         }
         match take_order(client).await {
             Ok(true) => left -= 1,
             Ok(false) => {}
             // The database may be away for a while; the watcher tells.
             Err(fault) if fault.exit == Exit::Unreachable => {}
-            Err(fault) => return fault,
+            Err(fault) => note(&format!("no new sample order: {fault}")),
         }
     }
 }
 
 /// Starts an order unless enough are under way; says whether it did.
 async fn take_order(client: &Client) -> Result<bool, Fault> {
-    let orders = Filter { definition: Some("order".to_owned()), ..Filter::default() };
-    let open = Filter { statuses: OPEN.to_vec(), ..orders.clone() };
-    let open = client.list(&open, None, 100).await?.runs;
-    let small = |view: &RunView| view.tags.iter().any(|(name, value)| name == "size" && value == "small");
-    if open.iter().any(small) {
+    let order = Filter { definition: Some("order".to_owned()), ..Filter::default() };
+    let open = Filter { statuses: OPEN.to_vec(), ..order };
+    let small = Filter { tags: vec![("size".into(), "small".into())], ..open.clone() };
+    let none = async |filter: &Filter| Ok::<_, Fault>(client.list(filter, None, 1).await?.runs.is_empty());
+    if !none(&small).await? {
         return Ok(false);
     }
-    let newest = client.list(&orders, None, 100).await?.runs;
-    let number = |view: &RunView| view.record.key.as_ref()?.strip_prefix("order-")?.parse::<u64>().ok();
-    let last = newest.iter().filter_map(number).max().unwrap_or(0);
-    samples::start_order(client, last.saturating_add(1), open.is_empty()).await?;
-    Ok(true)
+    let number = free_number(client).await?;
+    Ok(samples::start_order(client, number, none(&open).await?).await?)
+}
+
+/// A number that no order has, right behind one that an order has.
+///
+/// People choose keys as they like and start as many orders as they like, so that neither the newest
+/// orders nor the largest number say what is free: only a look at the key itself does.
+async fn free_number(client: &Client) -> Result<u64, Fault> {
+    let is_taken = async |number: u64| match client.find(Target::key("order", samples::key(number))).await {
+        Ok(_) => Ok(true),
+        Err(Error::UnknownRun { .. }) => Ok(false),
+        Err(other) => Err(Fault::from(other)),
+    };
+    let (mut taken, mut free) = (0, 1_u64);
+    while free < u64::MAX && is_taken(free).await? {
+        (taken, free) = (free, free.saturating_mul(2));
+    }
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        *(if is_taken(middle).await? { &mut taken } else { &mut free }) = middle;
+    }
+    Ok(free)
 }
 
 /// Ctrl-C and SIGTERM.
@@ -257,5 +278,56 @@ impl StopSignals {
     #[cfg(not(unix))]
     async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shop that knows the samples, with nothing started.
+    async fn shop() -> App {
+        let store = Place::new("sqlite::memory:".to_owned()).open().await.unwrap();
+        samples::register(Outlast::on(store)).run().await.unwrap()
+    }
+
+    /// Starts an order as the command line does.
+    async fn order(app: &App, key: Option<&str>) {
+        let start = app.start_by_name("order", r#"{"item":"kayak","cents":55000}"#);
+        match key {
+            Some(key) => start.key(key).await.unwrap(),
+            None => start.await.unwrap(),
+        };
+    }
+
+    async fn newest_key(app: &App) -> String {
+        app.list(&Filter::default(), None, 1).await.unwrap().runs.remove(0).record.key.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_next_order_is_found_behind_any_number_of_others() {
+        let app = shop().await;
+        samples::start_all(&app).await.unwrap();
+        for _ in 0..101 {
+            order(&app, None).await;
+        }
+        assert!(take_order(&app).await.unwrap());
+        assert_eq!(newest_key(&app).await, "order-2");
+        // It is a small one, which goes its way before the next comes in.
+        assert!(!take_order(&app).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn keys_that_people_chose_are_left_to_them() {
+        let app = shop().await;
+        for key in ["order-1", "order-2", "order-4", "order-18446744073709551615", "order-x", "order-"] {
+            order(&app, Some(key)).await;
+        }
+        assert!(take_order(&app).await.unwrap());
+        let number: u64 = newest_key(&app).await.strip_prefix("order-").unwrap().parse().unwrap();
+        assert!([3, 5].contains(&number), "{number}");
+        // Whoever is faster has the key: an answer, and no fault.
+        assert!(!samples::start_order(&app, 4, true).await.unwrap());
+        samples::start_all(&app).await.unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outlast::RunHandle;
 use outlast::prelude::*;
 use serde::{Deserialize, Serialize};
 use tracing::info;
@@ -179,26 +180,40 @@ async fn takes(millis: u64) {
 
 // ---- what `dev` starts
 
-/// Starts one of each.
+/// Starts one of each, except where a key is somebody else's already.
 pub(crate) async fn start_all(client: &Client) -> Result<(), Error> {
-    client.start(sync_prices, "the price list".to_owned()).key("prices-1").await?;
-    client.start(pay_invoice, "invoice 7".to_owned()).key("invoice-7").await?;
-    client.start(stocktaking, 4).key("stock-1").await?;
-    client.start(remind, "ann@example.com".to_owned()).key("ann").await?;
-    client.start(heartbeat, 0).key("shop").await?;
+    is_new(client.start(sync_prices, "the price list".to_owned()).key("prices-1").await)?;
+    is_new(client.start(pay_invoice, "invoice 7".to_owned()).key("invoice-7").await)?;
+    is_new(client.start(stocktaking, 4).key("stock-1").await)?;
+    is_new(client.start(remind, "ann@example.com".to_owned()).key("ann").await)?;
+    is_new(client.start(heartbeat, 0).key("shop").await)?;
     let bicycle = Order { item: "bicycle".to_owned(), cents: 45_900 };
-    client.start(order, bicycle).key("order-1").tag("size", "large").await?;
+    is_new(client.start(order, bicycle).key(key(1)).tag("size", "large").await)?;
     Ok(())
 }
 
 /// Starts order number `n`: a large one, which waits for an approval, or a small one, which does not.
-pub(crate) async fn start_order(client: &Client, n: u64, large: bool) -> Result<(), Error> {
+/// Says whether it did: the number may be somebody else's.
+pub(crate) async fn start_order(client: &Client, n: u64, large: bool) -> Result<bool, Error> {
     const LARGE: [(&str, u64); 4] =
         [("tent", 19_900), ("canoe", 89_900), ("sofa", 64_900), ("piano", 420_000)];
     const SMALL: [(&str, u64); 4] = [("bell", 900), ("lamp", 2_450), ("paddle", 3_900), ("stool", 5_900)];
     let (size, items) = if large { ("large", LARGE) } else { ("small", SMALL) };
     let (item, cents) = items[(n % 4) as usize];
     let next = Order { item: item.to_owned(), cents };
-    client.start(order, next).key(format!("order-{n}")).tag("size", size).await?;
-    Ok(())
+    is_new(client.start(order, next).key(key(n)).tag("size", size).await)
+}
+
+/// The key of order number `n`.
+pub(crate) fn key(n: u64) -> String {
+    format!("order-{n}")
+}
+
+/// Whether a start made a run. A key that was taken is an answer, whatever its run was started with.
+fn is_new<D>(started: Result<RunHandle<D>, Error>) -> Result<bool, Error> {
+    match started {
+        Ok(run) => Ok(run.created()),
+        Err(Error::KeyConflict { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
 }

@@ -172,3 +172,14 @@ fn without_samples_nothing_is_started_and_others_are_watched() {
     let _dev = shop.dev();
     shop.until_status(order.trim(), "completed");
 }
+
+#[test]
+fn orders_come_in_whatever_keys_people_use() {
+    let shop = Shop::new();
+    let dev = shop.dev();
+    let input = r#"{"item":"kayak","cents":55000}"#;
+    for key in ["order-2", "order-18446744073709551615"] {
+        shop.ok(&["start", "order", "--input", input, "--key", key]);
+    }
+    dev.until_told("order/order-3           ▷ started with ");
+}
