@@ -90,10 +90,20 @@ fn remedy(error: &Error) -> Option<String> {
             Some(format!("use another key, or look at it with `{program} show {run}`"))
         }
         Error::AlreadySettled { .. } => Some("the first value stays".to_owned()),
-        Error::Store { retryable: true, .. } => {
-            Some("see whether it is up and the address is right, or try again in a moment".to_owned())
-        }
+        Error::Store { retryable: true, detail } => Some(store_remedy(detail).to_owned()),
         _ => None,
+    }
+}
+
+/// What to do about a database that cannot be used now. Its words are all that is left of the reason.
+fn store_remedy(detail: &str) -> &'static str {
+    let begins = |like: StoreError| detail.starts_with(&like.to_string());
+    if begins(StoreError::Full("".into())) {
+        "make room where it lives, then try again"
+    } else if begins(StoreError::Conflict("".into())) {
+        "try again in a moment"
+    } else {
+        "see whether it is up and the address is right, or try again in a moment"
     }
 }
 
@@ -115,5 +125,25 @@ impl From<io::Error> for Fault {
             io::ErrorKind::BrokenPipe => Fault::new(Exit::Quiet, "broken_pipe", "nobody reads the output"),
             _ => Fault::new(Exit::Failed, "io", error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_in_trouble_is_told_with_what_helps() {
+        let told = |error: StoreError| Fault::from(error).to_string();
+        assert_eq!(
+            told(StoreError::Full("database or disk is full".into())),
+            "the database has no room left: database or disk is full: make room where it lives, then try \
+             again (unavailable)"
+        );
+        assert!(
+            told(StoreError::Conflict("locked".into()))
+                .ends_with("locked: try again in a moment (unavailable)")
+        );
+        assert!(told(StoreError::Unavailable("refused".into())).contains("see whether it is up"));
     }
 }
