@@ -9,7 +9,7 @@ use outlast::{Client, Outlast};
 use outlast_store::{DynStore, OpenOptions};
 
 use crate::fault::{Exit, Fault};
-use crate::output::program;
+use crate::output::{program, quoted};
 
 /// The database when nobody says otherwise.
 pub(crate) const DEFAULT_URL: &str = "sqlite://outlast.db";
@@ -73,10 +73,7 @@ impl Place {
             DEFAULT_URL => String::new(),
             // A password does not belong on a screen.
             url if without_password(url) != url => " --database-url \"$OUTLAST_DATABASE_URL\"".to_owned(),
-            url if url.contains([' ', '\'', '"', '$', '&', '?', '*', ';']) => {
-                format!(" --database-url '{}'", url.replace('\'', r"'\''"))
-            }
-            url => format!(" --database-url {url}"),
+            url => format!(" --database-url {}", quoted(url)),
         }
     }
 }

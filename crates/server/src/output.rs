@@ -1,7 +1,6 @@
 //! Everything that is printed goes through here: formats, colours, tables, and a reader that leaves.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use outlast::Status;
@@ -167,16 +166,31 @@ fn fit(columns: &[Column], rows: &[Row], limit: usize) -> String {
     lines.join("\n")
 }
 
-/// How the reader calls this program: through cargo when it runs out of its target folder.
+/// How the reader calls this program: through cargo where `cargo run` started it, else as it was called.
 pub(crate) fn program() -> String {
-    let exe = std::env::current_exe().unwrap_or_default();
-    let folder = exe.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    let built_by_cargo =
-        exe.parent().and_then(Path::parent).is_some_and(|target| target.join("CACHEDIR.TAG").exists());
-    match folder {
-        Some("release") if built_by_cargo => "cargo run --release --".to_owned(),
-        Some("debug") if built_by_cargo => "cargo run --".to_owned(),
-        _ => "outlast".to_owned(),
+    let called = std::env::args_os().next().unwrap_or_else(|| "outlast".into());
+    through_cargo().map_or_else(|| quoted(&called.to_string_lossy()), str::to_owned)
+}
+
+/// The call through cargo, if `cargo run` started this process and would find its package from here.
+fn through_cargo() -> Option<&'static str> {
+    std::env::var_os("CARGO_MANIFEST_DIR")?;
+    let here = std::env::current_dir().ok()?;
+    here.ancestors().find(|folder| folder.join("Cargo.toml").exists())?;
+    let exe = std::env::current_exe().ok()?;
+    match exe.parent()?.file_name()?.to_str()? {
+        "release" => Some("cargo run --release --"),
+        "debug" => Some("cargo run --"),
+        _ => None,
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/\\._-+:=@,%~".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

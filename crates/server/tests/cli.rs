@@ -260,3 +260,29 @@ fn an_address_that_names_no_database_is_refused_with_the_remedy() {
     let line = shop.refused(&["dev", "--database-url", "sqlite://nowhere/x.db"], 2);
     assert!(line.contains("does not exist: make it first"), "{line}");
 }
+
+#[test]
+#[cfg(unix)]
+fn commands_are_named_as_their_reader_can_call_them() {
+    use std::os::unix::process::CommandExt;
+
+    let shop = Shop::new();
+    let binary = env!("CARGO_BIN_EXE_outlast");
+    let told = |called: &str, by_cargo: bool| {
+        let mut command = shop.command(&["list"]);
+        command.arg0(called).env_remove("CARGO_MANIFEST_DIR");
+        if by_cargo {
+            command.env("CARGO_MANIFEST_DIR", shop.folder());
+        }
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    assert!(told("outlast", false).contains("run `outlast dev` first"));
+    assert!(told("../outlast", false).contains("run `../outlast dev` first"));
+    assert!(shop.refused(&["list"], 3).contains(&format!("run `{binary} dev` first")));
+
+    // What cargo started is called through cargo, but only where cargo finds it.
+    assert!(told("outlast", true).contains("run `outlast dev` first"));
+    std::fs::write(shop.folder().join("Cargo.toml"), "").unwrap();
+    assert!(told("target/debug/outlast", true).contains("run `cargo run "));
+    assert!(told("target/debug/outlast", false).contains("run `target/debug/outlast dev` first"));
+}

@@ -83,10 +83,8 @@ fn every_command_of_the_banner_works_as_it_stands() {
     let shop = Shop::new();
     let dev = shop.dev();
     let banner = dev.told();
-    let command = |line: &'_ str| {
-        line.strip_prefix("    cargo run ")?.split_once("-- ").map(|(_, command)| command.to_owned())
-    };
-    let commands: Vec<String> = banner.lines().filter_map(command).collect();
+    let called = format!("    {} ", env!("CARGO_BIN_EXE_outlast"));
+    let commands: Vec<&str> = banner.lines().filter_map(|line| line.strip_prefix(&called)).collect();
     assert_eq!(commands.len(), 4, "{banner}");
     for command in commands {
         // The shell's quotes hold the only spaces that matter.

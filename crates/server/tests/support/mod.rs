@@ -52,10 +52,11 @@ impl Shop {
         self.folder.path()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    /// A command that was not started by cargo.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outlast"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
-        for name in ["OUTLAST_DATABASE_URL", "NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG"] {
+        for name in ["OUTLAST_DATABASE_URL", "NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "CARGO_MANIFEST_DIR"] {
             command.env_remove(name);
         }
         if let Some(url) = &self.url {
