@@ -11,8 +11,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::database::DEFAULT_URL;
 use crate::fault::{Exit, Fault};
+use crate::list::PAGE;
 use crate::output::{Colour, Format, print_error};
-use crate::words::parse_duration;
+use crate::words::{parse_duration, parse_number, parse_timeout};
 
 /// Durable execution: workflows and jobs that outlast crashes, deploys and restarts.
 #[derive(Debug, Parser)]
@@ -76,7 +77,8 @@ pub(crate) struct ListArgs {
     pub(crate) words: Vec<String>,
 
     /// At most this many
-    #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 1..=PAGE))]
     pub(crate) limit: u32,
 }
 
@@ -105,11 +107,12 @@ pub(crate) struct StartArgs {
     pub(crate) queue: Option<String>,
 
     /// From 0 (most urgent) to 9
-    #[arg(long, value_name = "0-9")]
+    #[arg(long, value_name = "0-9", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 0..=9_u8))]
     pub(crate) priority: Option<u8>,
 
     /// Start this much later, such as 10m
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) delay: Option<Duration>,
 
     /// A searchable attribute; can be given several times
@@ -153,14 +156,14 @@ pub(crate) struct WaitArgs {
     pub(crate) id: String,
 
     /// Give up after this long, such as 30s
-    #[arg(long, short, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, short, value_parser = parse_timeout, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PurgeArgs {
     /// Runs that ended longer ago than this, such as 7d
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) older_than: Duration,
 }
 
@@ -225,5 +228,20 @@ mod tests {
         let told = refusal(&["start", "order", "--delay", "soon"]);
         assert!(told.contains("a duration looks like 30s, 10m, 2h30m or 1d, not \"soon\""), "{told}");
         assert!(!refusal(&["show"]).contains('\n'));
+    }
+
+    #[test]
+    fn a_value_below_zero_is_told_what_can_be() {
+        let duration = "a duration looks like 30s, 10m, 2h30m or 1d and is at least 0, not \"-1s\"";
+        for (words, told) in [
+            (&["start", "order", "--delay", "-1s"][..], duration),
+            (&["wait", "order/1", "-t", "-1s"], duration),
+            (&["purge", "--older-than", "-1s"], duration),
+            (&["start", "order", "--priority", "-1"], "a whole number from 0 to 9, not \"-1\""),
+            (&["list", "-n", "-1"], "a whole number from 1 to 500, not \"-1\""),
+        ] {
+            let said = refusal(words);
+            assert!(said.contains(told), "{words:?}: {said}");
+        }
     }
 }

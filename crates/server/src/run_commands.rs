@@ -146,7 +146,12 @@ async fn cancel_one(client: &Client, text: &str, reason: &str, format: Format) -
 /// Waits for a run's end.
 pub(crate) async fn wait(client: &Client, args: WaitArgs, format: Format) -> Result<(), Fault> {
     let view = find(client, &args.id).await?;
-    end_of(&ended(client, view.record.id, args.timeout).await?, format)
+    // However short the timeout is: what has ended has ended.
+    let view = match view.status.is_final() {
+        true => view,
+        false => ended(client, view.record.id, args.timeout).await?,
+    };
+    end_of(&view, format)
 }
 
 /// The run once it has ended.

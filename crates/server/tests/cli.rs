@@ -89,6 +89,9 @@ fn waiting_has_a_bound_and_a_failed_run_a_code() {
     let _dev = shop.dev();
     let told = shop.refused(&["wait", "heartbeat/shop", "--timeout", "50ms"], 7);
     assert!(told.ends_with("has not ended after 50 ms: it goes on (timeout)"), "{told}");
+    // What has ended is told, however short the bound.
+    shop.until_status("stocktaking/stock-1", "completed");
+    assert_eq!(shop.ok(&["wait", "stocktaking/stock-1", "--timeout", "1ms"]), "120\n");
     let answer = shop.run(&["start", "pay_invoice", "--input", "\"invoice 9\"", "--wait"]);
     assert_eq!(answer.code, 1, "{answer:?}");
     assert!(answer.err.ends_with("failed: the bank declined invoice 9 (failed)\n"), "{answer:?}");
@@ -211,15 +214,31 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         (&["start", "order", "--input", "{bad"], 2, "--input is no JSON: key must be a string"),
         (&["start", "order", "--input", "@missing.json"], 2, "cannot read missing.json"),
         (&["start", "order", "--delay", "soon"], 2, "a duration looks like 30s, 10m, 2h30m or 1d"),
-        (&["start", "order", "--priority", "12"], 2, "0 (most urgent) to 9"),
+        (
+            &["start", "order", "--delay", "-1s"],
+            2,
+            "a duration looks like 30s, 10m, 2h30m or 1d and is at least 0",
+        ),
+        (
+            &["start", "order", "--delay", "3000000d"],
+            2,
+            "3000000d is too long: a duration is at most 100 years",
+        ),
+        (&["start", "order", "--priority", "12"], 2, "a whole number from 0 to 9, not \"12\""),
+        (&["start", "order", "--priority", "-1"], 2, "a whole number from 0 to 9, not \"-1\""),
+        (&["wait", "order/order-1", "--timeout", "0s"], 2, "a timeout is at least 1ms, not \"0s\""),
+        (&["wait", "order/order-1", "--timeout", "3000000d"], 2, "at most 100 years"),
         (&["start", "order", "--key", "a b"], 2, "letters, digits"),
         (&["start", "order", "--tag", "city"], 2, "write it like --tag city=Bern"),
         (&["purge", "--older-than", "7"], 2, "a duration looks like"),
+        (&["purge", "--older-than", "-7d"], 2, "and is at least 0, not \"-7d\""),
+        (&["list", "since:3000000d"], 2, "at most 100 years"),
         (&["list", "status:done"], 2, "one of ready, running"),
         (&["list", "colour:red"], 2, "use status:, def:, queue:"),
         (&["list", "queues"], 2, "say runs, nodes or definitions"),
         (&["list", "nodes", "status:failed"], 2, "filters are for runs"),
-        (&["list", "--limit", "0"], 2, "1 to 500"),
+        (&["list", "--limit", "0"], 2, "a whole number from 1 to 500, not \"0\""),
+        (&["list", "--limit", "-3"], 2, "a whole number from 1 to 500, not \"-3\""),
         (&["lst"], 2, "a similar subcommand exists: 'list'"),
         (&["show"], 2, "<ID>"),
         (&["dev", "-o", "json"], 2, "leave -o away"),
