@@ -15,6 +15,9 @@ use crate::list::PAGE;
 use crate::output::{Colour, Format, print_error};
 use crate::words::{parse_duration, parse_number, parse_timeout};
 
+/// Above the options that every command has, so that its own come first.
+const EVERYWHERE: &str = "Options of every command";
+
 /// Durable execution: workflows and jobs that outlast crashes, deploys and restarts.
 #[derive(Debug, Parser)]
 #[command(name = "outlast", version, infer_subcommands = true, arg_required_else_help = true)]
@@ -22,15 +25,17 @@ use crate::words::{parse_duration, parse_number, parse_timeout};
 pub(crate) struct Cli {
     /// The database: sqlite://FILE or postgres://USER@HOST/DATABASE
     #[arg(long, global = true, env = "OUTLAST_DATABASE_URL", hide_env_values = true, default_value = DEFAULT_URL)]
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", help_heading = EVERYWHERE)]
     pub(crate) database_url: String,
 
     /// How the answer is written
     #[arg(short, long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
+    #[arg(help_heading = EVERYWHERE)]
     pub(crate) output: Format,
 
     /// Whether it has colours
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    #[arg(help_heading = EVERYWHERE)]
     pub(crate) color: Colour,
 
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use outlast::{Client, Outlast};
 use outlast_store::{DynStore, OpenOptions};
 
 use crate::fault::{Exit, Fault};
-use crate::output::{program, quoted};
+use crate::output::{call, quoted};
 
 /// The database when nobody says otherwise.
 pub(crate) const DEFAULT_URL: &str = "sqlite://outlast.db";
@@ -38,9 +38,9 @@ impl Place {
         }
         if let Some(file) = self.file().filter(|file| !file.exists()) {
             let message = format!(
-                "there is no database {}: run `{} dev` first, or name another with --database-url",
+                "there is no database {}: run `{}` first, or name another with --database-url",
                 file.display(),
-                program()
+                call("dev")
             );
             return Err(Fault::new(Exit::NotFound, "not_found", message));
         }

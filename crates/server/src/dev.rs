@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::DevArgs;
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
-use crate::output::{BOLD, DIM, Format, note, painted, print, program};
+use crate::output::{BOLD, DIM, Format, call, note, painted, print};
 use crate::samples;
 use crate::story::{Story, label, standing};
 use crate::watch::{Hint, OPEN, Watch};
@@ -111,10 +111,10 @@ fn keep_logs() {
 
 /// How to approve an order.
 fn hint(place: &Place) -> Hint {
-    let (program, argument, memory) = (program(), place.argument(), place.is_memory());
+    let memory = place.is_memory();
     Box::new(move |view, event| {
         let asks = !memory && view.record.definition == "order" && event == "approval";
-        asks.then(|| format!("  approve it with: {program} send {} {APPROVAL}{argument}", view.record.id))
+        asks.then(|| format!("  approve it with: {}", call(&format!("send {} {APPROVAL}", view.record.id))))
     })
 }
 
@@ -150,9 +150,8 @@ async fn banner(place: &Place, app: &App, unfinished: &[RunView], bare: bool) ->
     if !place.is_memory() {
         lines.push(String::new());
         lines.push("  Try in a second terminal:".to_owned());
-        let (program, argument) = (program(), place.argument());
         for command in examples(app, bare).await? {
-            lines.push(format!("    {}", painted(BOLD, format!("{program} {command}{argument}"))));
+            lines.push(format!("    {}", painted(BOLD, call(&command))));
         }
         lines.push(String::new());
         lines.push(
@@ -197,7 +196,7 @@ async fn take_orders(client: &Client) -> Infallible {
     loop {
         tokio::time::sleep(ORDER_EVERY).await;
         if left == 0 {
-            note(&format!("no more sample orders after {ORDERS}; start your own: `{} {KAYAK}`", program()));
+            note(&format!("no more sample orders after {ORDERS}; start your own: `{}`", call(KAYAK)));
             return std::future::pending().await;
         }
         match take_order(client).await {

@@ -9,7 +9,7 @@ use std::io;
 use outlast::Error;
 use outlast_store::StoreError;
 
-use crate::output::program;
+use crate::output::call;
 
 /// How the process ends when it does not end well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,15 +79,14 @@ impl From<Error> for Fault {
 
 /// What to do, where the error alone does not say it.
 fn remedy(error: &Error) -> Option<String> {
-    let program = program();
     match error {
-        Error::UnknownRun { .. } => Some(format!("`{program} list` shows those that are there")),
+        Error::UnknownRun { .. } => Some(format!("`{}` shows those that are there", call("list"))),
         Error::UnknownDefinition { nearest, .. } if nearest.is_empty() => {
-            Some(format!("`{program} list definitions` shows those that are known"))
+            Some(format!("`{}` shows those that are known", call("list definitions")))
         }
         Error::Closed { .. } => Some("nothing reaches it any more".to_owned()),
         Error::KeyConflict { run, .. } => {
-            Some(format!("use another key, or look at it with `{program} show {run}`"))
+            Some(format!("use another key, or look at it with `{}`", call(&format!("show {run}"))))
         }
         Error::AlreadySettled { .. } => Some("the first value stays".to_owned()),
         Error::Store { retryable: true, detail } => Some(store_remedy(detail).to_owned()),

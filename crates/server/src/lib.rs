@@ -48,6 +48,7 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<(), Fault> {
     let place = Place::new(cli.database_url);
+    output::calls_name(&place);
     let format = cli.output;
     let command = match cli.command {
         // It has its own way to end.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::cli::ListArgs;
 use crate::fault::Fault;
-use crate::output::{BOLD, Column, Format, Row, json, note, print, program, style_of, table};
+use crate::output::{BOLD, Column, Format, Row, call, json, note, print, style_of, table};
 use crate::shapes::{DefinitionJson, Items, NodeJson, RunJson, kind};
 use crate::story::{Story, standing};
 use crate::words::{ago, parse_duration, took};
@@ -98,7 +98,7 @@ async fn runs(
     if page.runs.is_empty() {
         let any = *filter == Filter::default();
         note(&match any {
-            true => format!("no runs yet: start one with `{} start NAME`", program()),
+            true => format!("no runs yet: start one with `{}`", call("start NAME")),
             false => "no run fits".to_owned(),
         });
         return Ok(());
@@ -152,7 +152,7 @@ fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault
         return print_items(format, items, false, |node| node.id.clone());
     }
     if nodes.is_empty() {
-        note(&format!("no node is up: start one with `{} dev`", program()));
+        note(&format!("no node is up: start one with `{}`", call("dev")));
         return Ok(());
     }
     let columns = [

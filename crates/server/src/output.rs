@@ -1,11 +1,13 @@
 //! Everything that is printed goes through here: formats, colours, tables, and a reader that leaves.
 
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use outlast::Status;
 use serde::Serialize;
 
+use crate::database::Place;
 use crate::fault::Fault;
 use crate::words::shorten;
 
@@ -166,8 +168,23 @@ fn fit(columns: &[Column], rows: &[Row], limit: usize) -> String {
     lines.join("\n")
 }
 
+/// A command as the reader can call it, on the database that this process was given.
+pub(crate) fn call(command: &str) -> String {
+    let database = DATABASE.get().map(String::as_str).unwrap_or_default();
+    format!("{} {command}{database}", program())
+}
+
+/// What [`call`] adds so that a command finds the same database.
+static DATABASE: OnceLock<String> = OnceLock::new();
+
+/// Lets every [`call`] name a database.
+pub(crate) fn calls_name(place: &Place) {
+    // The first stays: a process works on one database.
+    let _ = DATABASE.set(place.argument());
+}
+
 /// How the reader calls this program: through cargo where `cargo run` started it, else as it was called.
-pub(crate) fn program() -> String {
+fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_else(|| "outlast".into());
     through_cargo().map_or_else(|| quoted(&called.to_string_lossy()), str::to_owned)
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::{CancelArgs, MessageArgs, PurgeArgs, StartArgs, WaitArgs};
 use crate::fault::{Exit, Fault};
-use crate::output::{Format, note, print_error, print_one, program};
+use crate::output::{Format, call, note, print_error, print_one};
 use crate::shapes::RunJson;
 use crate::story::{failure, label};
 use crate::words::{count, json_of, took};
@@ -62,7 +62,7 @@ pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> R
     let run = start.await?;
     let (id, created) = (run.id(), run.created());
     if client.nodes().await?.is_empty() {
-        note(&format!("no node is up: it waits for the next `{} dev`", program()));
+        note(&format!("no node is up: it waits for the next `{}`", call("dev")));
     }
     if args.wait {
         note(&format!("{} {id}; waiting for its end", if created { "started" } else { "found" }));
@@ -71,7 +71,7 @@ pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> R
     print_one(format, &json!({ "id": id, "created": created }), id, || id.to_string())?;
     if format == Format::Text {
         let what = if created { "started" } else { "this key was started before" };
-        note(&format!("{what}; look at it with `{} show {id}`", program()));
+        note(&format!("{what}; look at it with `{}`", call(&format!("show {id}"))));
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ pub(crate) async fn send(client: &Client, args: MessageArgs, format: Format) -> 
     let (to, data) = (target(&args.id)?, given("data", &args.data)?);
     known_definition(client, &args.id).await?;
     client.send(to.clone(), &args.name, &data).await?;
-    told(client, to, (&format!("event {} sent", args.name), "to"), format).await
+    told(client, to, |run| format!("event {} sent{}", args.name, near(" to", run)), format).await
 }
 
 /// Settles a promise.
@@ -89,7 +89,7 @@ pub(crate) async fn settle(client: &Client, args: MessageArgs, format: Format) -
     let (of, data) = (target(&args.id)?, given("data", &args.data)?);
     known_definition(client, &args.id).await?;
     client.settle(of.clone(), &args.name, &data).await?;
-    told(client, of, (&format!("promise {} settled", args.name), "of"), format).await
+    told(client, of, |run| format!("promise {}{} settled", args.name, near(" of", run)), format).await
 }
 
 /// A message to a key may come before its run, but not to a definition that nobody knows: that is a typo.
@@ -100,15 +100,25 @@ async fn known_definition(client: &Client, text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn told(client: &Client, to: Target, (done, by): (&str, &str), format: Format) -> Result<(), Fault> {
+async fn told(
+    client: &Client,
+    to: Target,
+    done: impl Fn(Option<RunId>) -> String,
+    format: Format,
+) -> Result<(), Fault> {
     match client.find(to).await {
-        Ok(run) => print_one(format, &json!({ "run": run }), run, || format!("{done} {by} {run}")),
+        Ok(run) => print_one(format, &json!({ "run": run }), run, || done(Some(run))),
         Err(Error::UnknownRun { .. }) => {
-            let text = || format!("{done}; it is kept until a run with this key is started");
+            let text = || format!("{}; it is kept until a run with this key is started", done(None));
             print_one(format, &json!({ "run": null }), "", text)
         }
         Err(other) => Err(other.into()),
     }
+}
+
+/// A word with the run it leads to, if there is one.
+fn near(word: &str, run: Option<RunId>) -> String {
+    run.map(|run| format!("{word} {run}")).unwrap_or_default()
 }
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.

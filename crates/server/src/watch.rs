@@ -14,7 +14,7 @@ use outlast_store::Signal;
 use tokio::sync::broadcast::Receiver;
 
 use crate::fault::{Exit, Fault};
-use crate::output::{BAD, BOLD, DIM, GOOD, NEWS, WAIT, note, painted, print, program};
+use crate::output::{BAD, BOLD, DIM, GOOD, NEWS, WAIT, call, note, painted, print};
 use crate::story::{Operation, Story, failure, label};
 use crate::words::{clock, json_of, shorten, took};
 
@@ -90,13 +90,20 @@ impl Watch {
 
     /// Tells what happens until nobody listens.
     pub(crate) async fn run(&mut self) -> Result<(), Fault> {
+        let mut away = false;
         loop {
             let began = Instant::now();
             match self.look().await {
+                Ok(()) if away => {
+                    away = false;
+                    note("the database is back");
+                }
                 Ok(()) => {}
-                // A database that is away comes back.
+                // A database that is away comes back: said once, not at every look.
                 Err(fault) if fault.exit == Exit::Unreachable => {
-                    note(&format!("cannot look right now: {fault}"))
+                    if !std::mem::replace(&mut away, true) {
+                        note(&format!("cannot look right now: {fault}"));
+                    }
                 }
                 Err(fault) => return Err(fault),
             }
@@ -143,7 +150,7 @@ impl Watch {
         let page = self.client.list(&new, None, MOST).await?;
         let unseen = page.runs.iter().filter(|view| !self.runs.contains_key(&view.record.id)).count();
         if page.next.is_some() && unseen == page.runs.len() {
-            note(&format!("more runs were started than can be told here: `{} list` has them", program()));
+            note(&format!("more runs were started than can be told here: `{}` has them", call("list")));
         }
         views.extend(page.runs);
         let mut ids = HashSet::new();

@@ -119,7 +119,8 @@ fn an_event_may_come_before_its_run() {
 fn a_promise_is_settled_once() {
     let shop = Shop::new();
     let _dev = shop.dev();
-    shop.ok(&["settle", "heartbeat/shop", "stopped", "--data", "1"]);
+    let told = shop.ok(&["settle", "heartbeat/shop", "stopped", "--data", "1"]);
+    assert!(told.starts_with("promise stopped of run_") && told.ends_with(" settled\n"), "{told}");
     let told = shop.refused(&["settle", "heartbeat/shop", "stopped", "--data", "2"], 4);
     assert!(told.ends_with("is settled already: the first value stays (already_settled)"), "{told}");
 }
@@ -304,4 +305,26 @@ fn commands_are_named_as_their_reader_can_call_them() {
     std::fs::write(shop.folder().join("Cargo.toml"), "").unwrap();
     assert!(told("target/debug/outlast", true).contains("run `cargo run "));
     assert!(told("target/debug/outlast", false).contains("run `target/debug/outlast dev` first"));
+}
+
+#[test]
+fn commands_in_hints_find_the_same_database() {
+    let shop = Shop::new();
+    let url = ["--database-url", "sqlite://my shop.db"];
+    let told = shop.refused(&["list", url[0], url[1]], 3);
+    assert!(told.contains(" dev --database-url 'sqlite://my shop.db'` first"), "{told}");
+    let dev = shop.dev_with(&url);
+    let started = shop.run(&["start", "heartbeat", "--input", "0", url[0], url[1]]);
+    let hint = format!(" show {} --database-url 'sqlite://my shop.db'`", started.out.trim());
+    assert!(started.err.contains(&hint), "{started:?}");
+    dev.until_told("--data '{\"by\":\"you\",\"ok\":true}' --database-url 'sqlite://my shop.db'");
+}
+
+#[test]
+fn help_shows_the_options_of_a_command_before_those_of_all() {
+    let shop = Shop::new();
+    let help = shop.ok(&["start", "--help"]);
+    let place = |word: &str| help.find(word).unwrap_or_else(|| panic!("{word} is missing:\n{help}"));
+    assert!(place("--wait") < place("Options of every command:"), "{help}");
+    assert!(place("Options of every command:") < place("--database-url"), "{help}");
 }
