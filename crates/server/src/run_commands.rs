@@ -11,7 +11,7 @@ use crate::cli::{CancelArgs, MessageArgs, PurgeArgs, StartArgs, WaitArgs};
 use crate::fault::{Exit, Fault};
 use crate::output::{Format, call, note, print_error, print_one};
 use crate::shapes::RunJson;
-use crate::story::{failure, label};
+use crate::story::{Story, failure, label};
 use crate::words::{count, json_of, took};
 
 /// How often a waiting command looks without any hint.
@@ -80,8 +80,13 @@ pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> R
 pub(crate) async fn send(client: &Client, args: MessageArgs, format: Format) -> Result<(), Fault> {
     let (to, data) = (target(&args.id)?, given("data", &args.data)?);
     known_definition(client, &args.id).await?;
+    let awaited = awaited(client, &to, &args.name).await?;
     client.send(to.clone(), &args.name, &data).await?;
-    told(client, to, |run| format!("event {} sent{}", args.name, near(" to", run)), format).await
+    told(client, to, |run| format!("event {} sent{}", args.name, near(" to", run)), format).await?;
+    if !awaited && format == Format::Text {
+        note(&format!("it does not wait for {} now: the event is kept until it does", args.name));
+    }
+    Ok(())
 }
 
 /// Settles a promise.
@@ -90,6 +95,18 @@ pub(crate) async fn settle(client: &Client, args: MessageArgs, format: Format) -
     known_definition(client, &args.id).await?;
     client.settle(of.clone(), &args.name, &data).await?;
     told(client, of, |run| format!("promise {}{} settled", args.name, near(" of", run)), format).await
+}
+
+/// Whether a run that exists waits for this event. That it does not may be a typo, or just early.
+async fn awaited(client: &Client, to: &Target, name: &str) -> Result<bool, Fault> {
+    match client.find(to.clone()).await {
+        Ok(run) => {
+            let story = Story::read(client, &client.status(run).await?).await?;
+            Ok(story.awaits_event(name, client.store().now().await?))
+        }
+        Err(Error::UnknownRun { .. }) => Ok(true),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// A message to a key may come before its run, but not to a definition that nobody knows: that is a typo.

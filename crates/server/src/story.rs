@@ -151,12 +151,21 @@ impl Story {
         since
     }
 
-    /// What the run waits for, in words; nothing when the journal does not say.
-    fn waits(&self, now: Timestamp) -> Vec<String> {
+    /// Whether the run waits for an event of this name.
+    pub(crate) fn awaits_event(&self, name: &str, now: Timestamp) -> bool {
+        self.live(now).any(|operation| operation.op == Op::Event && operation.plain_name() == name)
+    }
+
+    /// Operations without an end.
+    fn live(&self, now: Timestamp) -> impl Iterator<Item = &Operation> {
         let open = self.operations.iter().filter(|operation| operation.end.is_none());
         // A wait whose time is over was dropped, not forgotten.
-        let live = open.filter(|operation| operation.until.is_none_or(|until| until >= now));
-        live.filter_map(|operation| operation.waits_for(now)).collect()
+        open.filter(move |operation| operation.until.is_none_or(|until| until >= now))
+    }
+
+    /// What the run waits for, in words; nothing when the journal does not say.
+    fn waits(&self, now: Timestamp) -> Vec<String> {
+        self.live(now).filter_map(|operation| operation.waits_for(now)).collect()
     }
 }
 
@@ -277,6 +286,7 @@ mod tests {
         let mut story = Story::new(at(10));
         story.add(&entry(1, Op::Event, Phase::Opened, "approval", 12, "{}"));
         assert!(story.waits(at(20))[0].starts_with("waiting for event approval since "));
+        assert!(story.awaits_event("approval", at(20)) && !story.awaits_event("approvall", at(20)));
         assert_eq!(story.add(&entry(2, Op::Event, Phase::Done, "approval", 30, "true")), at(12));
         assert!(story.waits(at(40)).is_empty());
     }

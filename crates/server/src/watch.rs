@@ -93,19 +93,8 @@ impl Watch {
         let mut away = false;
         loop {
             let began = Instant::now();
-            match self.look().await {
-                Ok(()) if away => {
-                    away = false;
-                    note("the database is back");
-                }
-                Ok(()) => {}
-                // A database that is away comes back: said once, not at every look.
-                Err(fault) if fault.exit == Exit::Unreachable => {
-                    if !std::mem::replace(&mut away, true) {
-                        note(&format!("cannot look right now: {fault}"));
-                    }
-                }
-                Err(fault) => return Err(fault),
+            if let Some(change) = reached(&mut away, self.look().await)? {
+                note(&change);
             }
             // However much there is to look at, most of the time belongs to the work.
             tokio::time::sleep((began.elapsed() * REST).clamp(GATHER, LONGEST_REST)).await;
@@ -235,6 +224,17 @@ impl Watch {
     }
 }
 
+/// What a look says of the database: that it is away, and that it is back, each once.
+fn reached(away: &mut bool, looked: Result<(), Fault>) -> Result<Option<String>, Fault> {
+    let (now, change) = match looked {
+        Ok(()) => (false, "the database is back".to_owned()),
+        Err(fault) if fault.exit == Exit::Unreachable => (true, format!("cannot look right now: {fault}")),
+        Err(fault) => return Err(fault),
+    };
+    let was = std::mem::replace(away, now);
+    Ok((was != now).then_some(change))
+}
+
 impl Line {
     fn shown(&self) -> String {
         let (time, who) = (clock(self.at, self.at), shorten(&self.who, WHO));
@@ -352,4 +352,22 @@ fn ended(view: &RunView, now: Timestamp) -> Option<(Timestamp, Style, String)> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_away_is_told_once_and_so_is_its_return() {
+        let mut away = false;
+        let fault = |exit| Err(Fault::new(exit, "unavailable", "refused"));
+        let mut look = |looked| reached(&mut away, looked).unwrap();
+        assert_eq!(look(Ok(())), None);
+        assert_eq!(look(fault(Exit::Unreachable)).unwrap(), "cannot look right now: refused (unavailable)");
+        assert_eq!(look(fault(Exit::Unreachable)), None);
+        assert_eq!(look(Ok(())).unwrap(), "the database is back");
+        assert_eq!(look(Ok(())), None);
+        assert!(reached(&mut away, fault(Exit::Failed)).is_err());
+    }
 }

@@ -116,6 +116,17 @@ fn an_event_may_come_before_its_run() {
 }
 
 #[test]
+fn an_event_that_nobody_waits_for_is_kept_and_that_is_said() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.until_asking("order/order-1");
+    let early = shop.run(&["send", "order/order-1", "approvall"]);
+    assert_eq!(early.err, "it does not wait for approvall now: the event is kept until it does\n");
+    let asked = shop.run(&["send", "order/order-1", "approval", "--data", r#"{"by":"ann","ok":true}"#]);
+    assert_eq!((asked.code, asked.err.as_str()), (0, ""));
+}
+
+#[test]
 fn a_promise_is_settled_once() {
     let shop = Shop::new();
     let _dev = shop.dev();
