@@ -62,7 +62,7 @@ impl Place {
     pub(crate) fn shown(&self) -> String {
         match self.file() {
             Some(file) => std::path::absolute(&file).unwrap_or(file).display().to_string(),
-            None if self.is_memory() => "memory, gone with this process".to_owned(),
+            None if self.is_memory() => "memory".to_owned(),
             None => without_password(&self.url),
         }
     }

@@ -60,12 +60,12 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
         never = orders => match never {},
         () = signals.next() => Ok(()),
     };
-    drain(app, &mut watch, &mut signals).await?;
+    drain(app, place, &mut watch, &mut signals).await?;
     stopped
 }
 
 /// Lets what is in hand finish, within bounds; a second request to stop ends the process.
-async fn drain(app: App, watch: &mut Watch, signals: &mut StopSignals) -> Result<(), Fault> {
+async fn drain(app: App, place: &Place, watch: &mut Watch, signals: &mut StopSignals) -> Result<(), Fault> {
     note("\nstopping: what is in hand may finish (10 s at most); press Ctrl-C again to stop at once");
     let client = app.client().clone();
     let stop = tokio::time::timeout(DRAIN, app.shutdown(GRACE));
@@ -77,7 +77,7 @@ async fn drain(app: App, watch: &mut Watch, signals: &mut StopSignals) -> Result
         drained = stop => drained,
         never = async { watch.run().await.ok(); std::future::pending().await } => never,
         () = again => {
-            note("stopped at once; nothing is lost");
+            note(if place.is_memory() { "stopped at once" } else { "stopped at once; nothing is lost" });
             // Whatever is left runs on threads that do not listen.
             std::process::exit(Exit::Interrupted as i32);
         }
@@ -91,6 +91,7 @@ async fn drain(app: App, watch: &mut Watch, signals: &mut StopSignals) -> Result
     let left = open_runs(&client).await.map(|runs| runs.len()).unwrap_or_default();
     note(&match left {
         0 => "stopped".to_owned(),
+        n if place.is_memory() => format!("stopped; {} gone with it", count(n, "unfinished run")),
         n => format!("stopped; {} will go on when it starts again", count(n, "unfinished run")),
     });
     Ok(())
@@ -147,7 +148,12 @@ async fn banner(place: &Place, app: &App, unfinished: &[RunView], bare: bool) ->
             lines.push(format!("    … and {} more", unfinished.len() - NAMED));
         }
     }
-    if !place.is_memory() {
+    if place.is_memory() {
+        lines.push(String::new());
+        lines.push(
+            "  No other process can reach it. Ctrl-C stops it gently, and everything is gone.".to_owned(),
+        );
+    } else {
         lines.push(String::new());
         lines.push("  Try in a second terminal:".to_owned());
         for command in examples(app, bare).await? {

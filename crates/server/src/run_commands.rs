@@ -61,9 +61,7 @@ pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> R
     }
     let run = start.await?;
     let (id, created) = (run.id(), run.created());
-    if client.nodes().await?.is_empty() {
-        note(&format!("no node is up: it waits for the next `{}`", call("dev")));
-    }
+    note_without_node(client).await?;
     if args.wait {
         note(&format!("{} {id}; waiting for its end", if created { "started" } else { "found" }));
         return end_of(&ended(client, id, None).await?, format);
@@ -176,9 +174,20 @@ pub(crate) async fn wait(client: &Client, args: WaitArgs, format: Format) -> Res
     // However short the timeout is: what has ended has ended.
     let view = match view.status.is_final() {
         true => view,
-        false => ended(client, view.record.id, args.timeout).await?,
+        false => {
+            note_without_node(client).await?;
+            ended(client, view.record.id, args.timeout).await?
+        }
     };
     end_of(&view, format)
+}
+
+/// Says that nothing will happen for now, if so.
+async fn note_without_node(client: &Client) -> Result<(), Fault> {
+    if client.nodes().await?.is_empty() {
+        note(&format!("no node is up: it waits for the next `{}`", call("dev")));
+    }
+    Ok(())
 }
 
 /// The run once it has ended.
@@ -229,7 +238,10 @@ pub(crate) async fn purge(client: &Client, args: PurgeArgs, format: Format) -> R
     let purged = client.purge(args.older_than).await?;
     let text = || {
         let runs = count(usize::try_from(purged).unwrap_or(usize::MAX), "run");
-        format!("{runs} that ended more than {} ago deleted", took(args.older_than))
+        match args.older_than {
+            Duration::ZERO => format!("{runs} that had ended deleted"),
+            age => format!("{runs} that ended more than {} ago deleted", took(age)),
+        }
     };
     print_one(format, &json!({ "purged": purged }), purged, text)
 }

@@ -187,7 +187,7 @@ fn ended_runs_can_be_purged() {
     let _dev = shop.dev();
     shop.until_status("pay_invoice/invoice-7", "failed");
     assert!(shop.ok(&["purge", "--older-than", "1d"]).starts_with("0 runs"));
-    shop.ok(&["purge", "--older-than", "0s"]);
+    assert!(shop.ok(&["purge", "--older-than", "0s"]).ends_with(" that had ended deleted\n"));
     shop.refused(&["show", "pay_invoice/invoice-7"], 3);
 }
 
@@ -200,6 +200,8 @@ fn a_start_without_a_node_is_kept_for_the_next_one() {
     dev.end();
     let answer = shop.run(&["start", "order", "--input", r#"{"item":"bell","cents":900}"#, "--key", "early"]);
     assert!(answer.code == 0 && answer.err.contains("no node is up"), "{answer:?}");
+    let answer = shop.run(&["wait", "order/early", "--timeout", "50ms"]);
+    assert!(answer.code == 7 && answer.err.contains("no node is up"), "{answer:?}");
     let _dev = shop.dev();
     shop.until_status("order/early", "completed");
 }

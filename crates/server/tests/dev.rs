@@ -181,3 +181,15 @@ fn orders_come_in_whatever_keys_people_use() {
     }
     dev.until_told("order/order-3           ▷ started with ");
 }
+
+#[test]
+fn a_dev_in_memory_promises_nothing_for_later() {
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--database-url", "sqlite::memory:"]);
+    assert!(!dev.told().contains("nothing is lost"), "{}", dev.told());
+    dev.until_told("order/order-1           ▷ started");
+    dev.signal("TERM");
+    let (code, _, noted) = dev.end();
+    assert_eq!(code, Some(0), "{noted}");
+    assert!(noted.ends_with("gone with it\n") && !noted.contains("starts again"), "{noted}");
+}
