@@ -3,10 +3,12 @@
 //! A check that lives in a CI file cannot be run before pushing, and a database that has to be set up
 //! by hand keeps newcomers away. So both are here, in Rust: `cargo xtask test` is everything CI does.
 
+mod bench;
 mod kill;
 mod postgres;
 mod process;
 mod test;
+mod versions;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,10 @@ enum Command {
     Test(test::Options),
     /// Kill nodes in the middle of their work, and check that nothing was lost or repeated
     Kill(kill::Options),
+    /// Measure, beside what the databases can do at most
+    Bench(bench::Options),
+    /// Run the PostgreSQL tests on each of its major versions, 13 to 18
+    Versions(versions::Options),
     /// Start the PostgreSQL that the tests use, and keep it until Ctrl-C
     Postgres,
 }
@@ -31,6 +37,8 @@ fn main() -> ExitCode {
     let done = process::listen_for_interrupts().and_then(|()| match command {
         Command::Test(options) => test::run(&options),
         Command::Kill(options) => kill::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Versions(options) => versions::run(&options),
         Command::Postgres => serve_postgres(),
     });
 

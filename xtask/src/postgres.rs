@@ -37,6 +37,12 @@ impl Cluster {
         Cluster::start_with(DURABLE)
     }
 
+    /// Durable, and with statements counted where the server can.
+    pub(crate) fn start_for_figures() -> Result<Cluster> {
+        let counts = Programs::find_or_install()?.0.join("../lib/pg_stat_statements.so").is_file();
+        Cluster::start_with(&format!("{DURABLE}{}", if counts { COUNTED } else { "" }))
+    }
+
     fn start_with(more_settings: &str) -> Result<Cluster> {
         let programs = Programs::find_or_install()?;
         let account = Account::choose()?;
@@ -133,6 +139,11 @@ const DURABLE: &str = "\
 fsync = on
 synchronous_commit = on
 full_page_writes = on
+";
+
+const COUNTED: &str = "\
+shared_preload_libraries = 'pg_stat_statements'
+pg_stat_statements.track_utility = on
 ";
 
 fn configure(file: &Path, socket: &Path, more: &str) -> Result<()> {

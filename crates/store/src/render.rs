@@ -110,6 +110,11 @@ fn fill(sql: &Sql, dialect: Dialect, name: &str, out: &mut Rendered) -> bool {
             });
             out.now = true;
         }
+        _ if name.starts_with("b:") => {
+            let column = sql.batch.iter().position(|(column, _)| *column == &name[2..]);
+            let Some(at) = column.filter(|_| sqlite) else { return false };
+            let _ = write!(out.text, "?{}", at + 1);
+        }
         "for_update" => out.text.push_str(locks("for update")),
         "skip_locked" => out.text.push_str(locks("for update skip locked")),
         "key_share" => out.text.push_str(locks("for key share")),

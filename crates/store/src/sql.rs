@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | `outlast.name` | as it is | `outlast_name` |
 //! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once | `(select ?1 as column, …) as b`: row by row |
+//! | `{b:column}` | none | that column of the row, in SQLite's own texts: `?1` |
 //! | `{p1}`, `{p2}` … | `$n` with its type | `?n` |
 //! | `{in:p1}` | `= any($n)` | `in (select … from json_each(?n))` |
 //! | `{now}` | the statement's time plus the clock's shift, in microseconds | the store's clock, bound |

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use outlast_core::ShardCount;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::error::{is_busy, meaning};
@@ -55,8 +56,7 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)
         })?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        Ok(())
+        remember_statements(&connection)
     };
     match (set_up(), file) {
         (Ok(()), _) => Ok(connection),
@@ -71,8 +71,15 @@ pub(super) fn reader(file: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(file, flags).map_err(meaning)?;
     connection.busy_timeout(Duration::ZERO).map_err(meaning)?;
     wait_for(|| connection.pragma_update(None, "query_only", true))?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    remember_statements(&connection)?;
     Ok(connection)
+}
+
+/// Statements are prepared once, and stay so: with plans that may depend on what is bound, SQLite would
+/// prepare some of them anew for every row.
+fn remember_statements(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop).map_err(meaning)
 }
 
 /// Does something that another process's lock may hold up, again and again until it does not.

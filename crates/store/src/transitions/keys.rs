@@ -142,6 +142,14 @@ static KEYS_RESERVE: Sql = Sql::new(
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text), ("run", Type::Id)])
 .takes(&[Type::Int, Type::Int]);
 
+/// One writer needs no locks, and one row no list.
+macro_rules! key_of_row {
+    () => {
+        "select k.tenant, k.definition, k.key, k.run, k.started, k.news from outlast.keys as k
+          where k.shard = {p1} and k.tenant = {b:tenant} and k.definition = {b:definition} and k.key = {b:key}"
+    };
+}
+
 static KEYS_LOCK: Sql = Sql::new(
     "keys_lock",
     "select k.tenant, k.definition, k.key, k.run, k.started, k.news from outlast.keys as k
@@ -149,6 +157,7 @@ static KEYS_LOCK: Sql = Sql::new(
         and (k.tenant, k.definition, k.key) in (select b.tenant, b.definition, b.key from {batch})
       order by k.tenant, k.definition, k.key {for_update}",
 )
+.on_sqlite(key_of_row!())
 .rows(NAME)
 .takes(&[Type::Int]);
 
@@ -159,6 +168,7 @@ static KEYS_LOCK_FREE: Sql = Sql::new(
         and (k.tenant, k.definition, k.key) in (select b.tenant, b.definition, b.key from {batch})
       order by k.tenant, k.definition, k.key {skip_locked}",
 )
+.on_sqlite(key_of_row!())
 .rows(NAME)
 .takes(&[Type::Int]);
 
@@ -168,6 +178,7 @@ static KEYS_LOOK: Sql = Sql::new(
       where k.shard = {p1}
         and (k.tenant, k.definition, k.key) in (select b.tenant, b.definition, b.key from {batch})",
 )
+.on_sqlite(key_of_row!())
 .rows(NAME)
 .takes(&[Type::Int]);
 

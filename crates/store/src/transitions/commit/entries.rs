@@ -138,6 +138,12 @@ static INBOX_CONSUME: Sql = Sql::new(
         ")"
     ),
 )
+.on_sqlite(
+    "delete from outlast.inbox
+      where shard = {p1} and run = {b:run} and seq = {b:seq}
+        and (select case when a.node = {p2} then a.epoch end from outlast.agenda as a
+              where a.shard = {p1} and a.id = {b:run}) = {b:epoch}",
+)
 .rows(&[("run", Type::Id), ("epoch", Type::Int), ("seq", Type::Int)])
 .takes(&[Type::Int, Type::Id]);
 

@@ -1,0 +1,85 @@
+//! Outlast's numbers, each beside what its database can do at most, measured in the same run.
+//!
+//! `cargo xtask bench` starts a durable PostgreSQL for it. Absolute figures wander with the machine and the
+//! hour; the ratio of two figures of one run says something.
+
+mod ours;
+mod place;
+mod report;
+mod spike;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use crate::place::Place;
+use crate::report::Report;
+
+#[derive(Parser)]
+#[command(about = "Outlast's numbers beside what its databases can do at most")]
+struct Options {
+    /// Any database of a PostgreSQL server on which others may be created
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+    /// Leave SQLite out
+    #[arg(long)]
+    no_sqlite: bool,
+    /// Where the SQLite files go: the disk that is measured
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// These workloads only
+    #[arg(long, value_delimiter = ',', value_name = "W1,...")]
+    only: Vec<String>,
+    /// Smaller workloads, and fewer of them
+    #[arg(long)]
+    quick: bool,
+    /// Write the figures to a file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const WORKLOADS: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    if let Some(unknown) = options.only.iter().find(|it| !WORKLOADS.contains(&it.as_str())) {
+        bail!("{unknown} is no workload: {}", WORKLOADS.join(", "));
+    }
+    let mut places = Vec::new();
+    if !options.no_sqlite {
+        let folder = tempfile::Builder::new().prefix("outlast-bench-").tempdir_in(&options.folder)?;
+        places.push(Place::Sqlite(folder));
+    }
+    places.extend(options.postgres.map(Place::Postgres));
+
+    let mut report = Report::default();
+    for workload in WORKLOADS {
+        if !options.only.is_empty() && !options.only.iter().any(|only| only == workload) {
+            continue;
+        }
+        for place in &places {
+            measure(workload, place, &mut report, options.quick).await?;
+        }
+    }
+    if let Some(file) = &options.json {
+        report.write(file)?;
+    }
+    Ok(())
+}
+
+async fn measure(workload: &str, place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    match workload {
+        "W1" => ours::jobs::w1(place, report, quick).await,
+        "W2" => ours::steps::w2(place, report, quick).await,
+        "W3" => ours::latency::w3(place, report, quick).await,
+        "W4" => ours::latency::w4(place, report, quick).await,
+        "W5" => ours::timers::w5(place, report, quick).await,
+        "W6" => ours::idle::w6(place, report, quick).await,
+        "W7" => ours::steps::w7(place, report, quick).await,
+        "W8" => ours::many::w8(place, report, quick).await,
+        "W9" => ours::many::w9(place, report, quick).await,
+        _ => ours::many::w10(place, report, quick).await,
+    }
+}

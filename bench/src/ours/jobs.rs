@@ -1,0 +1,113 @@
+//! W1: jobs go in (many at once, one by one, in users' transactions) and are worked off.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures_util::future::try_join_all;
+use outlast::Outlast;
+
+use super::{node, noop};
+use crate::place::{Fresh, Place, connect};
+use crate::report::{Figure, Report};
+use crate::spike::{self, rate};
+
+/// Jobs of one bulk call.
+const BULK: u32 = 10_000;
+
+pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    let jobs: u32 = if quick { 20_000 } else { 100_000 };
+    let fresh = place.fresh().await?;
+    let bulk_limit = spike::enqueue(&fresh, jobs as usize).await?;
+    let drain_limit = spike::drain(&fresh).await?;
+    fresh.remove().await?;
+
+    let fresh = place.fresh().await?;
+    let client = Outlast::open(&fresh.url).await?.client();
+    let began = Instant::now();
+    for first in (0..jobs).step_by(BULK as usize) {
+        client.start_many(noop(), first..(first + BULK).min(jobs)).await?;
+    }
+    let value = rate(jobs as usize, began.elapsed());
+    drop(client);
+    report.add(Figure::new("W1", place.name(), 1, value, "jobs/s").of(bulk_limit).variant("bulk enqueue"));
+
+    let value = drain(&fresh, jobs).await?;
+    report.add(Figure::new("W1", place.name(), 256, value, "jobs/s").of(drain_limit).variant("drain"));
+    fresh.remove().await?;
+
+    let fresh = place.fresh().await?;
+    let few = jobs / 10;
+    let value = one_by_one(&fresh, few, 16).await?;
+    report.add(Figure::new("W1", place.name(), 16, value, "jobs/s").variant("enqueue one by one"));
+    let value = in_transactions(&fresh, few / 4, 16).await?;
+    report
+        .add(Figure::new("W1", place.name(), 16, value, "jobs/s").variant("enqueue in users' transactions"));
+    fresh.remove().await
+}
+
+/// Works off what is in line.
+pub async fn drain(fresh: &Fresh, jobs: u32) -> Result<f64> {
+    let began = Instant::now();
+    let app = node(fresh, 1000).await?;
+    let store = app.store().clone();
+    while store.next_due().await?.is_some() || !app.is_idle() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let value = rate(jobs as usize, began.elapsed());
+    app.shutdown(Duration::from_secs(5)).await?;
+    Ok(value)
+}
+
+async fn one_by_one(fresh: &Fresh, jobs: u32, tasks: u32) -> Result<f64> {
+    let client = Outlast::open(&fresh.url).await?.client();
+    let began = Instant::now();
+    let work = (0..tasks).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for number in 0..jobs / tasks {
+                client.start(noop(), number).await?;
+            }
+            anyhow::Ok(())
+        })
+    });
+    for done in try_join_all(work).await? {
+        done?;
+    }
+    Ok(rate(jobs as usize, began.elapsed()))
+}
+
+/// Each in a transaction of the user's own driver.
+async fn in_transactions(fresh: &Fresh, jobs: u32, tasks: u32) -> Result<f64> {
+    let client = Outlast::open(&fresh.url).await?.client();
+    if let Some(file) = &fresh.file {
+        let connection = rusqlite::Connection::open(file)?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        let began = Instant::now();
+        for number in 0..jobs {
+            connection.execute_batch("begin immediate")?;
+            client.start(noop(), number).in_tx_blocking(&connection)?;
+            connection.execute_batch("commit")?;
+        }
+        return Ok(rate(jobs as usize, began.elapsed()));
+    }
+    let mut connections = Vec::new();
+    for _ in 0..tasks {
+        connections.push(connect(&fresh.url).await?);
+    }
+    let began = Instant::now();
+    let work = connections.into_iter().map(|mut connection| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for number in 0..jobs / tasks {
+                let tx = connection.transaction().await?;
+                client.start(noop(), number).in_tx(&tx).await?;
+                tx.commit().await?;
+            }
+            anyhow::Ok(())
+        })
+    });
+    for done in try_join_all(work).await? {
+        done?;
+    }
+    Ok(rate(jobs as usize, began.elapsed()))
+}

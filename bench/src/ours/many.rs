@@ -1,0 +1,144 @@
+//! W8: many children of one run. W9: two nodes beside one. W10: a database with a past.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use outlast::Outlast;
+
+use super::{fans_out, jobs, node, noop, steps};
+use crate::place::{Place, connect};
+use crate::report::{Figure, Report};
+use crate::spike::rate;
+
+pub async fn w8(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    let children: u32 = if quick { 2_000 } else { 10_000 };
+    let fresh = place.fresh().await?;
+    let app = node(&fresh, 1000).await?;
+    let began = Instant::now();
+    let ended = app.start(fans_out(), children).await?.result().await?;
+    anyhow::ensure!(ended == children, "{ended} of {children} children ended");
+    let value = rate(children as usize, began.elapsed());
+    app.shutdown(Duration::from_secs(5)).await?;
+    fresh.remove().await?;
+    let figure = Figure::new("W8", place.name(), 1000, value, "children/s");
+    report.add(figure.variant(&format!("fan-out of {children}")));
+    Ok(())
+}
+
+/// The same jobs with one node and with two, which share the two cores with the database.
+pub async fn w9(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    if place.name() == "sqlite" {
+        return Ok(());
+    }
+    let count: u32 = if quick { 10_000 } else { 100_000 };
+    let mut rates = Vec::new();
+    for nodes in [1, 2] {
+        let fresh = place.fresh().await?;
+        let client = Outlast::open(&fresh.url).await?.client();
+        client.start_many(noop(), 0..count).await?;
+        let began = Instant::now();
+        let mut apps = Vec::new();
+        for _ in 0..nodes {
+            apps.push(node(&fresh, 1000).await?);
+        }
+        while client.store().next_due().await?.is_some() || apps.iter().any(|app| !app.is_idle()) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        rates.push(rate(count as usize, began.elapsed()));
+        for app in apps {
+            app.shutdown(Duration::from_secs(5)).await?;
+        }
+        fresh.remove().await?;
+    }
+    let figure = Figure::new("W9", place.name(), 1000, rates[1], "jobs/s").of(rates[0]);
+    report.add(figure.variant("two nodes; limit: one node"));
+    Ok(())
+}
+
+/// Throughput of an empty database, of one with very many finished runs, and beside a held snapshot.
+pub async fn w10(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    let (past, runs, count) = if quick { (100_000_u32, 1_000, 10_000) } else { (10_000_000, 5_000, 50_000) };
+    let mut limit = None;
+    for (what, finished) in [("empty", 0), ("with a past", past)] {
+        let fresh = place.fresh().await?;
+        fill(&fresh, finished).await?;
+        let value = steps::ours(&fresh, runs, 256).await?;
+        let figure = Figure::new("W10", place.name(), 256, value, "steps/s");
+        let figure = figure.of(*limit.get_or_insert(value));
+        report.add(figure.variant(&match finished {
+            0 => what.to_owned(),
+            _ => format!("after {finished} finished runs"),
+        }));
+        fresh.remove().await?;
+    }
+    if place.name() == "sqlite" {
+        return Ok(());
+    }
+    let mut rates = Vec::new();
+    for held in [false, true] {
+        let fresh = place.fresh().await?;
+        let reader = connect(&fresh.url).await?;
+        if held {
+            let snapshot = "begin isolation level repeatable read; select count(*) from outlast.agenda";
+            reader.batch_execute(snapshot).await?;
+        }
+        let client = Outlast::open(&fresh.url).await?.client();
+        for first in (0..count).step_by(10_000) {
+            client.start_many(noop(), first..first + 10_000).await?;
+        }
+        drop(client);
+        rates.push(jobs::drain(&fresh, count).await?);
+        drop(reader);
+        fresh.remove().await?;
+    }
+    let figure = Figure::new("W10", place.name(), 1000, rates[1], "jobs/s").of(rates[0]);
+    report.add(figure.variant("drain beside a held snapshot; limit: without"));
+    Ok(())
+}
+
+/// Finished runs, as the database would have them after a while: their record, ten entries and a result
+/// for each would take an hour to write, so the journal is that of one run in ten.
+async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
+    if runs == 0 {
+        return Ok(());
+    }
+    if let Some(file) = &fresh.file {
+        let connection = rusqlite::Connection::open(file)?;
+        connection.execute_batch(&format!(
+            "pragma synchronous = off; begin;
+             create temporary table n as with recursive n(i) as (select 1 union all select i + 1 from n
+                 where i < {runs}) select i, randomblob(16) as id from n;
+             insert into outlast_runs (shard, id, tenant, definition, version, kind, queue, priority,
+                 created_at, input)
+             select 0, id, '', 'ten_steps', 1, 1, 'default', 5, 1700000000000000 + i, x'31' from n;
+             insert into outlast_results (shard, run, status, epoch, finished_at, output)
+             select 0, id, 8, 1, 1700000000000000 + i, x'6e756c6c' from n;
+             insert into outlast_journal (shard, run, pos, kind, epoch, at, name, body)
+             select 0, id, p.value, 2, 1, 1700000000000000 + i, 'step', x'6e756c6c'
+               from n cross join json_each('[1,2,3,4,5,6,7,8,9,10]') as p where i % 10 = 0;
+             commit; pragma wal_checkpoint(truncate);"
+        ))?;
+        return Ok(());
+    }
+    let client = connect(&fresh.url).await?;
+    client
+        .batch_execute(&format!(
+            "set synchronous_commit = off;
+             create table n as select i, gen_random_uuid() as id from generate_series(1, {runs}) as i;
+             insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority,
+                 created_at, input)
+             select 0, id, '', 'ten_steps', 1, 1, 'default', 5, 1700000000000000 + i, '1'::bytea from n;
+             insert into outlast.results (shard, run, status, epoch, finished_at, output)
+             select 0, id, 8, 1, 1700000000000000 + i, 'null'::bytea from n;
+             insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
+             select 0, id, p, 2, 1, 1700000000000000 + i, 'step', 'null'::bytea
+               from n cross join generate_series(1, 10) as p where i % 10 = 0;
+             drop table n;"
+        ))
+        .await?;
+    for alone in ["outlast.runs", "outlast.results", "outlast.journal"] {
+        client.batch_execute(&format!("vacuum analyze {alone}")).await?;
+    }
+    client.batch_execute("checkpoint").await?;
+    Ok(())
+}

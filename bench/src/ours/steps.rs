@@ -1,0 +1,81 @@
+//! W2: many runs of ten steps. W7: one run of very many, and its replay.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures_util::future::try_join_all;
+use outlast::App;
+
+use super::{node, ten_steps};
+use crate::place::{Fresh, Place};
+use crate::report::{Figure, Report};
+use crate::spike::{self, STEPS, rate};
+
+pub async fn w2(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    let sizes: &[usize] = if quick { &[64, 256] } else { &[1, 64, 256, 1000] };
+    for &concurrency in sizes {
+        let small = if concurrency == 1 { 200 } else { 2_000 };
+        let counts = if quick || concurrency == 1 { vec![small * 2] } else { vec![small, small * 10] };
+        for runs in counts {
+            let fresh = place.fresh().await?;
+            let limit = spike::steps(&fresh, runs, concurrency).await?;
+            fresh.remove().await?;
+            let fresh = place.fresh().await?;
+            let value = ours(&fresh, runs, concurrency).await?;
+            fresh.remove().await?;
+            let figure = Figure::new("W2", place.name(), concurrency, value, "steps/s").of(limit);
+            report.add(figure.variant(&format!("{runs} runs of 10 steps")));
+        }
+    }
+    Ok(())
+}
+
+/// Starts a run, waits for its result, starts the next: so many at a time.
+pub async fn ours(fresh: &Fresh, runs: usize, concurrency: usize) -> Result<f64> {
+    let app = node(fresh, concurrency).await?;
+    // The pool, the plans and the allocator are warm before the clock runs.
+    closed_loop(&app, concurrency.min(200), concurrency).await?;
+    let began = Instant::now();
+    closed_loop(&app, runs, concurrency).await?;
+    let value = rate(runs * STEPS, began.elapsed());
+    app.shutdown(Duration::from_secs(5)).await?;
+    Ok(value)
+}
+
+pub async fn closed_loop(app: &App, runs: usize, concurrency: usize) -> Result<()> {
+    let left = Arc::new(AtomicUsize::new(runs));
+    let worker = || {
+        let (app, left) = (app.clone(), left.clone());
+        tokio::spawn(async move {
+            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+            {
+                let run = app.start(ten_steps(), STEPS as u32).await?;
+                run.result().await?;
+            }
+            anyhow::Ok(())
+        })
+    };
+    for done in try_join_all((0..concurrency).map(|_| worker())).await? {
+        done?;
+    }
+    Ok(())
+}
+
+pub async fn w7(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    let fresh = place.fresh().await?;
+    let commit = spike::commit(&fresh).await?;
+    let app = node(&fresh, 256).await?;
+    let most = if quick { 2_000 } else { 10_000 };
+    for steps in [10, 100, 1_000, most] {
+        let began = Instant::now();
+        app.start(ten_steps(), steps).await?.result().await?;
+        let each = began.elapsed().as_secs_f64() * 1000.0 / f64::from(steps);
+        let figure = Figure::new("W7", place.name(), 1, each, "ms per step").of(commit);
+        report.add(figure.variant(&format!("one run of {steps} steps")));
+    }
+    app.shutdown(Duration::from_secs(5)).await?;
+    fresh.remove().await?;
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! The bare rows on PostgreSQL: set-based statements, a whole transaction in one round trip.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures_util::future::try_join_all;
+use futures_util::{SinkExt, pin_mut};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Statement};
+use uuid::Uuid;
+
+use super::{BODY, INPUT, STEPS, ids, rate};
+use crate::place::connect;
+
+/// How many jobs share a transaction.
+const BATCH: i64 = 1000;
+
+/// Everything prepared on one connection.
+struct Lane {
+    client: Client,
+    node: Uuid,
+    fence: Statement,
+    runs: Statement,
+    agenda: Statement,
+    step: Statement,
+    results: Statement,
+    end: Statement,
+}
+
+pub async fn steps(url: &str, runs: usize, concurrency: usize, lanes: usize) -> Result<f64> {
+    let mut ready = Vec::new();
+    for _ in 0..lanes {
+        ready.push(Lane::open(url).await?);
+    }
+    let began = Instant::now();
+    let work = ready.iter().map(|lane| lane.run(runs / lanes, concurrency.div_ceil(lanes)));
+    let done: usize = try_join_all(work).await?.into_iter().sum();
+    Ok(rate(done * STEPS, began.elapsed()))
+}
+
+impl Lane {
+    async fn open(url: &str) -> Result<Lane> {
+        let client = connect(url).await?;
+        let node = Uuid::now_v7();
+        client
+            .execute(
+                "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until)
+                 values (0, $1, 'spike', 'spike', 1, '[]', 0, 9000000000000000)",
+                &[&node],
+            )
+            .await?;
+        Ok(Lane {
+            fence: client.prepare(FENCE).await?,
+            runs: client.prepare(RUNS).await?,
+            agenda: client.prepare(AGENDA).await?,
+            step: client.prepare(STEP).await?,
+            results: client.prepare(RESULTS).await?,
+            end: client.prepare(END).await?,
+            client,
+            node,
+        })
+    }
+
+    /// Wave after wave; gives the number of runs it took to their end.
+    async fn run(&self, runs: usize, wave: usize) -> Result<usize> {
+        let mut done = 0;
+        while done < runs {
+            let ids = ids(wave.min(runs - done));
+            let (texts, inputs) = (vec!["ten_steps"; ids.len()], vec![INPUT; ids.len()]);
+            let queues = vec!["default"; ids.len()];
+            let start: [&(dyn ToSql + Sync); 4] = [&ids, &texts, &queues, &inputs];
+            let place: [&(dyn ToSql + Sync); 4] = [&self.node, &ids, &queues, &texts];
+            self.transact(&[(&self.runs, &start), (&self.agenda, &place)]).await?;
+
+            let (bodies, names) = (vec![BODY; ids.len()], vec!["step"; ids.len()]);
+            let epochs = vec![1_i64; ids.len()];
+            for pos in 1..=STEPS as i32 {
+                let positions = vec![pos; ids.len()];
+                let step: [&(dyn ToSql + Sync); 6] = [&self.node, &ids, &epochs, &positions, &names, &bodies];
+                let end: [&(dyn ToSql + Sync); 2] = [&ids, &epochs];
+                let result: [&(dyn ToSql + Sync); 3] = [&ids, &epochs, &bodies];
+                match pos as usize == STEPS {
+                    false => self.transact(&[(&self.step, &step)]).await?,
+                    true => {
+                        let last = [(&self.step, &step[..]), (&self.results, &result), (&self.end, &end)];
+                        self.transact(&last).await?;
+                    }
+                }
+            }
+            done += ids.len();
+        }
+        Ok(done)
+    }
+
+    /// One transaction behind the fence, in one round trip.
+    async fn transact(&self, calls: &[(&Statement, &[&(dyn ToSql + Sync)])]) -> Result<()> {
+        let begin = self.client.batch_execute(BEGIN);
+        let fence: [&(dyn ToSql + Sync); 1] = [&self.node];
+        let fence = self.client.query(&self.fence, &fence);
+        let calls = try_join_all(calls.iter().map(|(sql, with)| self.client.execute(*sql, with)));
+        let commit = self.client.batch_execute("commit");
+        let (_, fenced, _, ()) = futures_util::try_join!(begin, fence, calls, commit)?;
+        anyhow::ensure!(fenced.len() == 1, "the spike lost its node");
+        Ok(())
+    }
+}
+
+/// COPY of the same rows, both tables in one transaction of 1,000 jobs.
+pub async fn copy(url: &str, jobs: usize) -> Result<f64> {
+    let client = connect(url).await?;
+    let began = Instant::now();
+    let mut done = 0;
+    while done < jobs {
+        let ids = ids((BATCH as usize).min(jobs - done));
+        client.batch_execute("begin").await?;
+        let now = 1_780_000_000_000_000_i64;
+        let runs = "copy outlast.runs (shard, id, tenant, definition, version, kind, queue, priority,
+                        created_at, input) from stdin";
+        let line = |id: &Uuid| format!("0\t{id}\t\tnoop\t1\t2\tdefault\t5\t{now}\t\\\\x31\n");
+        copy_in(&client, runs, ids.iter().map(line).collect()).await?;
+        let agenda = "copy outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at,
+                          epoch, news, queue, code) from stdin";
+        let line = |id: &Uuid| format!("0\t{id}\t1\t2\t5\t1\t0\t{now}\t0\t0\tdefault\tnoop@1\n");
+        copy_in(&client, agenda, ids.iter().map(line).collect()).await?;
+        client.batch_execute("commit").await?;
+        done += ids.len();
+    }
+    Ok(rate(done, began.elapsed()))
+}
+
+async fn copy_in(client: &Client, sql: &str, text: String) -> Result<()> {
+    let sink = client.copy_in::<_, bytes::Bytes>(sql).await?;
+    pin_mut!(sink);
+    sink.send(text.into_bytes().into()).await?;
+    sink.finish().await?;
+    Ok(())
+}
+
+/// Claims and finishes what is due, each as a transaction of its own, as two different processes might.
+pub async fn drain(url: &str) -> Result<f64> {
+    let lane = Lane::open(url).await?;
+    let claim = lane.client.prepare(CLAIM).await?;
+    let inputs = lane.client.prepare(INPUTS).await?;
+    let began = Instant::now();
+    let mut done = 0;
+    loop {
+        let begin = lane.client.batch_execute(BEGIN);
+        let fence: [&(dyn ToSql + Sync); 1] = [&lane.node];
+        let fence = lane.client.query(&lane.fence, &fence);
+        let asked: [&(dyn ToSql + Sync); 2] = [&lane.node, &BATCH];
+        let claimed = lane.client.query(&claim, &asked);
+        let commit = lane.client.batch_execute("commit");
+        let (_, _, claimed, ()) = futures_util::try_join!(begin, fence, claimed, commit)?;
+        if claimed.is_empty() {
+            return Ok(rate(done, began.elapsed()));
+        }
+        let ids: Vec<Uuid> = claimed.iter().map(|row| row.get(0)).collect();
+        let epochs: Vec<i64> = claimed.iter().map(|row| row.get(1)).collect();
+        lane.client.query(&inputs, &[&ids]).await?;
+        let bodies = vec![BODY; ids.len()];
+        let result: [&(dyn ToSql + Sync); 3] = [&ids, &epochs, &bodies];
+        let end: [&(dyn ToSql + Sync); 2] = [&ids, &epochs];
+        lane.transact(&[(&lane.results, &result), (&lane.end, &end)]).await?;
+        done += ids.len();
+    }
+}
+
+pub async fn commit(url: &str) -> Result<f64> {
+    let client = connect(url).await?;
+    let insert = client
+        .prepare_typed(
+            "insert into outlast.logs (shard, run, epoch, n, at, level, message)
+             values (0, $1, 1, 1, 1, 'info', 'x')",
+            &[Type::UUID],
+        )
+        .await?;
+    let mut times = Vec::new();
+    for id in ids(500) {
+        let began = Instant::now();
+        client.execute(&insert, &[&id]).await?;
+        times.push(began.elapsed());
+    }
+    Ok(middle(times))
+}
+
+/// The median, in milliseconds.
+pub fn middle(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1000.0
+}
+
+const BEGIN: &str = "begin isolation level read committed; set local statement_timeout = 5000; \
+                     set local idle_in_transaction_session_timeout = 5000; set local lock_timeout = 2000";
+
+const FENCE: &str = "select n.id from outlast.nodes as n where n.shard = 0 and n.id = $1 for key share";
+
+const RUNS: &str = "
+    insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
+                              input)
+    select 0, b.id, '', b.definition, 1, 1, b.queue, 5,
+           (extract(epoch from clock_timestamp()) * 1000000)::bigint, b.input
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[]) as b(id, definition, queue, input)
+    on conflict do nothing";
+
+const AGENDA: &str = "
+    insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, node, claim, epoch, news,
+                                queue, code)
+    select 0, b.id, 2, 1, 5, 1, 0, $1::uuid, 1, 1, 0, b.queue, b.code
+      from unnest($2::uuid[], $3::text[], $4::text[]) as b(id, queue, code)
+    on conflict do nothing";
+
+const STEP: &str = "
+    insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
+    select 0, b.run, b.pos, 2, b.epoch, (extract(epoch from clock_timestamp()) * 1000000)::bigint, b.name,
+           b.body
+      from unnest($2::uuid[], $3::bigint[], $4::int[], $5::text[], $6::bytea[])
+               as b(run, epoch, pos, name, body)
+           cross join outlast.agenda as a
+     where a.shard = 0 and a.id = b.run and case when a.node = $1::uuid then a.epoch end = b.epoch
+    on conflict do nothing";
+
+const RESULTS: &str = "
+    insert into outlast.results (shard, run, status, epoch, finished_at, output)
+    select 0, b.run, 8, b.epoch, (extract(epoch from clock_timestamp()) * 1000000)::bigint, b.output
+      from unnest($1::uuid[], $2::bigint[], $3::bytea[]) as b(run, epoch, output)
+    on conflict do nothing";
+
+const END: &str = "
+    delete from outlast.agenda
+     where shard = 0 and (id, epoch) in (select * from unnest($1::uuid[], $2::bigint[]))";
+
+const CLAIM: &str = "
+    with picked as materialized (
+        select a.id from outlast.agenda as a
+         where a.shard = 0 and a.queue = 'default' and a.priority = 5 and a.due_at is not null
+         order by a.due_at, a.id limit $2 for update skip locked
+    )
+    update outlast.agenda as a set node = $1::uuid, claim = 1, epoch = a.epoch + 1, status = 2, due_at = null
+      from picked as p where a.shard = 0 and a.id = p.id
+    returning a.id, a.epoch";
+
+const INPUTS: &str = "select r.id, r.definition, r.version, r.queue, r.codec, r.input
+                        from outlast.runs as r where r.shard = 0 and r.id = any($1::uuid[])";
