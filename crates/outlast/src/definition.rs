@@ -14,6 +14,7 @@ use outlast_store::{DefinitionCard, RunKind, code};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::ctx::Work;
 use crate::{Ctx, JobCtx};
 
 /// A value that crosses the durable boundary. Everything that serde can write and read.
@@ -277,7 +278,7 @@ where
 {
     Box::new(move |ctx, input, limits| {
         let input = input.decode::<I>(&format!("the input of {}", options.name))?;
-        let work = code.call(ctx, input);
+        let work = Work::new(code.call(ctx, input));
         Ok(Box::pin(async move {
             match work.await {
                 Ok(output) => Payload::encode(&format!("the output of {}", options.name), &output, &limits)

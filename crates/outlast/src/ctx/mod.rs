@@ -5,6 +5,7 @@ mod job;
 mod step;
 mod transaction;
 mod wait;
+mod work;
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use self::transaction::TransactionStep;
 pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};
 
 use self::wait::Waiting;
+pub(crate) use self::work::Work;
 use crate::Tx;
 use crate::definition::{Definition, Stored, StoredError};
 use crate::engine::turn::{Cancelled, Deadline, Turn};
@@ -127,7 +129,7 @@ impl Ctx {
     /// # assert!(receipt.ends_with(": 42")); Ok(()) });
     /// ```
     #[doc(alias = "activity")]
-    pub fn step<'a, F, Fut, T, E>(&self, name: &str, work: F) -> Step<'a, F, T, E>
+    pub fn step<'a, F, Fut, T, E>(&self, name: &str, work: F) -> Step<'a, T, E>
     where
         F: FnMut(StepCtx) -> Fut + Send + 'a,
         Fut: Future<Output = Result<T, E>> + Send + 'a,
@@ -150,7 +152,7 @@ impl Ctx {
     /// }).await?;
     /// # Ok(()) }
     /// ```
-    pub fn transaction<'a, F, Fut, T, E>(&self, name: &str, work: F) -> TransactionStep<'a, F, T, E>
+    pub fn transaction<'a, F, Fut, T, E>(&self, name: &str, work: F) -> TransactionStep<'a, T, E>
     where
         F: FnMut(Tx) -> Fut + Send + 'a,
         Fut: Future<Output = Result<T, E>> + Send + 'a,

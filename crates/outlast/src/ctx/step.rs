@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::wait::payload_of;
+use super::work::{Work, guarded, panicked};
 use super::{Ctx, limits_of, missing_state};
 use crate::definition::{Stored, StoredError};
-use crate::engine::drive::panic_message;
 use crate::engine::turn::{Ask, BodyEnd, Handed, Turn};
 
 /// After how long a running step is shown to people.
@@ -29,13 +29,17 @@ const ANNOUNCE_AFTER: Duration = Duration::from_millis(200);
 
 /// A step: see [`Ctx::step`].
 #[must_use = "a step does nothing unless awaited"]
-pub struct Step<'a, F, T, E> {
+pub struct Step<'a, T, E> {
     place: Place,
-    work: F,
+    begin: Begin<'a, E>,
     policy: Policy<E>,
-    body: Option<BoxFuture<'a, BodyEnd>>,
+    body: Option<Work<'a, BodyEnd>>,
     result: PhantomData<fn() -> T>,
 }
+
+/// Calls the closure for an attempt. Its own type is erased: where a future holds steps whose types borrow
+/// for some lifetime, the compiler cannot show that it is `Send`, and `join!` would not compile.
+type Begin<'a, E> = Box<dyn FnMut(StepCtx, Policy<E>) -> BoxFuture<'a, BodyEnd> + Send + 'a>;
 
 type RetryIf<E> = Arc<dyn Fn(&E) -> bool + Send + Sync>;
 
@@ -60,18 +64,34 @@ impl<E> Default for Policy<E> {
 }
 
 impl<E: StoredError> Policy<E> {
-    /// What follows a failed attempt.
-    pub(super) fn after(&self, attempt: u32, failure: &Failure<E>, saved: Option<Payload>) -> BodyEnd {
-        let doc = FailureDoc::new(failure);
-        let again = match failure {
+    /// What follows a failed attempt. The user's code has a say in it, and may panic here as well.
+    pub(super) fn after(
+        &self,
+        what: &str,
+        attempt: u32,
+        failure: Failure<E>,
+        saved: Option<Payload>,
+    ) -> BodyEnd {
+        let judge = AssertUnwindSafe(|| {
+            let (doc, again) = (FailureDoc::new(&failure), self.allows(&failure));
+            drop(failure);
+            (doc, again)
+        });
+        let (failure, again) =
+            catch_unwind(judge).unwrap_or_else(|panic| (FailureDoc::Outlast(panicked(what, &*panic)), true));
+        match self.retry.pause(attempt, fastrand::f64()).filter(|_| again) {
+            Some(pause) => BodyEnd::Again { failure, pause, saved },
+            None => BodyEnd::Failed(failure),
+        }
+    }
+
+    /// Whether another attempt makes sense.
+    fn allows(&self, failure: &Failure<E>) -> bool {
+        match failure {
             Failure::Own(error) => self.retry_if.as_ref().is_none_or(|retry_if| retry_if(error)),
             Failure::Outlast(error) => {
                 matches!(error, Error::TimedOut { .. } | Error::Panicked { .. } | Error::Store { .. })
             }
-        };
-        match self.retry.pause(attempt, fastrand::f64()).filter(|_| again) {
-            Some(pause) => BodyEnd::Again { failure: doc, pause, saved },
-            None => BodyEnd::Failed(doc),
         }
     }
 
@@ -161,16 +181,21 @@ impl Drop for Place {
     }
 }
 
-impl<'a, F, Fut, T, E> Step<'a, F, T, E>
-where
-    F: FnMut(StepCtx) -> Fut + Send + 'a,
-    Fut: Future<Output = Result<T, E>> + Send + 'a,
-    T: Stored,
-    E: StoredError,
-{
-    pub(super) fn new(ctx: &Ctx, name: &str, work: F) -> Self {
+impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
+    pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, mut work: F) -> Self
+    where
+        F: FnMut(StepCtx) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<T, E>> + Send + 'a,
+    {
+        let begin = move |step: StepCtx, policy| -> BoxFuture<'a, BodyEnd> {
+            let (name, attempt) = (&step.0.name, step.0.attempt);
+            let span = tracing::info_span!("outlast.step", step.name = %name, attempt, otel.name = %name);
+            let called = span.in_scope(|| catch_unwind(AssertUnwindSafe(|| work(step.clone()))));
+            Box::pin(one_attempt(step.0, policy, called, span))
+        };
         let place = Place::new(ctx, Op::Step, name);
-        Step { place, work, policy: Policy::default(), body: None, result: PhantomData }
+        let policy = Policy::default();
+        Step { place, begin: Box::new(begin), policy, body: None, result: PhantomData }
     }
 
     /// Tries again when an attempt fails. A long pause frees the run's slot.
@@ -197,49 +222,38 @@ where
         self
     }
 
-    fn start(&mut self, attempt: u32, saved: Option<Payload>) -> BoxFuture<'a, BodyEnd> {
-        let turn = self.place.turn.clone();
-        let name = self.place.full_name().to_owned();
-        let ctx = StepCtx(Arc::new(StepInner {
-            turn: turn.clone(),
-            name: name.clone(),
+    fn start(&mut self, attempt: u32, saved: Option<Payload>) -> Work<'a, BodyEnd> {
+        let step = StepCtx(Arc::new(StepInner {
+            turn: self.place.turn.clone(),
+            name: self.place.full_name().to_owned(),
             attempt,
             saved: saved.clone(),
             beat: Mutex::new(Beat { at: Instant::now(), saved }),
         }));
-        let inner = ctx.0.clone();
-        let policy = self.policy.clone();
-        let span = tracing::info_span!("outlast.step", step.name = %name, attempt, otel.name = %name);
-        let began = span.in_scope(|| std::panic::catch_unwind(AssertUnwindSafe(|| (self.work)(ctx))));
-        let panicked = |what: &str, panic: Box<dyn Any + Send>| {
-            Failure::Outlast(Error::Panicked {
-                what: format!("step {what:?}"),
-                message: panic_message(&*panic),
-            })
-        };
-        let work = match began {
-            Ok(work) => AssertUnwindSafe(work).catch_unwind().instrument(span),
-            Err(panic) => {
-                let end = policy.after(attempt, &panicked(&name, panic), None);
-                return Box::pin(std::future::ready(end));
-            }
-        };
-        Box::pin(async move {
-            let failure = match watched(&inner, &policy, work).await {
-                Ok(Ok(Ok(value))) => {
-                    match Payload::encode(&format!("the result of step {name:?}"), &value, limits_of(&turn)) {
-                        Ok(payload) => return BodyEnd::Done(payload),
-                        Err(refused) => return BodyEnd::Failed(FailureDoc::Outlast(refused)),
-                    }
-                }
-                Ok(Ok(Err(error))) => Failure::Own(error),
-                Ok(Err(panic)) => panicked(&name, panic),
-                Err(silent) => Failure::Outlast(silent),
-            };
+        Work::new((self.begin)(step, self.policy.clone()))
+    }
+}
+
+/// One attempt, once its closure was called: the body, its result as bytes, what follows a failure.
+async fn one_attempt<T: Stored, E: StoredError>(
+    step: Arc<StepInner>,
+    policy: Policy<E>,
+    called: std::thread::Result<impl Future<Output = Result<T, E>>>,
+    span: tracing::Span,
+) -> BodyEnd {
+    let what = format!("step {:?}", step.name);
+    let done = guarded(&what, async {
+        let work = called.unwrap_or_else(|panic| resume_unwind(panic)).instrument(span);
+        let value = watched(&step, &policy, work).await?.map_err(Failure::Own)?;
+        Ok(Payload::encode(&format!("the result of {what}"), &value, limits_of(&step.turn))?)
+    });
+    match done.await {
+        Ok(payload) => BodyEnd::Done(payload),
+        Err(failure) => {
             metrics::counter!("outlast_failed_step_attempts_total").increment(1);
-            let saved = inner.beat.lock().saved.clone();
-            policy.after(attempt, &failure, saved)
-        })
+            let saved = step.beat.lock().saved.clone();
+            policy.after(&what, step.attempt, failure, saved)
+        }
     }
 }
 
@@ -291,13 +305,7 @@ fn ready<T>(poll: Poll<T>) -> Option<T> {
     }
 }
 
-impl<'a, F, Fut, T, E> Future for Step<'a, F, T, E>
-where
-    F: FnMut(StepCtx) -> Fut + Send + Unpin + 'a,
-    Fut: Future<Output = Result<T, E>> + Send + 'a,
-    T: Stored,
-    E: StoredError,
-{
+impl<T: Stored, E: StoredError> Future for Step<'_, T, E> {
     type Output = Result<T, Failure<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -312,7 +320,7 @@ where
             Placed::Pending => {}
         }
         if let Some(body) = &mut this.body
-            && let Poll::Ready(end) = body.as_mut().poll(cx)
+            && let Poll::Ready(end) = body.poll_unpin(cx)
         {
             this.body = None;
             this.place.ended(end);
@@ -406,7 +414,7 @@ impl StepCtx {
             None => {
                 let reason = missing_state::<T>();
                 self.0.turn.state().misfit = Some(reason.clone());
-                std::panic::resume_unwind(Box::new(reason))
+                resume_unwind(Box::new(reason))
             }
         }
     }

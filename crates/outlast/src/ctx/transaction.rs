@@ -1,20 +1,20 @@
 //! Transactional steps: the user's rows and the step's record in one commit.
 
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use outlast_core::{Entry, Error, Failure, Op, Payload, Phase, Retry, Timestamp};
+use outlast_core::{Entry, Failure, Op, Payload, Phase, Retry, Timestamp};
 use outlast_store::{Committed, StoreError};
 
 use super::step::{Place, Placed, Policy};
+use super::work::{Work, guarded};
 use super::{Ctx, limits_of};
 use crate::definition::{Stored, StoredError};
-use crate::engine::drive::panic_message;
 use crate::engine::turn::{BodyEnd, Turn};
 use crate::tx::Tx;
 
@@ -25,9 +25,9 @@ const BEGIN_AGAIN: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A transactional step: see [`Ctx::transaction`].
 #[must_use = "a transaction does nothing unless awaited"]
-pub struct TransactionStep<'a, F, T, E> {
+pub struct TransactionStep<'a, T, E> {
     place: Place,
-    work: F,
+    call: Call<'a, E>,
     policy: Policy<E>,
     attempt: u32,
     /// How often this attempt was begun.
@@ -36,12 +36,15 @@ pub struct TransactionStep<'a, F, T, E> {
     result: PhantomData<fn() -> T>,
 }
 
+/// Calls the closure for an attempt, of the transaction with this name. Its own type is erased as a step's is.
+type Call<'a, E> = Box<dyn FnMut(Tx, Arc<Turn>, String) -> BoxFuture<'a, Attempt<E>> + Send + 'a>;
+
 enum Body<'a, E> {
     None,
     /// Waits for the database.
     Begins(BoxFuture<'a, Result<Tx, StoreError>>),
     /// The closure runs, then the commit.
-    Works(BoxFuture<'a, Attempt<E>>),
+    Works(Work<'a, Attempt<E>>),
 }
 
 /// How an attempt came out.
@@ -54,17 +57,19 @@ enum Attempt<E> {
     Lost,
 }
 
-impl<'a, F, Fut, T, E> TransactionStep<'a, F, T, E>
-where
-    F: FnMut(Tx) -> Fut + Send + 'a,
-    Fut: Future<Output = Result<T, E>> + Send + 'a,
-    T: Stored,
-    E: StoredError,
-{
-    pub(super) fn new(ctx: &Ctx, name: &str, work: F) -> Self {
+impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
+    pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, mut work: F) -> Self
+    where
+        F: FnMut(Tx) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<T, E>> + Send + 'a,
+    {
+        let call: Call<'a, E> = Box::new(move |tx, turn, name| {
+            let called = catch_unwind(AssertUnwindSafe(|| work(tx.clone())));
+            Box::pin(one_attempt(turn, tx, name, called))
+        });
         let place = Place::new(ctx, Op::Transaction, name);
         let policy = Policy::default();
-        TransactionStep { place, work, policy, attempt: 0, tries: 0, body: Body::None, result: PhantomData }
+        TransactionStep { place, call, policy, attempt: 0, tries: 0, body: Body::None, result: PhantomData }
     }
 
     /// Tries again when the closure returns an error. What it wrote is rolled back each time.
@@ -83,53 +88,48 @@ where
         }));
     }
 
-    fn call(&mut self, tx: Tx) {
-        let turn = self.place.turn.clone();
-        let name = self.place.full_name().to_owned();
-        let panicked = |name: &str, panic: Box<dyn std::any::Any + Send>| {
-            let what = format!("transaction {name:?}");
-            Attempt::Failed(Failure::Outlast(Error::Panicked { what, message: panic_message(&*panic) }))
-        };
-        let called = std::panic::catch_unwind(AssertUnwindSafe(|| (self.work)(tx.clone())));
-        let work = match called {
-            Ok(work) => AssertUnwindSafe(work).catch_unwind(),
-            Err(panic) => {
-                let attempt = panicked(&name, panic);
-                self.body = Body::Works(Box::pin(std::future::ready(attempt)));
-                return;
-            }
-        };
-        self.body = Body::Works(Box::pin(async move {
-            let value = match work.await {
-                Ok(Ok(value)) => value,
-                Ok(Err(error)) => return Attempt::Failed(Failure::Own(error)),
-                Err(panic) => return panicked(&name, panic),
-            };
-            let what = format!("the result of transaction {name:?}");
-            match Payload::encode(&what, &value, limits_of(&turn)) {
-                Ok(payload) => record(&turn, &tx, name, payload).await,
-                Err(refused) => Attempt::Failed(Failure::Outlast(refused)),
-            }
-        }));
-    }
-
     /// What follows; `None` to poll again.
     fn came_out(&mut self, attempt: Attempt<E>) -> Option<BodyEnd> {
         match attempt {
             Attempt::Recorded(entry) => Some(BodyEnd::Recorded(entry)),
-            Attempt::Failed(failure) => Some(self.policy.after(self.attempt, &failure, None)),
+            Attempt::Failed(failure) => Some(self.failed(failure)),
             Attempt::Again(error) if self.tries < TRIES && error.is_retryable() => {
                 self.begin();
                 None
             }
-            Attempt::Again(error) => {
-                Some(self.policy.after(self.attempt, &Failure::Outlast(error.into()), None))
-            }
+            Attempt::Again(error) => Some(self.failed(Failure::Outlast(error.into()))),
             Attempt::Lost => {
-                self.body = Body::Works(Box::pin(std::future::pending()));
+                self.body = Body::Works(Work::new(Box::pin(std::future::pending())));
                 None
             }
         }
+    }
+
+    fn failed(&self, failure: Failure<E>) -> BodyEnd {
+        self.policy.after(&what(self.place.full_name()), self.attempt, failure, None)
+    }
+}
+
+fn what(name: &str) -> String {
+    format!("transaction {name:?}")
+}
+
+/// One attempt, once its closure was called: the body, its result as bytes, the record and the commit.
+async fn one_attempt<T: Stored, E: StoredError>(
+    turn: Arc<Turn>,
+    tx: Tx,
+    name: String,
+    called: std::thread::Result<impl Future<Output = Result<T, E>>>,
+) -> Attempt<E> {
+    let what = what(&name);
+    let done = guarded(&what, async {
+        let work = called.unwrap_or_else(|panic| resume_unwind(panic));
+        let value = work.await.map_err(Failure::Own)?;
+        Ok(Payload::encode(&format!("the result of {what}"), &value, limits_of(&turn))?)
+    });
+    match done.await {
+        Ok(payload) => record(&turn, &tx, name, payload).await,
+        Err(failure) => Attempt::Failed(failure),
     }
 }
 
@@ -193,13 +193,7 @@ impl Drop for Reserved {
     }
 }
 
-impl<'a, F, Fut, T, E> Future for TransactionStep<'a, F, T, E>
-where
-    F: FnMut(Tx) -> Fut + Send + Unpin + 'a,
-    Fut: Future<Output = Result<T, E>> + Send + 'a,
-    T: Stored,
-    E: StoredError,
-{
+impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
     type Output = Result<T, Failure<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -220,7 +214,11 @@ where
             match &mut this.body {
                 Body::None => return Poll::Pending,
                 Body::Begins(begins) => match std::task::ready!(begins.as_mut().poll(cx)) {
-                    Ok(tx) => this.call(tx),
+                    Ok(tx) => {
+                        let name = this.place.full_name().to_owned();
+                        let called = (this.call)(tx, this.place.turn.clone(), name);
+                        this.body = Body::Works(Work::new(called));
+                    }
                     Err(error) => {
                         if let Some(end) = this.came_out(Attempt::Again(error)) {
                             this.body = Body::None;
@@ -229,7 +227,7 @@ where
                     }
                 },
                 Body::Works(works) => {
-                    let attempt = std::task::ready!(works.as_mut().poll(cx));
+                    let attempt = std::task::ready!(works.poll_unpin(cx));
                     if let Some(end) = this.came_out(attempt) {
                         this.body = Body::None;
                         this.place.ended(end);

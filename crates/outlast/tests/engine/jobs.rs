@@ -244,4 +244,21 @@ engine_test! {
             run.result().await.unwrap();
         }
     }
+
+    async fn a_job_whose_work_panics_when_it_is_given_up_is_tried_again(lab: Lab) {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) { panic!("dropped"); }
+        }
+        let job = Job::new("slow", |job: JobCtx, (): ()| async move {
+            if job.attempt() == 1 {
+                let _bomb = Bomb;
+                std::future::pending::<()>().await;
+            }
+            Ok::<u32, AnyError>(job.attempt())
+        });
+        let job = job.timeout(20.millis()).retry(Retry::fixed(2, Duration::ZERO));
+        lab.start(|app| app.job(job.clone())).await;
+        assert_eq!(lab.app().start(job, ()).await.unwrap().result().await.unwrap(), 2);
+    }
 }

@@ -25,6 +25,31 @@ enum CheckoutError {
     Outlast(#[from] Error),
 }
 
+/// A result that cannot be written while it is 1.
+#[derive(Debug, PartialEq, Deserialize)]
+struct Touchy(u32);
+
+impl Serialize for Touchy {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        assert!(self.0 > 1, "1 is not written");
+        self.0.serialize(to)
+    }
+}
+
+/// Something that cannot be dropped in peace.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+async fn length(of: &str, s: StepCtx) -> Result<usize, AnyError> {
+    tokio::task::yield_now().await;
+    Ok(of.len() * s.attempt() as usize)
+}
+
 engine_test! {
     async fn a_step_runs_once_and_its_result_is_remembered(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, n: u64| async move {
@@ -130,6 +155,75 @@ engine_test! {
         assert_eq!(run.result().await.unwrap_err().to_string(), "step \"boom\" panicked: no luck");
         let run = lab.app().start(direct, ()).await.unwrap();
         assert_eq!(run.result().await.unwrap_err().to_string(), "direct panicked: in the workflow");
+    }
+
+    async fn a_panic_in_any_code_of_a_step_is_a_failed_attempt(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let twice = Retry::fixed(2, Duration::ZERO);
+            let written = ctx.step("write", |s| async move { Ok::<_, AnyError>(Touchy(s.attempt())) });
+            let written = written.retry(twice).await?;
+            let dropped = ctx.step("drop", |s| async move {
+                let _bomb = (s.attempt() == 1).then(|| Bomb);
+                if s.attempt() == 1 { std::future::pending::<()>().await; }
+                Ok::<u32, AnyError>(s.attempt())
+            });
+            let dropped = dropped.timeout(20.millis()).retry(twice).await?;
+            let judged = ctx.step("judge", |s| async move {
+                if s.attempt() == 1 { Err(PayError::Later) } else { Ok(s.attempt()) }
+            });
+            let judged = judged.retry(twice).retry_if(|_| panic!("no verdict")).await.map_err(|e| AnyError::new(e.to_string()))?;
+            Ok::<_, AnyError>((written, dropped, judged))
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), (Touchy(2), 2, 2));
+        let journal = lab.test().journal(run.id()).await.unwrap();
+        let failed = journal.iter().filter(|entry| entry.phase == outlast::Phase::Attempt);
+        let failed: Vec<&str> = failed.map(|entry| entry.body.as_ref().unwrap().json().unwrap()).collect();
+        assert_eq!(failed.len(), 3, "{failed:?}");
+        for (attempt, message) in failed.iter().zip(["1 is not written", "dropped", "no verdict"]) {
+            assert!(attempt.contains("panicked") && attempt.contains(message), "{attempt}");
+        }
+    }
+
+    async fn work_that_is_given_up_may_panic_and_nobody_else_minds(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let long = |name| ctx.step(name, |_| { let ledger = ledger.clone(); async move {
+                let _bomb = Bomb;
+                ledger.note("began");
+                std::future::pending::<Result<(), AnyError>>().await
+            }});
+            tokio::select! { slept = ctx.sleep(20.millis()) => slept?, _ = long("lost") => {} }
+            long("cancelled").await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("the second began", || { let ledger = ledger.clone(); async move { ledger.count("began") == 2 } }).await;
+        run.cancel("enough").await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "cancelled: enough");
+    }
+
+    async fn steps_that_borrow_can_be_joined_in_every_way(lab: Lab) {
+        // That this compiles is the point: a run's future must be `Send`.
+        let flow = Workflow::new("flow", |ctx: Ctx, words: Vec<String>| async move {
+            let word = &words[0];
+            let (one, event) = tokio::join!(
+                ctx.step("one", |_| async { Ok::<_, AnyError>(word.len()) }),
+                ctx.event::<usize>("two"),
+            );
+            let bound = ctx.step("three", |s| length(word, s));
+            let (three, four) = futures_util::future::join(bound, ctx.step("four", |s| length(word, s))).await;
+            let each = words.iter().map(|word| ctx.step("each", move |_| async move { Ok::<_, AnyError>(word.len()) }));
+            let each: usize = futures_util::future::try_join_all(each).await?.iter().sum();
+            Ok::<usize, AnyError>(one? + event? + three? + four? + each)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, vec!["abc".to_owned(), "de".to_owned()]).await.unwrap();
+        run.send("two", &10).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 24);
     }
 
     async fn an_attempt_that_takes_too_long_counts_as_failed(lab: Lab) {

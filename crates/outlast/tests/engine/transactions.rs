@@ -158,4 +158,20 @@ engine_test! {
         assert_eq!(lab.app().handle(&pay(), run).result().await.unwrap(), 995);
         assert_eq!(cents(&lab, "dave").await, 1);
     }
+
+    async fn transactional_steps_that_borrow_can_be_joined(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, who: String| async move {
+            let pay = |cents: i64| { let who = &who; ctx.transaction("pay", move |tx| async move {
+                tx.execute("update accounts set cents = cents - $1 where id = $2", (cents, who.as_str())).await?;
+                Ok::<i64, AnyError>(cents)
+            })};
+            let (one, two, look) = tokio::join!(pay(1), pay(2), ctx.step("look", |_| async { Ok::<_, AnyError>(who.len()) }));
+            Ok::<i64, AnyError>(one? + two? + look? as i64)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        accounts(&lab).await;
+        let run = lab.app().start(flow, "alice".to_owned()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 8);
+        assert_eq!(cents(&lab, "alice").await, 997);
+    }
 }
