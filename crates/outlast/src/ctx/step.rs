@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -229,6 +230,7 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
             attempt,
             saved: saved.clone(),
             beat: Mutex::new(Beat { at: Instant::now(), saved }),
+            listening: AtomicU32::new(0),
         }));
         Work::new((self.begin)(step, self.policy.clone()))
     }
@@ -350,6 +352,8 @@ struct StepInner {
     attempt: u32,
     saved: Option<Payload>,
     beat: Mutex<Beat>,
+    /// How many of its futures wait for the request to stop, or have heard of it.
+    listening: AtomicU32,
 }
 
 struct Beat {
@@ -364,6 +368,35 @@ impl StepInner {
         let doing = Doing { name: self.name.clone(), attempt: self.attempt, saved };
         self.turn.state().outbox.doing.push(doing);
         self.turn.submit(None);
+    }
+}
+
+/// While this exists, the request to stop waits for the end of the step's body.
+struct Listening<'a>(&'a StepInner);
+
+impl<'a> Listening<'a> {
+    fn new(step: &'a StepInner) -> Listening<'a> {
+        let mut state = step.turn.state();
+        if step.listening.fetch_add(1, Ordering::Relaxed) == 0 {
+            state.listeners.insert(step.name.clone());
+        }
+        Listening(step)
+    }
+
+    /// It has heard: the request waits until the body ends, whatever that does now.
+    fn heard(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.turn.state();
+        if self.0.listening.fetch_sub(1, Ordering::Relaxed) == 1 {
+            state.listeners.remove(&self.0.name);
+            drop(state);
+            self.0.turn.waker.wake();
+        }
     }
 }
 
@@ -399,10 +432,13 @@ impl StepCtx {
     }
 
     /// Waits until someone asks the run to stop; gives the reason. A body that awaits this may finish
-    /// cleanly: its result is recorded before the run hears of the request.
+    /// cleanly: its result is recorded before the run hears of the request. One that has stopped waiting is
+    /// dropped like any other.
     pub async fn cancelled(&self) -> String {
-        self.0.turn.state().listeners.insert(self.0.name.clone());
-        super::stop_asked(&self.0.turn.cancel).await
+        let listening = Listening::new(&self.0);
+        let reason = super::stop_asked(&self.0.turn.cancel).await;
+        listening.heard();
+        reason
     }
 
     /// A value that was registered with [`Outlast::state`](crate::Outlast::state). Without one the run is

@@ -85,6 +85,50 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["listening", "cleaned up: bye", "step: true"]);
     }
 
+    async fn a_body_that_listens_no_more_is_dropped_like_any_other(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            ctx.step("deaf", |s| { let ledger = ledger.clone(); async move {
+                let _ = tokio::time::timeout(1.millis(), s.cancelled()).await;
+                ledger.note("deaf");
+                std::future::pending::<Result<(), AnyError>>().await
+            }}).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("the body is deaf", || { let ledger = ledger.clone(); async move { ledger.count("deaf") == 1 } }).await;
+        run.cancel("bye").await.unwrap();
+        let ended = tokio::time::timeout(20.seconds(), run.result()).await;
+        assert!(ended.expect("the body is not waited for").unwrap_err().is_cancelled());
+    }
+
+    async fn a_body_that_still_listens_elsewhere_finishes_cleanly(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            ctx.step("long", |s| { let ledger = ledger.clone(); async move {
+                let mut listens = std::pin::pin!(s.cancelled());
+                let _ = tokio::time::timeout(1.millis(), &mut listens).await;
+                let _ = tokio::time::timeout(1.millis(), s.cancelled()).await;
+                ledger.note("listening");
+                listens.await;
+                tokio::time::sleep(50.millis()).await;
+                ledger.note("cleaned up");
+                Ok::<(), AnyError>(())
+            }}).await?;
+            ctx.sleep(1.hour()).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("the body listens", || { let ledger = ledger.clone(); async move { ledger.count("listening") == 1 } }).await;
+        run.cancel("bye").await.unwrap();
+        assert!(run.result().await.unwrap_err().is_cancelled());
+        assert_eq!(lab.ledger.notes(), ["listening", "cleaned up"]);
+    }
+
     async fn code_that_awaits_the_cancellation_decides_how_to_end(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             let ledger = ctx.state::<Ledger>();
