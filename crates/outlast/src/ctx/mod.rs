@@ -354,6 +354,14 @@ pub(crate) fn missing_state<T>() -> String {
     format!("no state of type {name} was registered: add .state(value) when opening Outlast")
 }
 
+/// The run and, after [`Ctx::continue_as_new`], which of its lives: names begin anew in each.
+fn life(turn: &Turn) -> String {
+    match turn.life {
+        0 => turn.id().to_string(),
+        life => format!("{}@{life}", turn.id()),
+    }
+}
+
 /// Waits until the request to stop is there; gives its reason.
 pub(crate) async fn stop_asked(asked: &tokio::sync::watch::Sender<Option<String>>) -> String {
     let mut asked = asked.subscribe();

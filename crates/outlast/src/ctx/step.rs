@@ -402,10 +402,10 @@ impl Drop for Listening<'_> {
 
 impl StepCtx {
     /// The same for every attempt of this step and for no other: pass it on to whatever must not happen
-    /// twice.
+    /// twice. After [`Ctx::continue_as_new`] a step of the same name is another one, with another key.
     #[doc(alias = "idempotency")]
     pub fn key(&self) -> String {
-        format!("{}/{}", self.0.turn.id(), self.0.name)
+        format!("{}/{}", super::life(&self.0.turn), self.0.name)
     }
 
     /// The run.

@@ -93,6 +93,32 @@ engine_test! {
         assert!(lab.test().journal(run.id()).await.unwrap().len() < 10, "the journal does not grow");
     }
 
+    async fn a_step_of_another_life_has_another_key(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, life: u32| async move {
+            let ledger = ctx.state::<Ledger>();
+            let charge = ctx.step("charge", |s| {
+                ledger.note(s.key());
+                async move { if s.attempt() == 1 { Err(AnyError::new("later")) } else { Ok(()) } }
+            });
+            charge.retry(Retry::fixed(2, std::time::Duration::ZERO)).await?;
+            if life < 3 {
+                return ctx.continue_as_new(life + 1).await;
+            }
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, 1).await.unwrap();
+        run.result().await.unwrap();
+        let mut keys = lab.ledger.notes();
+        assert_eq!(keys.len(), 6);
+        assert_eq!(keys[0], format!("{}/charge", run.id()));
+        keys.dedup();
+        assert_eq!(keys.len(), 3, "one key for all attempts of one life: {keys:?}");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 3, "and no life has the key of another: {keys:?}");
+    }
+
     async fn code_that_no_longer_fits_blocks_the_run_and_fitting_code_frees_it(lab: Lab) {
         let old = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             ctx.step("charge", |_| async { Ok::<u32, AnyError>(1) }).await?;
