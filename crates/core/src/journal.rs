@@ -151,6 +151,31 @@ pub struct AttemptNote {
     pub saved: Option<Box<serde_json::value::RawValue>>,
 }
 
+/// What stands between a name and the life it belongs to. No name of the user's has a `#`.
+const LIFE_MARK: &str = "#@";
+
+/// The name by which others reach a promise or a child of one life of a run.
+///
+/// After `continue_as_new` names begin anew, while messages to earlier lives may still come. In the first
+/// life (0) it is the name itself.
+pub fn name_in_life(name: &str, life: u32) -> String {
+    match life {
+        0 => name.to_owned(),
+        life => mark_life(name, life),
+    }
+}
+
+/// A name that says which life it means, also where that is the first.
+pub fn mark_life(name: &str, life: u32) -> String {
+    format!("{name}{LIFE_MARK}{life}")
+}
+
+/// The name and the life it was marked with, if it was.
+pub fn split_life(name: &str) -> (&str, Option<u32>) {
+    let marked = name.rsplit_once(LIFE_MARK).and_then(|(name, life)| Some((name, life.parse().ok()?)));
+    marked.map_or((name, None), |(name, life)| (name, Some(life)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +191,15 @@ mod tests {
             }
         }
         assert!(Entry::kind_from_code(-1).is_err() && Entry::kind_from_code(999).is_err());
+    }
+
+    #[test]
+    fn a_name_and_its_life_are_told_apart_whatever_the_name() {
+        for name in ["paid", "paid#2", "table@7", "a#2/b"] {
+            assert_eq!(split_life(name), (name, None));
+            assert_eq!(name_in_life(name, 0), name);
+            assert_eq!(split_life(&name_in_life(name, 7)), (name, Some(7)));
+            assert_eq!(split_life(&mark_life(name, 0)), (name, Some(0)));
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, shard_of_key,
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, mark_life, shard_of_key,
+    split_life,
 };
 use outlast_store::adapters::Verb;
 use outlast_store::{
@@ -341,6 +342,9 @@ impl Client {
     }
 
     /// Settles a promise of a run. The first value stays.
+    ///
+    /// Where the run has started over ([`Ctx::continue_as_new`](crate::Ctx::continue_as_new)), a name means the
+    /// promise of its current life, whether that waits for it yet or not; a token means exactly one promise.
     pub async fn settle<T: Serialize + ?Sized>(
         &self,
         of: impl Into<Target>,
@@ -351,12 +355,15 @@ impl Client {
         self.deliver(delivery).await
     }
 
-    /// Settles a promise by the token that its run gave out.
+    /// Settles a promise by the token that its run gave out. One of a life that is over is settled without
+    /// effect.
     pub async fn settle_token<T: Serialize + ?Sized>(&self, token: &str, value: &T) -> Result<(), Error> {
         let wrong = || Error::invalid("promise token", token, "what PromiseWait::token gave");
         let (run, name) = token.split_once('.').ok_or_else(wrong)?;
+        let (run, life) = run.split_once('@').unwrap_or((run, "0"));
         let run: RunId = run.parse().map_err(|_| wrong())?;
-        self.settle(run, name, value).await
+        let life: u32 = life.parse().map_err(|_| wrong())?;
+        self.settle(run, &mark_life(name, life), value).await
     }
 
     pub(crate) fn delivery<T: Serialize + ?Sized>(
@@ -626,7 +633,7 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
     match answer {
         Some(Delivered::Done { .. }) => Ok(()),
         Some(Delivered::AlreadySettled { run }) => {
-            Err(Error::AlreadySettled { name: delivery.name.clone(), run })
+            Err(Error::AlreadySettled { name: split_life(&delivery.name).0.to_owned(), run })
         }
         Some(Delivered::Closed { run, status }) => Err(Error::Closed { run, status: status.to_string() }),
         Some(Delivered::Full { limit, .. }) => {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId};
+use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId, name_in_life};
 use outlast_store::{Ended, Parent};
 use serde::{Deserialize, Serialize};
 
@@ -83,10 +83,7 @@ impl<D: Definition> ChildStart<D> {
         let (_, name) = names?;
         let turn = ctx.turn.clone();
         // Names begin anew with every life, while a child of an earlier one may still tell its end.
-        let told = match turn.life {
-            0 => name.clone(),
-            life => format!("{name}@{life}"),
-        };
+        let told = name_in_life(&name, turn.life);
         // A child acts for whoever its parent acts for.
         options.owner = turn.record.owner.clone();
         options.roles = turn.record.roles.clone();

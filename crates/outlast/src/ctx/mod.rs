@@ -197,7 +197,8 @@ impl Ctx {
         EventWait::new(self, name)
     }
 
-    /// A value that somebody settles once, from anywhere, with the promise's token (or by run and name).
+    /// A value that somebody settles once, from anywhere, with the promise's token (or by run and name, which
+    /// after [`Ctx::continue_as_new`] means the promise of the current life).
     ///
     /// ```
     /// # use outlast::prelude::*;
@@ -326,8 +327,8 @@ impl Ctx {
         Ok(())
     }
 
-    /// Starts over with a new input and an empty journal: the same run, key and inbox. For loops that
-    /// never end. Returns from the workflow at once: `return ctx.continue_as_new(next).await`.
+    /// Starts over with a new input and an empty journal: the same run, key and inbox. Names begin anew: steps
+    /// of the new life have other keys, its promises other tokens. For loops that never end. Returns from the workflow at once: `return ctx.continue_as_new(next).await`.
     pub async fn continue_as_new<I: Serialize, O, E>(&self, input: I) -> Result<O, E> {
         let what = format!("the input of {}", self.turn.record.definition);
         match Payload::encode(&what, &input, &self.turn.limits) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use outlast_core::{Error, FailureDoc, Op, Payload, Phase};
+use outlast_core::{Error, FailureDoc, Op, Payload, Phase, name_in_life};
 use serde::de::DeserializeOwned;
 
 use super::{Ctx, waiting};
@@ -145,12 +145,16 @@ pub struct PromiseWait<T>(Waiting, PhantomData<fn() -> T>);
 
 impl<T> PromiseWait<T> {
     pub(super) fn new(ctx: &Ctx, name: &str) -> PromiseWait<T> {
-        PromiseWait(waiting(ctx, Op::Promise, ctx.identity(Op::Promise, name)), PhantomData)
+        let names = ctx.identity(Op::Promise, name);
+        let names = names.map(|(_, full)| (name_in_life(&full, ctx.turn.life), full));
+        PromiseWait(waiting(ctx, Op::Promise, names), PhantomData)
     }
 
     /// What whoever settles the promise has to show: see [`Client::settle_token`](crate::Client::settle_token).
+    ///
+    /// It is for this promise alone: after [`Ctx::continue_as_new`] a promise of the same name has another.
     pub fn token(&self) -> Result<String, Error> {
-        Ok(format!("{}.{}", self.0.turn.id(), self.0.full_name()?))
+        Ok(format!("{}.{}", super::life(&self.0.turn), self.0.full_name()?))
     }
 
     /// Gives up after this long, with [`Error::TimedOut`].

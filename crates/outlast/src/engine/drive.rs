@@ -316,7 +316,7 @@ fn hand_news(state: &mut State) -> bool {
                 && match news.kind {
                     NewsKind::Event => slot.op == Op::Event && slot.plain == news.name,
                     NewsKind::Settled | NewsKind::Rejected => {
-                        slot.op == Op::Promise && slot.name == news.name
+                        slot.op == Op::Promise && slot.plain == news.name
                     }
                     NewsKind::Child => slot.op == Op::Child && slot.plain == news.name,
                     NewsKind::Cancel => false,

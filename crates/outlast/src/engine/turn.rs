@@ -112,7 +112,7 @@ pub(crate) struct Outbox {
 pub(crate) struct Slot {
     pub(crate) op: Op,
     pub(crate) name: String,
-    /// What news are matched by: an event's name without its occurrence, what a child tells.
+    /// What news are matched by: an event's name without its occurrence, that of a promise or child with its life.
     pub(crate) plain: String,
     pub(crate) stage: Stage,
     pub(crate) until: Option<Timestamp>,

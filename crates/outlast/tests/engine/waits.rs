@@ -120,6 +120,50 @@ engine_test! {
         assert!(lab.app().settle_token("nonsense", &1).await.is_err());
     }
 
+    async fn every_life_of_a_run_has_its_own_promise(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, sum: u64| async move {
+            let ledger = ctx.state::<Ledger>();
+            let paid = ctx.promise::<u64>("paid");
+            let token = paid.token()?;
+            ctx.step("ask", |_| async { ledger.note(&token); Ok::<(), AnyError>(()) }).await?;
+            let sum = match paid.timeout(1.hour()).await {
+                Err(Error::TimedOut { .. }) => sum,
+                cents => sum + cents?,
+            };
+            if sum < 1111 { return ctx.continue_as_new(sum).await; }
+            Ok::<u64, AnyError>(sum)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), 0).key("k-1").await.unwrap();
+        let token = async |life: usize| {
+            let ledger = lab.ledger.clone();
+            lab.until("the life began", || { let ledger = ledger.clone(); async move { ledger.notes().len() > life } }).await;
+            lab.ledger.notes()[life].clone()
+        };
+        let first = token(0).await;
+        assert_eq!(first, format!("{}.paid", run.id()));
+        lab.advance(1.hour()).await;
+
+        let second = token(1).await;
+        lab.app().settle_token(&first, &5).await.unwrap();
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::Waiting, "a token of a life that is over settles nothing");
+        lab.app().settle_token(&second, &1).await.unwrap();
+
+        token(2).await;
+        let again = lab.app().settle_token(&second, &7).await.unwrap_err();
+        assert_eq!(again, Error::AlreadySettled { name: "paid".into(), run: run.id() });
+        run.settle("paid", &10).await.unwrap();
+
+        token(3).await;
+        lab.app().settle(Target::key("flow", "k-1"), "paid", &100).await.unwrap();
+
+        token(4).await;
+        let client = lab.app().client().clone();
+        lab.app().transaction(async |tx: Tx| client.settle_in_tx(&tx, run.id(), "paid", &1000).await).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 1111);
+    }
+
     async fn an_event_wins_a_select_against_a_long_step(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             let ledger = ctx.state::<Ledger>();

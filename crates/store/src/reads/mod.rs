@@ -8,7 +8,7 @@ mod turns;
 mod views;
 
 pub(crate) use list::list;
-pub(crate) use turns::{inbox, journal, load};
+pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
 
 use crate::Sql;

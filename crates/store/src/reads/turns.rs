@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use outlast_core::{Entry, RunId};
+use outlast_core::{Entry, Op, RunId};
 
 use crate::rows::{self, cells, ids, run_columns};
 use crate::transitions::Flight;
@@ -59,6 +59,21 @@ pub(crate) async fn load(tx: &mut dyn Tx, runs: &[RunId]) -> Result<Vec<Loaded>,
         Some(Loaded { record, entries, more, doing, unreadable: unreadable.remove(run) })
     };
     Ok(runs.iter().filter_map(load).collect())
+}
+
+/// Where `continue_as_new` began the journal of each of `runs`; a run in its first life is not among them.
+pub(crate) async fn lives(tx: &mut dyn Tx, runs: &[RunId]) -> Result<HashMap<RunId, u32>, StoreError> {
+    let mut flight = Flight::default();
+    let mut places = Vec::new();
+    for (shard, runs) in by_shard(runs.iter().map(|run| (*run, ()))) {
+        let rows = runs.iter().map(|(run, ())| cells![*run]).collect();
+        places.extend(flight.each(&JOURNAL_FIRST, rows, cells![shard, 1u32]));
+    }
+    let mut answers = flight.send(tx).await?;
+    let first = places.into_iter().flat_map(|place| answers.take(place));
+    let entries = first.map(|row| rows::entry(&row)).collect::<Result<Vec<_>, _>>()?;
+    let continued = entries.into_iter().filter(|(_, entry)| entry.op == Op::Continue);
+    Ok(continued.map(|(run, entry)| (run, entry.pos)).collect())
 }
 
 /// Entries of a run's journal after `pos`, at most `limit`.

@@ -4,9 +4,10 @@
 //! looked at behind the locks (which deliveries arrived before, which promises are settled) stays true
 //! until the commit, and a repeated delivery finds its id.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outlast_core::ShardCount;
+use outlast_core::{RunId, ShardCount, name_in_life, split_life};
 use uuid::Uuid;
 
 use super::agenda;
@@ -15,7 +16,7 @@ use super::keys;
 use super::post::{self, Post, Receiver};
 use super::results;
 use crate::rows::cells;
-use crate::{Cell, Delivered, Delivery, Sql, StoreError, Tx, Type};
+use crate::{Cell, Delivered, Delivery, Sql, StoreError, Tx, Type, reads};
 
 /// Delivers `messages`, to one run in the order given. A message to a key that no run has yet is kept
 /// for the run that is started with it.
@@ -33,6 +34,7 @@ pub(crate) async fn deliver(
     }
     let receivers = messages.iter().map(|message| post::receiver(&message.to, &keys, shards));
     let receivers = receivers.collect::<Result<Vec<Receiver>, _>>()?;
+    let messages = &*settle_in_lives(tx, messages, &receivers).await?;
 
     let runs = receivers.iter().filter(|to| matches!(to, Receiver::Run(_))).map(Receiver::run);
     let runs = agenda::by_shard(runs);
@@ -76,6 +78,37 @@ pub(crate) async fn deliver(
     post.add(&mut flight, tx);
     flight.send_last(tx).await?;
     Ok(delivered)
+}
+
+/// Gives settlements the name of their promise in the life that they mean: a name alone means the run's
+/// current one. A run that starts over before they arrive does so as if they had come just before.
+async fn settle_in_lives<'a>(
+    tx: &mut dyn Tx,
+    messages: &'a [Delivery],
+    receivers: &[Receiver],
+) -> Result<Cow<'a, [Delivery]>, StoreError> {
+    if !messages.iter().any(|message| post::is_settlement(message.kind)) {
+        return Ok(messages.into());
+    }
+    let mut messages = messages.to_vec();
+    let mut by_name = Vec::new();
+    for (message, to) in messages.iter_mut().zip(receivers) {
+        match (split_life(&message.name), to) {
+            _ if !post::is_settlement(message.kind) => {}
+            ((name, Some(life)), _) => message.name = name_in_life(name, life),
+            ((_, None), Receiver::Run(run)) => by_name.push((message, *run)),
+            // A run that does not exist yet begins with its first life.
+            ((_, None), Receiver::Reserved(..)) => {}
+        }
+    }
+    if !by_name.is_empty() {
+        let runs: Vec<RunId> = by_name.iter().map(|(_, run)| *run).collect();
+        let lives = reads::lives(tx, &runs).await?;
+        for (message, run) in by_name {
+            message.name = name_in_life(&message.name, lives.get(&run).copied().unwrap_or_default());
+        }
+    }
+    Ok(messages.into())
 }
 
 /// Adds looks at which deliveries arrived before. A delivery's id lives in its receiver's shard.

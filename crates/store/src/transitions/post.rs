@@ -189,7 +189,7 @@ impl Post {
 }
 
 /// Whether a message settles a promise.
-fn is_settlement(kind: NewsKind) -> bool {
+pub(super) fn is_settlement(kind: NewsKind) -> bool {
     matches!(kind, NewsKind::Settled | NewsKind::Rejected)
 }
 
