@@ -6,6 +6,7 @@
 
 mod duration;
 mod error;
+mod finite;
 mod id;
 mod journal;
 mod limits;

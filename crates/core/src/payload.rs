@@ -1,9 +1,13 @@
 //! Payloads: bytes with the name of the codec that made them.
 
+use std::io;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::ser::Formatter;
 
+use crate::finite::Finite;
 use crate::{Error, Limits};
 
 /// What a user's value is while Outlast holds it. Bytes return exactly as they went in.
@@ -17,8 +21,10 @@ pub struct Payload {
 
 impl Payload {
     /// `value` as JSON, within `limits`. `what` names it in an error.
+    ///
+    /// NaN and the infinities are refused: JSON cannot hold them.
     pub fn encode<T: Serialize + ?Sized>(what: &str, value: &T, limits: &Limits) -> Result<Payload, Error> {
-        let bytes = serde_json::to_vec(value).map_err(|refused| Error::Invalid {
+        let bytes = to_json(value).map_err(|refused| Error::Invalid {
             what: what.into(),
             value: std::any::type_name::<T>().into(),
             remedy: format!("a value that can be written as JSON: {refused}"),
@@ -67,6 +73,26 @@ impl Payload {
     }
 }
 
+fn to_json<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
+    let (mut bytes, mut null) = (Vec::with_capacity(128), false);
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, NotesNull(&mut null)))?;
+    // A float that is no number is written as null: only values that wrote one are looked through.
+    if null {
+        value.serialize(Finite)?;
+    }
+    Ok(bytes)
+}
+
+/// Writes compact JSON and notes whether a null was in it.
+struct NotesNull<'a>(&'a mut bool);
+
+impl Formatter for NotesNull<'_> {
+    fn write_null<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        *self.0 = true;
+        writer.write_all(b"null")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +103,27 @@ mod tests {
         for text in [r#""a\u0000b""#, "12345678901234567890123", r#"{"b":1,"a":[1.0,2e3]}"#, "null"] {
             assert_eq!(Payload::from_json("input", text, &limits).unwrap().json(), Some(text));
         }
+    }
+
+    #[test]
+    fn floats_that_json_cannot_hold_are_refused_wherever_they_are() {
+        #[derive(Serialize)]
+        enum Deep {
+            Field { at: Option<(f32, ())> },
+        }
+        fn json<T: Serialize>(value: &T) -> Result<String, Error> {
+            Payload::encode("the result", value, &Limits::default()).map(|it| it.json().unwrap().to_owned())
+        }
+        assert_eq!(
+            json(&f64::NAN).unwrap_err().to_string(),
+            "invalid the result \"f64\": a value that can be written as JSON: \
+             JSON has no number for NaN and the infinities"
+        );
+        let map = |value: f64| std::collections::BTreeMap::from([(1u8, vec![None, Some(value)])]);
+        let deep = |value: f32| Deep::Field { at: Some((value, ())) };
+        assert!(json(&map(f64::INFINITY)).is_err() && json(&deep(f32::NEG_INFINITY)).is_err());
+        assert_eq!(json(&map(0.5)).unwrap(), r#"{"1":[null,0.5]}"#);
+        assert_eq!(json(&deep(1.0)).unwrap(), r#"{"Field":{"at":[1.0,null]}}"#);
     }
 
     #[test]

@@ -314,6 +314,21 @@ engine_test! {
         assert_eq!(refused[7], "the result of step \"big\" is too large: 2097154, the limit is 1048576");
     }
 
+    async fn a_result_that_json_cannot_hold_fails_its_step_and_does_not_block_the_run(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let step = ctx.step("divide", |_| async { Ok::<f64, AnyError>(f64::NAN) });
+            let refused = step.retry(Retry::times(9)).await.unwrap_err().to_string();
+            ctx.sleep(1.hour()).await?;
+            Ok::<String, AnyError>(refused)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(2.hours()).await;
+        let refused = run.result().await.unwrap();
+        assert!(refused.starts_with("invalid the result of step \"divide\""), "{refused}");
+        assert!(refused.contains("NaN"), "{refused}");
+    }
+
     async fn what_handlers_log_is_kept_once_with_the_run(lab: Lab) {
         use tracing_subscriber::layer::SubscriberExt;
         let subscriber = tracing_subscriber::registry().with(outlast::RunLogs::default());
