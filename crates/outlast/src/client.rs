@@ -156,11 +156,7 @@ impl Client {
         definition: D,
         inputs: impl IntoIterator<Item = D::Input>,
     ) -> StartMany<D> {
-        let runs = inputs
-            .into_iter()
-            .map(|input| self.new_run(&definition, &input, StartOptions::default()))
-            .collect();
-        StartMany::new(self.clone(), runs)
+        StartMany::new(self.clone(), definition, inputs.into_iter().collect())
     }
 
     pub(crate) fn new_run<D: Definition>(

@@ -1,10 +1,9 @@
 //! Starting runs: the builder whose `.await` makes the run durable.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use outlast_core::{Error, Failure, FailureDoc, Payload, RunId, Timestamp};
+use outlast_core::{Error, Failure, FailureDoc, Payload, RunId};
 use outlast_store::{NewRun, RunView, Started};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,6 +11,83 @@ use serde_json::value::RawValue;
 use crate::client::{Client, StartOptions, Untyped};
 use crate::definition::Definition;
 use crate::in_tx::InTx;
+
+/// What can be said of every run about to be started: when, where in line, by what it is found.
+macro_rules! place_options {
+    () => {
+        /// The queue, when not the definition's own.
+        pub fn queue(mut self, queue: impl Into<String>) -> Self {
+            self.options.queue = Some(queue.into());
+            self
+        }
+
+        /// The priority, from 0 (most urgent) to 9, when not the definition's own.
+        pub fn priority(mut self, priority: u8) -> Self {
+            self.options.priority = Some(priority);
+            self
+        }
+
+        /// Starts it this much later, by the database's clock.
+        pub fn delay(mut self, delay: std::time::Duration) -> Self {
+            self.options.delay = Some(delay);
+            self
+        }
+
+        /// Starts it at this time.
+        pub fn at(mut self, time: impl Into<outlast_core::Timestamp>) -> Self {
+            self.options.at = Some(time.into());
+            self
+        }
+
+        /// How long it may take from now until it ends.
+        pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
+            self.options.timeout = Some(timeout);
+            self
+        }
+
+        /// A searchable attribute.
+        pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+            self.options.tags.push((name.into(), value.into()));
+            self
+        }
+    };
+}
+pub(crate) use place_options;
+
+/// For whom a run acts. A child acts for whoever its parent acts for.
+macro_rules! origin_options {
+    () => {
+        /// Who starts it.
+        pub fn owner(mut self, owner: impl Into<String>) -> Self {
+            self.options.owner = Some(owner.into());
+            self
+        }
+
+        /// Whose run it is.
+        pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+            self.options.tenant = tenant.into();
+            self
+        }
+
+        /// A role with which it acts.
+        pub fn role(mut self, role: impl Into<String>) -> Self {
+            self.options.roles.push(role.into());
+            self
+        }
+
+        /// The W3C trace context (`traceparent`) of whoever starts it.
+        pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
+            self.options.trace = Some(traceparent.into());
+            self
+        }
+
+        /// The run it belongs to. That run is not told of its end.
+        pub fn parent(mut self, run: outlast_core::RunId) -> Self {
+            self.options.parent = Some(outlast_store::Parent { run, op: None });
+            self
+        }
+    };
+}
 
 /// A run about to be started: see [`Client::start`].
 #[must_use = "a run is not started unless awaited"]
@@ -38,71 +114,8 @@ impl<D: 'static> Start<D> {
         self
     }
 
-    /// The queue, when not the definition's own.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.options.queue = Some(queue.into());
-        self
-    }
-
-    /// The priority, from 0 (most urgent) to 9, when not the definition's own.
-    pub fn priority(mut self, priority: u8) -> Self {
-        self.options.priority = Some(priority);
-        self
-    }
-
-    /// Starts it this much later, by the database's clock.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.options.delay = Some(delay);
-        self
-    }
-
-    /// Starts it at this time.
-    pub fn at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.options.at = Some(time.into());
-        self
-    }
-
-    /// How long it may take from now until it ends.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
-
-    /// A searchable attribute.
-    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.tags.push((name.into(), value.into()));
-        self
-    }
-
-    /// Who starts it.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.options.owner = Some(owner.into());
-        self
-    }
-
-    /// Whose run it is.
-    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
-        self.options.tenant = tenant.into();
-        self
-    }
-
-    /// A role with which it acts.
-    pub fn role(mut self, role: impl Into<String>) -> Self {
-        self.options.roles.push(role.into());
-        self
-    }
-
-    /// The W3C trace context (`traceparent`) of whoever starts it.
-    pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
-        self.options.trace = Some(traceparent.into());
-        self
-    }
-
-    /// The run it belongs to. That run is not told of its end.
-    pub fn parent(mut self, run: RunId) -> Self {
-        self.options.parent = Some(outlast_store::Parent { run, op: None });
-        self
-    }
+    place_options!();
+    origin_options!();
 
     /// The run as it will be started.
     async fn prepare(self) -> Result<(Client, NewRun), Error> {
@@ -193,38 +206,68 @@ impl<D: 'static> IntoFuture for Start<D> {
     }
 }
 
-/// Many runs about to be started: see [`Client::start_many`].
+/// Many runs about to be started: see [`Client::start_many`]. What is said of them holds for each.
 #[must_use = "runs are not started unless awaited"]
-pub struct StartMany<D> {
+pub struct StartMany<D: Definition> {
     client: Client,
-    runs: Result<Vec<NewRun>, Error>,
-    kind: PhantomData<fn() -> D>,
+    definition: D,
+    inputs: Vec<D::Input>,
+    /// One for each input, or none.
+    keys: Vec<String>,
+    options: StartOptions,
 }
 
-impl<D: 'static> StartMany<D> {
+impl<D: Definition> StartMany<D> {
     /// The most runs of one call.
     pub const MOST: usize = 10_000;
 
-    pub(crate) fn new(client: Client, runs: Result<Vec<NewRun>, Error>) -> StartMany<D> {
-        StartMany { client, runs, kind: PhantomData }
+    pub(crate) fn new(client: Client, definition: D, inputs: Vec<D::Input>) -> StartMany<D> {
+        StartMany { client, definition, inputs, keys: Vec::new(), options: StartOptions::default() }
+    }
+
+    /// An idempotency key for each, made of its input: the same key and input never start twice. Another
+    /// input is a conflict, and the error of the call; the others are started all the same.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(app: App, ship: Workflow<u32, String, AnyError>) -> Result<(), AnyError> {
+    /// let runs = app.start_many(ship, 1..=100).keys(|order| format!("order-{order}")).queue("parcels").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn keys<K: Into<String>>(mut self, key: impl FnMut(&D::Input) -> K) -> Self {
+        self.keys = self.inputs.iter().map(key).map(Into::into).collect();
+        self
+    }
+
+    place_options!();
+    origin_options!();
+
+    fn prepare(self) -> Result<(Client, Vec<NewRun>), Error> {
+        let StartMany { client, definition, inputs, keys, options } = self;
+        if inputs.len() > Self::MOST {
+            let (size, limit) = (inputs.len() as u64, Self::MOST as u64);
+            return Err(Error::TooLarge { what: "the number of runs in one call".into(), size, limit });
+        }
+        let mut keys = keys.into_iter();
+        let run = |input| {
+            let options = StartOptions { key: keys.next(), ..options.clone() };
+            client.new_run(&definition, input, options)
+        };
+        let runs = inputs.iter().map(run).collect::<Result<_, _>>()?;
+        Ok((client, runs))
     }
 }
 
-impl<D: 'static> IntoFuture for StartMany<D> {
+impl<D: Definition> IntoFuture for StartMany<D> {
     type Output = Result<Vec<RunHandle<D>>, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let runs = self.runs?;
-            if runs.len() > Self::MOST {
-                let (size, limit) = (runs.len() as u64, Self::MOST as u64);
-                return Err(Error::TooLarge { what: "the number of runs in one call".into(), size, limit });
-            }
-            let answers = self.client.store().start(&runs, None).await?;
+            let (client, runs) = self.prepare()?;
+            let answers = client.store().start(&runs, None).await?;
             let handle = |(run, answer): (&NewRun, Started)| {
-                started(run, Some(answer))
-                    .map(|(id, created)| RunHandle::new(self.client.clone(), id, created))
+                started(run, Some(answer)).map(|(id, created)| RunHandle::new(client.clone(), id, created))
             };
             runs.iter().zip(answers).map(handle).collect()
         })

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId, name_in_life};
@@ -15,6 +14,7 @@ use super::{Ctx, note_of, waiting};
 use crate::client::StartOptions;
 use crate::definition::Definition;
 use crate::engine::turn::Handed;
+use crate::start::place_options;
 
 /// A child about to be started: see [`Ctx::start`]. `.await` starts it and gives its handle.
 #[must_use = "a child is not started unless awaited"]
@@ -47,29 +47,7 @@ impl<D: Definition> ChildStart<D> {
         self
     }
 
-    /// The queue, when not the definition's own.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.options.queue = Some(queue.into());
-        self
-    }
-
-    /// The priority, when not the definition's own.
-    pub fn priority(mut self, priority: u8) -> Self {
-        self.options.priority = Some(priority);
-        self
-    }
-
-    /// Starts it this much later.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.options.delay = Some(delay);
-        self
-    }
-
-    /// A searchable attribute.
-    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.tags.push((name.into(), value.into()));
-        self
-    }
+    place_options!();
 
     /// Nobody waits for its end: this run is not told.
     pub fn detached(mut self) -> Self {

@@ -80,6 +80,25 @@ engine_test! {
         assert_eq!(lab.app().handle(&double(), child).result().await.unwrap(), 8);
     }
 
+    async fn a_child_starts_at_its_time_and_ends_within_its_timeout(lab: Lab) {
+        let waits = Workflow::new("waits", |ctx: Ctx, (): ()| async move {
+            ctx.state::<Ledger>().note("began");
+            Ok::<u64, AnyError>(ctx.event::<u64>("never").await?)
+        });
+        let parent = { let waits = waits.clone(); Workflow::new("parent", move |ctx: Ctx, (): ()| { let waits = waits.clone(); async move {
+            let child = ctx.start(waits, ()).at(ctx.now() + 1.hour()).timeout(3.hours()).await?;
+            Ok::<String, AnyError>(child.result().await.unwrap_err().to_string())
+        }})};
+        lab.start(|app| app.workflow(parent.clone()).workflow(waits.clone())).await;
+        let run = lab.app().start(parent, ()).await.unwrap();
+        lab.advance(59.minutes()).await;
+        assert!(lab.ledger.notes().is_empty(), "not early");
+        lab.advance(2.minutes()).await;
+        assert!(!lab.ledger.notes().is_empty());
+        lab.advance(2.hours()).await;
+        assert!(run.result().await.unwrap().contains("timed out"));
+    }
+
     async fn a_child_with_a_key_is_one_run_for_all_its_parents(lab: Lab) {
         let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
             Ok::<u64, AnyError>(ctx.start(double(), 4).key("shared").await?.result().await?)

@@ -25,6 +25,30 @@ engine_test! {
         assert_eq!(lab.app().find(Target::key("echo", "order-42")).await.unwrap(), first.id());
     }
 
+    async fn many_runs_take_the_options_of_one_and_a_key_for_each(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let start = |inputs: Vec<u32>| {
+            let many = lab.app().start_many(echo(), inputs).keys(|n| format!("n-{n}")).delay(1.hour()).timeout(1.day());
+            many.queue("default").priority(2).tag("kind", "bulk").tenant("acme").owner("alice").role("admin")
+        };
+        let runs = start(vec![1, 2, 3]).await.unwrap();
+        let again = start(vec![3, 4]).await.unwrap();
+        assert_eq!(again.iter().map(|run| run.created()).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(again[0].id(), runs[2].id());
+        let filter = Filter { tags: vec![("kind".into(), "bulk".into())], ..Default::default() };
+        let found = lab.app().list(&filter, None, 10).await.unwrap().runs;
+        assert_eq!(found.len(), 4);
+        for run in &found {
+            let record = &run.record;
+            assert_eq!((record.tenant.as_str(), record.owner.as_deref(), record.priority), ("acme", Some("alice"), 2));
+            assert_eq!((run.status, record.roles.as_slice()), (Status::Ready, &["admin".to_owned()][..]));
+        }
+        lab.advance(1.hour()).await;
+        assert_eq!(again[1].result().await.unwrap(), 4);
+        let bad = lab.app().start_many(echo(), [1]).keys(|_| "no key").await.err().unwrap();
+        assert_eq!(bad.code(), "invalid_argument");
+    }
+
     async fn a_hundred_racing_starts_with_one_key_make_one_run(lab: Lab) {
         lab.start(|app| app.workflow(echo())).await;
         let starts = (0..100).map(|_| {
