@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::{Engine, Slot};
 
 /// The most runs of one claim.
-const MOST: usize = 256;
+const MOST: usize = 1000;
 /// A run that so many processes died with is a suspect.
 const SUSPECT: u32 = 2;
 /// How many suspects a node runs at once. The more processes have died with a run, the more of these places

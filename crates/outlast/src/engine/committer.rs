@@ -240,6 +240,8 @@ async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
         }
         let Some(engine) = engine.upgrade() else { return };
         let busy = commit_batch(&engine, lane.shard, waiting).await;
+        // Those who were told go on first: what they record now comes into the next batch, not the one after.
+        tokio::task::yield_now().await;
         if !busy.is_empty() {
             lane.put_back(busy);
             tokio::time::sleep(BUSY_PAUSE).await;

@@ -398,8 +398,12 @@ fn no_answer(patience: Duration) -> StoreError {
     StoreError::Unavailable(format!("PostgreSQL did not answer within {patience:?}").into())
 }
 
-static BOUNDS_WRITE: LazyLock<String> =
-    LazyLock::new(|| bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS));
+// Plans without values: the number of rows in a batch would else have PostgreSQL plan it anew each time, which
+// takes longer than a small batch itself.
+static BOUNDS_WRITE: LazyLock<String> = LazyLock::new(|| {
+    let bounds = bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS);
+    format!("{bounds}; set local plan_cache_mode = force_generic_plan")
+});
 static BEGIN_WRITE: LazyLock<String> =
     LazyLock::new(|| format!("begin isolation level read committed; {}", *BOUNDS_WRITE));
 static BEGIN_READ: LazyLock<String> = LazyLock::new(|| {
