@@ -10,7 +10,7 @@ use outlast_core::{
 use outlast_store::adapters::Verb;
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Due, DynStore, Ended, Filter,
-    LogLine, NewRun, NewsKind, NodeView, Page, Parent, RunView, Started, StoreError,
+    Listen, Listened, LogLine, NewRun, NewsKind, NodeView, Page, Parent, RunView, Started, StoreError,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -540,6 +540,14 @@ impl Client {
     /// The active version of one definition.
     pub async fn definition(&self, name: &str) -> Result<DefinitionCard, Error> {
         active(self.definitions().await?, name)
+    }
+
+    /// Has a run hear of another's end as of a child's.
+    pub(crate) async fn listen(&self, ask: Listen) -> Result<(), Error> {
+        match repeated(|| self.0.store.listen(&ask)).await? {
+            Listened::Noted | Listened::Ended => Ok(()),
+            Listened::Unknown => Err(Error::UnknownRun { run: ask.run.to_string() }),
+        }
     }
 
     /// Waits for a run's end.

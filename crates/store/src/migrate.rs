@@ -22,6 +22,11 @@ pub(crate) struct Migration {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "begin", text: include_str!("../migrations/0001_begin.sql") },
     Migration { number: 2, name: "views", text: include_str!("../migrations/0002_views.sql") },
+    Migration {
+        number: 3,
+        name: "listeners_and_queues",
+        text: include_str!("../migrations/0003_listeners_and_queues.sql"),
+    },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -393,6 +393,28 @@ pub enum Delivered {
     },
 }
 
+/// Asks that a run hears of another's end, as a parent does of its child's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Whose end.
+    pub run: RunId,
+    /// Who wants to hear of it.
+    pub listener: RunId,
+    /// The name of the [`NewsKind::Child`] that it gets.
+    pub name: String,
+}
+
+/// The answer to a [`Listen`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listened {
+    /// The end will be told, in the transaction that ends the run.
+    Noted,
+    /// The run had ended: its end is told, and not again while it lies unread.
+    Ended,
+    /// There is no such run.
+    Unknown,
+}
+
 /// A node that starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCard {

@@ -12,8 +12,8 @@ use tokio::sync::broadcast;
 
 use crate::{
     Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
-    Delivery, Ended, Filter, Hold, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, Renew, Renewed,
-    RunView, Signal, Started, StoreError, Sweep, Swept, UserTx,
+    Delivery, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page,
+    Renew, Renewed, RunView, Signal, Started, StoreError, Sweep, Swept, UserTx,
 };
 
 /// Where runs live.
@@ -40,6 +40,9 @@ pub trait Store: Reads {
 
     /// Delivers messages to runs and wakes those that wait. Answers in their order.
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError>;
+
+    /// Has a run hear of another's end: when it comes, or at once if it came.
+    async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError>;
 
     /// Does what people ask.
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError>;

@@ -15,9 +15,9 @@ use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
     Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
-    Delivery, DynStore, Ended, Filter, Hold, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions,
-    Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep, Swept, Tx, TxKind,
-    UserTx, Work, reads, transitions,
+    Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
+    NodeView, OpenOptions, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep,
+    Swept, Tx, TxKind, UserTx, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -156,6 +156,11 @@ impl Store for SqlStore {
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
         let (messages, shards) = (Arc::<[Delivery]>::from(messages), self.shards());
         self.transact(TxKind::Plain, work!(|tx, messages| transitions::deliver(tx, &messages, shards))).await
+    }
+
+    async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Plain, work!(|tx, ask| transitions::listen(tx, &ask))).await
     }
 
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {

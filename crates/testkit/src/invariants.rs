@@ -77,6 +77,11 @@ const NEVER: &[(&str, &str)] = &[
           where i.seq > a.news",
     ),
     (
+        "somebody listens to a run that is not in the agenda",
+        "select count(*) from outlast.listeners as l
+          where not exists (select 1 from outlast.agenda as a where a.shard = l.shard and a.id = l.run)",
+    ),
+    (
         "a step is being done of a run that is not in the agenda",
         "select count(*) from outlast.doing as d
           where not exists (select 1 from outlast.agenda as a where a.shard = d.shard and a.id = d.run)",

@@ -364,7 +364,8 @@ impl Writing {
         self.with(|commit| commit.next = Some(next))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut RunCommit)) -> Writing {
+    /// Changed in some other way.
+    pub fn with(mut self, change: impl FnOnce(&mut RunCommit)) -> Writing {
         change(&mut self.commit);
         self
     }

@@ -11,8 +11,8 @@ use std::{fs, io};
 use outlast_core::{Limits, NodeId, Payload, RunId, Status, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, DefinitionCard, Delivered,
-    Delivery, DynStore, NodeCard, OpenOptions, Renew, Renewed, RunKind, RunView, Sweep, Swept, UserTx, Value,
-    ValueRow, code, open,
+    Delivery, DynStore, Listen, Listened, NodeCard, OpenOptions, Renew, Renewed, RunKind, RunView, Sweep,
+    Swept, UserTx, Value, ValueRow, code, open,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -272,6 +272,12 @@ impl World {
     /// Asks a run to stop.
     pub async fn cancel(&self, run: RunId, reason: &str) -> Controlled {
         self.control(&Control::Cancel { run: Address::Run(run), reason: reason.into() }).await
+    }
+
+    /// Has `listener` hear of a run's end under `name`.
+    pub async fn listen(&self, run: RunId, listener: RunId, name: &str) -> Listened {
+        let ask = Listen { run, listener, name: name.into() };
+        self.store().listen(&ask).await.expect("a run listens")
     }
 
     /// Does what people ask.

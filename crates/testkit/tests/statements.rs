@@ -153,16 +153,20 @@ fn column(name: &str, kind: Type) -> String {
     }
 }
 
+fn is_list(sql: &Sql) -> bool {
+    sql.name == "list" || sql.name.starts_with("list_")
+}
+
 fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
     // The first says which shard; others are bounds, ages and limits.
     let plain = match kind {
         Type::Int if at == 0 => "0".to_owned(),
         Type::Int => "10".to_owned(),
-        Type::Id if sql.name.starts_with("list") => run(77).uuid().to_string(),
+        Type::Id if is_list(sql) => run(77).uuid().to_string(),
         Type::Id => node(7).uuid().to_string(),
         _ => "definition 3@1".to_owned(),
     };
-    if sql.name.starts_with("list") {
+    if is_list(sql) {
         // From the newest on, of one definition or parent where the text is about that, of any status.
         let wanted = match (sql.name, at) {
             (_, 1) => Some(Value::Int(i64::MAX)),

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId, name_in_life};
-use outlast_store::{Ended, Parent};
+use outlast_store::{Ended, Listen, Parent};
 use serde::{Deserialize, Serialize};
 
 use super::step::result_of;
@@ -27,7 +27,8 @@ pub struct ChildStart<D: Definition> {
     detached: bool,
 }
 
-/// A child with a key, and whether its end is told to this run.
+/// A child with a key, and whether its end is told to this run: always, unless it was started detached or this
+/// was recorded when nobody but its parent could hear of it.
 #[derive(Clone, Serialize, Deserialize)]
 struct Found {
     run: RunId,
@@ -105,12 +106,19 @@ impl<D: Definition> ChildStart<D> {
             async move {
                 let parent = run.parent.clone();
                 let (run, created) = client.start_run(run).await?;
+                let Some(Parent { run: listener, op: Some(name) }) = parent.clone() else {
+                    return Ok(Found { run, told: false });
+                };
                 // One that is there already may be ours: started by this step before a crash.
-                let told = created || client.status(run).await?.record.parent == parent;
-                Ok(Found { run, told })
+                if !created && client.status(run).await?.record.parent != parent {
+                    client.listen(Listen { run, listener, name }).await?;
+                }
+                Ok(Found { run, told: true })
             }
         });
-        let retry_if = |error: &Error| matches!(error, Error::Store { retryable: true, .. });
+        // One that was purged in between leaves its key to a new one.
+        let retry_if =
+            |error: &Error| matches!(error, Error::Store { retryable: true, .. } | Error::UnknownRun { .. });
         let found = step.retry(Retry::times(100)).retry_if(retry_if).await;
         match found {
             Ok(found) => Ok(Child { ctx, name, id: found.run, definition, told: found.told.then_some(told) }),
@@ -152,7 +160,7 @@ impl<D: Definition> Child<D> {
             let handed = ChildWait(inner).await?;
             return result_of(handed, &self.name);
         }
-        // Its end is told to somebody else, or to nobody: look for it ourselves.
+        // Its end is not told to us: look for it ourselves.
         let client = self.ctx.turn.engine.client.clone();
         let id = self.id;
         let step = self.ctx.step(&format!("await {}", self.definition.options().name), move |_| {

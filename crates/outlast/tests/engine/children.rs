@@ -2,6 +2,9 @@
 
 use futures_util::future::try_join_all;
 use outlast::prelude::*;
+use outlast_core::Entry;
+use outlast_store::{Claim, Committed, Next};
+use outlast_testkit::{Turn, payload, step};
 
 use crate::engine_test;
 use crate::harness::Ledger;
@@ -20,6 +23,14 @@ fn double() -> Workflow<u64, u64, AnyError> {
             })
             .await?)
     })
+}
+
+fn shout() -> Job<u64, u64, AnyError> {
+    Job::new("shout", |_: JobCtx, n: u64| async move { Ok::<u64, AnyError>(n) })
+}
+
+fn of(definition: &str) -> outlast::Filter {
+    outlast::Filter { definition: Some(definition.into()), ..Default::default() }
 }
 
 engine_test! {
@@ -114,6 +125,99 @@ engine_test! {
         lab.world.store().clock().advance(2.minutes());
         assert_eq!((one.result().await.unwrap(), two.result().await.unwrap()), (8, 8));
         assert_eq!(lab.ledger.notes(), ["double 4"]);
+    }
+
+    async fn parents_that_share_a_child_leave_it_a_slot(lab: Lab) {
+        let rates = Workflow::new("rates", |ctx: Ctx, (): ()| async move {
+            ctx.sleep(1.second()).await?;
+            Ok::<u64, AnyError>(7)
+        });
+        let parent = {
+            let rates = rates.clone();
+            Workflow::new("parent", move |ctx: Ctx, (): ()| {
+                let rates = rates.clone();
+                async move { Ok::<u64, AnyError>(ctx.start(rates, ()).key("today").await?.result().await?) }
+            })
+        };
+        lab.start(|app| {
+            let app = app.settings(|settings| settings.concurrency = 2);
+            app.workflow(parent.clone()).workflow(rates.clone())
+        }).await;
+        let runs = lab.app().start_many(parent, vec![(); 6]).await.unwrap();
+        lab.advance(1.minute()).await;
+        for run in &runs {
+            assert_eq!(run.result().await.unwrap(), 7);
+            let steps = lab.test().steps(run.id()).await.unwrap();
+            assert!(steps.iter().all(|step| !step.starts_with("await")), "{steps:?}");
+        }
+        assert_eq!(lab.app().list(&of("rates"), None, 10).await.unwrap().runs.len(), 1);
+    }
+
+    async fn everybody_who_shares_a_child_hears_its_error_as_itself(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
+            let failed = ctx.start(double(), 13).key("shared").await?.result().await;
+            Ok::<String, AnyError>(failed.unwrap_err().own().map(|own: AnyError| own.to_string()).unwrap_or_default())
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let runs = lab.app().start_many(parent.clone(), vec![(); 3]).await.unwrap();
+        lab.advance(10.minutes()).await;
+        // It has ended by now: the last one hears of it at once.
+        let late = lab.app().start(parent, ()).await.unwrap();
+        for run in runs.iter().chain([&late]) {
+            assert_eq!(run.result().await.unwrap(), "unlucky");
+        }
+    }
+
+    async fn parents_that_share_a_child_hear_of_its_end_after_a_crash(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
+            let child = ctx.start(double(), 4).key("shared").await?;
+            let again = ctx.start(double(), 4).key("shared").await?;
+            Ok::<(u64, u64), AnyError>((child.result().await?, again.result().await?))
+        });
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        let runs = lab.app().start_many(parent.clone(), vec![(); 3]).await.unwrap();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(parent.clone()).workflow(double())).await;
+        lab.advance(10.minutes()).await;
+        for run in runs {
+            assert_eq!(lab.app().handle(&parent, run.id()).result().await.unwrap(), (8, 8));
+        }
+        assert_eq!(lab.ledger.notes(), ["double 4"]);
+        lab.world.invariants().await;
+    }
+
+    async fn a_detached_child_with_a_key_can_be_awaited_all_the_same(lab: Lab) {
+        let parent = Workflow::new("parent", |ctx: Ctx, (): ()| async move {
+            Ok::<u64, AnyError>(ctx.start(shout(), 4).key("shared").detached().await?.result().await?)
+        });
+        lab.start(|app| app.workflow(parent.clone()).job(shout())).await;
+        let one = lab.app().start(parent.clone(), ()).await.unwrap();
+        let two = lab.app().start(parent, ()).await.unwrap();
+        assert_eq!((one.result().await.unwrap(), two.result().await.unwrap()), (4, 4));
+    }
+
+    // Before there were listeners, a run waited in a step for a child that another had started.
+    async fn a_journal_that_says_nobody_tells_waits_in_a_step(lab: Lab) {
+        let parent = Workflow::new("order", |ctx: Ctx, (): ()| async move {
+            Ok::<u64, AnyError>(ctx.start(double(), 4).key("shared").await?.result().await?)
+        });
+        let child = lab.world.start_keyed("double", "shared").queue("default").input(4).await;
+        let run = lab.world.start("order").queue("default").input(()).await;
+        let asked = Claim { queues: vec!["default".into()], ..lab.world.ask("older", run.id.shard()).await };
+        let claimed = lab.world.claim(&asked).await.runs.pop().expect("the run is due");
+        let turn = Turn::new(&lab.world, asked.node, claimed);
+        let found = serde_json::json!({ "run": child.id, "told": false });
+        let entry = Entry { body: Some(payload(found)), ..step(1, "start double") };
+        let writing = turn.writes().with(|commit| commit.entries.push(entry)).next(Next::Release);
+        assert_eq!(lab.world.commit(writing).await, Committed::Done);
+
+        lab.start(|app| app.workflow(parent.clone()).workflow(double())).await;
+        lab.until("the child sleeps", || async {
+            lab.world.status(child.id).await == Status::Waiting
+        }).await;
+        lab.world.store().clock().advance(2.minutes());
+        assert_eq!(lab.app().handle(&parent, run.id).result().await.unwrap(), 8);
+        assert!(lab.test().steps(run.id).await.unwrap().contains(&"await double".to_owned()));
     }
 
     async fn a_child_of_an_earlier_life_does_not_answer_for_one_of_this_life(lab: Lab) {

@@ -6,6 +6,7 @@ use super::agenda::{self, AgendaRow, by_shard};
 use super::commit::{DOING_CLEAR, INBOX_CLEAR};
 use super::flight::{Flight, Place};
 use super::keys;
+use super::listen::{self, LISTENERS_CLEAR, Listener};
 use super::post::{self, Post, Receiver};
 use super::results;
 use crate::rows::{ReadRow, cells, ids, micros, plain};
@@ -46,9 +47,11 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
     let locks = agenda::add_locks(&mut flight, &runs, true);
     let results = results::add_looks(&mut flight, &runs);
     let parent = flight.add(PARENT.with(cells![run.shard(), run]));
+    let listeners = listen::add_looks(&mut flight, &runs);
     let mut answers = flight.send(tx).await?;
     let ended = results::found(&mut answers, &results)?;
     let parent = answers.take(parent);
+    let mut listeners = listen::found(&mut answers, &listeners)?.remove(&run).unwrap_or_default();
     let mut post = Post::to(agenda::found(&mut answers, &locks)?);
 
     let Some(row) = post.runs.get(&run).cloned() else {
@@ -59,11 +62,11 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
         });
     };
     if ends_at_once(&row) {
-        let parent = match parent.first() {
-            Some(row) => row.opt_id(0)?.map(RunId::from_uuid).zip(row.opt_text(1)?),
-            None => None,
-        };
-        return end(tx, &row, reason, parent).await;
+        if let Some(row) = parent.first() {
+            let parent = row.opt_id(0)?.map(RunId::from_uuid).zip(row.opt_text(1)?);
+            listeners.extend(parent.map(|(run, name)| Listener { run, name }));
+        }
+        return end(tx, &row, reason, &listeners).await;
     }
 
     let mut flight = Flight::default();
@@ -90,12 +93,12 @@ fn ends_at_once(row: &AgendaRow) -> bool {
     }
 }
 
-/// Ends a locked run as cancelled and tells its parent.
+/// Ends a locked run as cancelled and tells its parent and whoever else listens.
 async fn end(
     tx: &mut dyn Tx,
     row: &AgendaRow,
     reason: &str,
-    parent: Option<(RunId, String)>,
+    listeners: &[Listener],
 ) -> Result<Controlled, StoreError> {
     let (run, shard) = (row.id, row.id.shard());
     let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.into() });
@@ -103,11 +106,12 @@ async fn end(
     let end = Ended { status: Status::Cancelled, output: None, error: error.clone() };
 
     let mut post = Post::default();
-    if let Some((parent, op)) = parent {
+    if !listeners.is_empty() {
         let mut flight = Flight::default();
-        let locks = agenda::add_locks(&mut flight, &by_shard([parent]), true);
+        let runs = by_shard(listeners.iter().map(|listener| listener.run));
+        let locks = agenda::add_locks(&mut flight, &runs, true);
         post.runs = agenda::found(&mut flight.send(tx).await?, &locks)?;
-        post.put(&Receiver::Run(parent), NewsKind::Child, &op, Some(&end.to_payload()));
+        listen::tell(&mut post, listeners, &end);
     }
 
     let mut flight = Flight::default();
@@ -116,6 +120,7 @@ async fn end(
     flight.add(CANCEL_END.with(cells![shard, run]));
     flight.add(INBOX_CLEAR.with(cells![shard, ids(&[run])]));
     flight.add(DOING_CLEAR.with(cells![shard, ids(&[run])]));
+    listen::add_clear(&mut flight, &by_shard([run]));
     flight.send_last(tx).await?;
     tx.signal(Signal::Ended(run));
     Ok(Controlled::Final { run, status: Status::Cancelled, by_this: true })
@@ -149,7 +154,7 @@ async fn purge(tx: &mut dyn Tx, age: i64, limit: u32, shards: ShardCount) -> Res
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
     let own: &[&Sql] = &[&PARENT, &CANCEL_ASK, &CANCEL_RESULT, &CANCEL_END, &PURGE_PICK];
-    // Two of the purges are moves' own.
+    // Some of the purges are others' own.
     let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
     own.iter().copied().chain(purges).collect()
 }
@@ -184,11 +189,12 @@ static PURGE_PICK: Sql = Sql::new(
 .by("results_by_time");
 
 /// Everything of a run. The key goes with it: it is free again.
-static PURGES: [&Sql; 9] = [
+static PURGES: [&Sql; 10] = [
     &PURGE_JOURNAL,
     &INBOX_CLEAR,
     &PURGE_PROMISES,
     &DOING_CLEAR,
+    &LISTENERS_CLEAR,
     &PURGE_LOGS,
     &PURGE_TAGS,
     &PURGE_KEYS,

@@ -15,6 +15,7 @@ mod flight;
 mod join;
 mod keys;
 mod leave;
+mod listen;
 mod own;
 mod post;
 mod record;
@@ -32,6 +33,7 @@ pub(crate) use flight::{Flight, Place};
 pub(crate) use join::{add_definitions, found_definitions, join};
 pub(crate) use keys::{KeyName, add_look, found as found_keys};
 pub(crate) use leave::leave;
+pub(crate) use listen::listen;
 pub(crate) use own::end_leases;
 pub(crate) use record::record;
 pub(crate) use renew::renew;
@@ -51,6 +53,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         &commit::statements(),
         results::STATEMENTS,
         deliver::STATEMENTS,
+        listen::STATEMENTS,
         &control::statements(),
         renew::STATEMENTS,
         takeover::STATEMENTS,

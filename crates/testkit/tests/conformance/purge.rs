@@ -19,6 +19,7 @@ async fn a_full_life(world: &World, name: &str) -> Turn {
     let run = world.start_keyed("order", name).tag("city", "Bern").await;
     world.deliver(&settlement(Address::Run(run.id), "paid", "yes")).await;
     let turn = run.claimed_by("node").await;
+    world.listen(turn.run, turn.run, "itself").await;
     world
         .commit(turn.records(1, "one").doing("two", 1, Some("half")).logs(1, "on").tag("stage", "paid"))
         .await;
@@ -46,6 +47,9 @@ async fn everything_of_a_run_goes(world: World) {
         assert!(!full.rows(table).is_empty(), "{table}: give the full life a row there");
     }
     turn.completed("done").await;
+    // A node of a version that knows no listeners leaves them behind.
+    let (shard, id) = (turn.run.shard(), world.sql_id(turn.run));
+    world.raw(&format!("insert into outlast.listeners values ({shard}, {id}, {id}, 'left')")).await;
     world.pass(DAY * 2).await;
     assert_eq!(purge(&world, 10).await, 1);
     assert_eq!(world.snapshot().await.without(&stays), before);

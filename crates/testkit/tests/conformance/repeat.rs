@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use outlast_core::{Status, Timestamp};
 use outlast_store::{
-    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Hold, Known, Next, Renew,
-    Started, Store, Sweep,
+    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Hold, Known, Listen, Listened,
+    Next, Renew, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, settlement, store_test};
 
@@ -139,6 +139,7 @@ async fn commit(world: World) {
         target.claimed_by("other").await.suspended().await;
         let run = world.start("greet").shard(0).await;
         world.send(run.id, "approval", "yes").await;
+        world.listen(run.id, target.id, "greet").await;
         let turn = run.claimed_by("node").await;
         let writing = writings(&world, &turn, Address::Run(target.id)).remove(kind);
         let batch = Arc::new(Batch { node: turn.node, shard: 0, runs: vec![writing.commit.clone()] });
@@ -146,9 +147,15 @@ async fn commit(world: World) {
             twice(&world, async || world.store().commit(Arc::clone(&batch)).await.unwrap()).await;
         assert_eq!((first, second), (vec![Committed::Done], vec![Committed::Done]), "{writing:?}");
 
-        // Out of the way of the next.
-        for turn in world.claims_as("other", 100).await {
-            turn.completed("done").await;
+        // Out of the way of the next. An end may wake one that listens.
+        loop {
+            let turns = world.claims_as("other", 100).await;
+            if turns.is_empty() {
+                break;
+            }
+            for turn in turns {
+                turn.completed("done").await;
+            }
         }
     }
 }
@@ -190,6 +197,28 @@ async fn deliver(world: World) {
     assert_eq!(world.inbox(waiting.id).await, [""; 0]);
     turn.completed("done").await;
     assert_eq!(world.deliver_all(&messages).await, first);
+}
+
+#[store_test]
+async fn listen(world: World) {
+    let listener = world.start("order").shard(0).held_by("node").await;
+    listener.suspended().await;
+    let run = world.start("ship").shard(1).held_by("node").await;
+    let ask = Listen { run: run.run, listener: listener.run, name: "ship".into() };
+    let (first, second) = twice(&world, async || world.store().listen(&ask).await.unwrap()).await;
+    assert_eq!((first, second), (Listened::Noted, Listened::Noted));
+
+    // The first came before the end, the second after it.
+    run.completed("parcel").await;
+    let before = world.snapshot().await;
+    assert_eq!(world.store().listen(&ask).await.unwrap(), Listened::Ended);
+    assert_eq!(world.snapshot().await, before);
+
+    // Both came after it.
+    let ask = Listen { name: "ship#2".into(), ..ask };
+    let (first, second) = twice(&world, async || world.store().listen(&ask).await.unwrap()).await;
+    assert_eq!((first, second), (Listened::Ended, Listened::Ended));
+    assert_eq!(world.count("select count(*) from outlast.inbox").await, 2);
 }
 
 #[store_test]

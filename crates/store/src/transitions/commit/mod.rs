@@ -2,8 +2,8 @@
 //!
 //! A batch whose runs only record goes in one flight and locks no run: the fence holds the node's row
 //! against takeover, and every insert asks for the run's node and epoch. A batch that moves runs, sends
-//! or starts locks first and looks, then writes what it may: a run whose row (or whose receiver's row)
-//! someone else has locked is answered [`Committed::Busy`] and nothing of it is written.
+//! or starts locks first and looks, then writes what it may: a run whose row (or whose receiver's or
+//! listener's row) someone else has locked is answered [`Committed::Busy`] and nothing of it is written.
 
 mod entries;
 mod moves;
@@ -15,6 +15,7 @@ use outlast_core::{RunId, ShardCount};
 use super::agenda::{self, AgendaRow, by_shard, fence};
 use super::flight::Flight;
 use super::keys::{self, KeyName, KeyRow};
+use super::listen::{self, Listener};
 use super::post::{self, Post, Receiver};
 use super::results::{self, End};
 use super::start;
@@ -69,6 +70,8 @@ struct Found {
     keys: HashMap<KeyName, KeyRow>,
     /// Runs whose entries an earlier try has recorded.
     recorded: HashSet<RunId>,
+    /// Who listens to runs that finish; their rows are among the receivers'.
+    listeners: HashMap<RunId, Vec<Listener>>,
 }
 
 /// What becomes of one run's commit.
@@ -86,7 +89,8 @@ async fn move_all(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<
     let mut found = look(tx, batch, shards).await?;
     let fates: Vec<Fate> = batch.runs.iter().map(|run| found.fate(run, batch, shards)).collect();
     let going = || batch.runs.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Goes).map(|(run, _)| run);
-    let moving = batch.runs.iter().zip(&fates).filter(|(_, fate)| matches!(fate, Fate::Goes | Fate::Moves));
+    let goes_on = |fate: &Fate| matches!(fate, Fate::Goes | Fate::Moves);
+    let moving = || batch.runs.iter().zip(&fates).filter(|(_, fate)| goes_on(fate)).map(|(run, _)| run);
 
     let mut flight = Flight::default();
     add_entries(&mut flight, batch.shard, batch.node, going());
@@ -95,9 +99,11 @@ async fn move_all(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<
     for message in going().flat_map(|run| &run.sends) {
         send(&mut found, message, shards)?;
     }
+    let finished = moving().filter(|run| matches!(run.next, Some(Next::Finish(_))));
+    tell_listeners(&mut flight, &mut found, finished);
     // A message of this very batch counts for a suspension in it: news first, then moves.
     let mut moves = Moves::default();
-    for (run, _) in moving {
+    for run in moving() {
         if let (Some(next), Some(row)) = (&run.next, found.post.runs.get(&run.run)) {
             moves.take(run, next, row);
         }
@@ -139,6 +145,8 @@ async fn look(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<Foun
     let looks = agenda::add_looks(&mut flight, &seen);
     let last = batch.runs.iter().filter_map(|run| Some(cells![run.run, run.entries.last()?.pos, run.epoch]));
     let recorded = flight.each(&RECORDED, last.collect(), cells![batch.shard]);
+    let finished = batch.runs.iter().filter(|run| matches!(run.next, Some(Next::Finish(_))));
+    let listeners = listen::add_looks(&mut flight, &by_shard(finished.map(|run| run.run)));
     let settled = post::add_settled(&mut flight, receivers.iter().map(|(send, to)| (*send, to.run())));
     let mut answers = flight.send(tx).await?;
 
@@ -147,10 +155,32 @@ async fn look(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<Foun
     post.settled = post::settled(&mut answers, &settled)?;
     let recorded = answers.take_any(recorded).iter().map(|row| row.run(0)).collect::<Result<_, _>>()?;
     let fenced = !answers.take(fenced).is_empty();
-    let rows = agenda::found(&mut answers, &looks)?;
+    let mut rows = agenda::found(&mut answers, &looks)?;
+    let listeners = listen::found(&mut answers, &listeners)?;
+    if !listeners.is_empty() {
+        lock_listeners(tx, listeners.values().flatten(), &mut rows, &mut post).await?;
+    }
     let to: Vec<&Receiver> = receivers.iter().map(|(_, to)| to).collect();
     post.unread = post::count_unread(tx, &post.doubtful(&to)).await?;
-    Ok(Found { fenced, rows, post, keys, recorded })
+    Ok(Found { fenced, rows, post, keys, recorded, listeners })
+}
+
+/// Locks and looks at those who listen to runs that finish, in a flight that is seldom needed. It comes after
+/// other locks and passes over what somebody has, so it never waits and their order does not matter.
+async fn lock_listeners(
+    tx: &mut dyn Tx,
+    listeners: impl Iterator<Item = &Listener>,
+    rows: &mut HashMap<RunId, AgendaRow>,
+    post: &mut Post,
+) -> Result<(), StoreError> {
+    let runs = by_shard(listeners.map(|listener| listener.run));
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &runs, false);
+    let looks = agenda::add_looks(&mut flight, &runs);
+    let mut answers = flight.send(tx).await?;
+    post.runs.extend(agenda::found(&mut answers, &locks)?);
+    rows.extend(agenda::found(&mut answers, &looks)?);
+    Ok(())
 }
 
 /// Reserves and locks the keys that sends and children name, before the fence is taken: making a row
@@ -194,7 +224,9 @@ impl Found {
             return Fate::Lost;
         }
         let locked = |id: &RunId| self.post.runs.contains_key(id);
-        if run.next.is_some() && !locked(&run.run) {
+        let busy_listener = |to: &Listener| self.rows.contains_key(&to.run) && !locked(&to.run);
+        let mut listeners = self.listeners.get(&run.run).into_iter().flatten();
+        if run.next.is_some() && (!locked(&run.run) || listeners.any(busy_listener)) {
             return Fate::Busy;
         }
         if self.recorded.contains(&run.run) {
@@ -224,6 +256,18 @@ fn send(found: &mut Found, message: &Delivery, shards: ShardCount) -> Result<(),
         tracing::warn!(%run, name = message.name, limit, "a message was dropped: its receiver's inbox is full");
     }
     Ok(())
+}
+
+/// Tells the ends of `finished` runs to those who listen.
+fn tell_listeners<'a>(flight: &mut Flight, found: &mut Found, finished: impl Iterator<Item = &'a RunCommit>) {
+    let mut told = Vec::new();
+    for run in finished {
+        if let (Some(Next::Finish(end)), Some(listeners)) = (&run.next, found.listeners.get(&run.run)) {
+            listen::tell(&mut found.post, listeners, end);
+            told.push(run.run);
+        }
+    }
+    listen::add_clear(flight, &by_shard(told));
 }
 
 /// Starts children, and lets messages of this very batch reach them. One whose key belongs to another
