@@ -7,3 +7,6 @@ create table outlast.listeners (
     name text not null,
     primary key (shard, run, listener, name)
 );
+
+-- The queues that a node takes from, as a JSON array. One of an older version does not say: it may take from all.
+alter table outlast.nodes add column queues text not null default '[]';

@@ -430,6 +430,8 @@ pub struct NodeCard {
     pub lease: Duration,
     /// The code it knows.
     pub definitions: Vec<DefinitionCard>,
+    /// The queues it takes from; empty when it does not say, and may take from all.
+    pub queues: Vec<String>,
 }
 
 /// What a node knows how to run, recorded for callers without the code.
@@ -543,7 +545,8 @@ pub struct Sweep {
     pub by: NodeId,
     /// The shard.
     pub shard: u16,
-    /// Runs that have been due for this long and whose code no live node knows become `blocked`.
+    /// Runs that have been due for this long become `blocked` when no live node knows their code, or none of
+    /// those that do serves their queue.
     pub unknown_after: Duration,
     /// Delivery ids older than this are forgotten.
     pub forget_after: Duration,
@@ -558,7 +561,7 @@ pub struct Swept {
     pub dead_nodes: Vec<NodeId>,
     /// How many runs that freed.
     pub freed: u64,
-    /// Runs that nobody knows how to run.
+    /// Runs that nobody knows how to run, or nobody who does takes from their queue.
     pub blocked: u64,
 }
 

@@ -19,8 +19,8 @@ use crate::{
 /// Where runs live.
 #[async_trait]
 pub trait Store: Reads {
-    /// A node starts: its row in every shard, its definitions, and blocked runs that its code may fit
-    /// become due again.
+    /// A node starts: its row in every shard, its definitions, and blocked runs of its queues that its code
+    /// may fit become due again.
     async fn join(&self, node: &NodeCard) -> Result<(), StoreError>;
 
     /// A node stops for good: what it still holds becomes due at once, its rows go.

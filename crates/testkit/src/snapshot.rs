@@ -20,7 +20,7 @@ pub const TABLES: [(&str, &str); 16] = [
     ("logs", "*"),
     ("meta", "*"),
     ("migrations", "*"),
-    ("nodes", "shard, id, name, host, pid, codes, joined_at"),
+    ("nodes", "shard, id, name, host, pid, codes, joined_at, queues"),
     ("promises", "*"),
     ("results", "*"),
     ("runs", "*"),

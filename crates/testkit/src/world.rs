@@ -290,7 +290,7 @@ impl World {
         self.sweep_unknown_after(Limits::DURATION).await
     }
 
-    /// Does the housekeeping of every shard: what has been due for so long and nobody knows is blocked.
+    /// Does the housekeeping of every shard: what has been due for so long and nobody takes is blocked.
     pub async fn sweep_unknown_after(&self, unknown_after: Duration) -> Swept {
         let mut all = Swept::default();
         for shard in 0..self.shards() {
@@ -373,7 +373,7 @@ impl World {
     }
 }
 
-/// A node that begins and knows these codes (`greet@2`).
+/// A node that begins, knows these codes (`greet@2`) and serves [`QUEUE`].
 pub fn card(name: &str, codes: &[&str]) -> NodeCard {
     let definition = |code: &&str| {
         let (name, version) = code.split_once('@').expect("a code such as greet@1");
@@ -395,6 +395,7 @@ pub fn card(name: &str, codes: &[&str]) -> NodeCard {
         pid: std::process::id(),
         lease: LEASE,
         definitions: codes.iter().map(definition).collect(),
+        queues: vec![QUEUE.into()],
     }
 }
 

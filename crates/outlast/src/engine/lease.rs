@@ -113,7 +113,7 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     }
 }
 
-/// Frees the runs of dead nodes and blocks what nobody knows how to run, in every shard.
+/// Frees the runs of dead nodes and blocks what nobody will take, in every shard.
 pub(super) async fn sweep_all(engine: &Arc<Engine>) {
     for shard in 0..engine.store.shards() {
         let ask = Sweep {

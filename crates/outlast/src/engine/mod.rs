@@ -54,7 +54,7 @@ pub struct Settings {
     pub warm_for: Duration,
     /// How many processes may die holding a run before it fails: 5.
     pub crashes: u32,
-    /// After how long a due run whose code no node knows is blocked: 10 s.
+    /// After how long a due run is blocked whose code no node knows, or whose queue none of those serves: 10 s.
     pub unknown_after: Duration,
     /// A name of this node for people.
     pub name: String,
@@ -279,6 +279,7 @@ impl Engine {
             pid: std::process::id(),
             lease: self.settings.lease,
             definitions: self.registry.cards(),
+            queues: self.queues(),
         }
     }
 

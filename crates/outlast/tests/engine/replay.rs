@@ -237,6 +237,24 @@ engine_test! {
         assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), 1);
     }
 
+    async fn a_run_in_a_queue_that_nobody_serves_is_blocked_and_goes_on_when_someone_does(lab: Lab) {
+        let flow = Workflow::new("flow", |_: Ctx, (): ()| async move { Ok::<u32, AnyError>(1) });
+        lab.start(|app| app.workflow(flow.clone()).settings(|s| {
+            s.lease = 500.millis();
+            s.renew_every = 100.millis();
+            s.unknown_after = 200.millis();
+        })).await;
+        let run = lab.app().start(flow.clone(), ()).queue("nobody").await.unwrap();
+        let client = lab.app().client().clone();
+        lab.until("it is blocked", || { let (client, id) = (client.clone(), run.id()); async move {
+            client.status(id).await.unwrap().status == Status::Blocked
+        }}).await;
+        let reason = run.status().await.unwrap().reason.unwrap();
+        assert_eq!(reason, "no node that knows flow@1 serves queue nobody");
+        lab.restart(|app| app.workflow(flow.clone()).settings(|s| s.queues = vec!["nobody".into()])).await;
+        assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), 1);
+    }
+
     async fn a_run_that_kills_its_process_again_and_again_ends_as_poison_and_innocents_do_not_pay(lab: Lab) {
         let deadly = Workflow::new("deadly", |ctx: Ctx, (): ()| async move {
             let ledger = ctx.state::<Ledger>();

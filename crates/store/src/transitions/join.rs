@@ -9,8 +9,8 @@ use super::sweep::{NODES_LIVE, live_codes};
 use crate::rows::{self, cells, micros};
 use crate::{Cell, DefinitionCard, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
 
-/// Gives the node its row in every shard, records its definitions, and makes blocked runs due again
-/// that its code may fit.
+/// Gives the node its row in every shard, records its definitions, and makes blocked runs of its queues
+/// due again that its code may fit.
 ///
 /// An active version takes over from the others of its name, unless a newer one is active that a live node
 /// knows: nodes of an older build that come or stay during a deploy take nothing back. Definitions live in
@@ -18,6 +18,8 @@ use crate::{Cell, DefinitionCard, NodeCard, Signal, Sql, StoreError, Tx, Type, c
 pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -> Result<(), StoreError> {
     let codes: Vec<String> = node.definitions.iter().map(|card| code(&card.name, card.version)).collect();
     let known = serde_json::json!(codes).to_string();
+    let served = serde_json::json!(node.queues).to_string();
+    let serves_all = i64::from(node.queues.is_empty());
     // In order, so that nodes which start together do not wait for each other in a circle.
     let mut cards: Vec<_> = node.definitions.iter().collect();
     cards.sort_by_key(|card| (&card.name, card.version));
@@ -58,11 +60,13 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
             &*node.host,
             node.pid,
             &*known,
-            lease
+            lease,
+            &*served
         ]));
-        flight.add(BLOCKED_LOCK.with(cells![shard, Cell::Texts(codes.clone()), Status::Blocked]));
-        let ready = cells![shard, Cell::Texts(codes.clone()), Status::Blocked, Status::Ready];
-        flight.add(UNBLOCK.with(ready));
+        let (codes, queues) = (Cell::Texts(codes.clone()), Cell::Texts(node.queues.clone()));
+        let blocked = cells![shard, codes, Status::Blocked, queues, serves_all];
+        flight.add(BLOCKED_LOCK.with(blocked.clone()));
+        flight.add(UNBLOCK.with([blocked, cells![Status::Ready]].concat()));
     }
     tx.signal(Signal::Due);
     flight.send_last(tx).await?;
@@ -124,32 +128,36 @@ static DEFINITIONS_SET: Sql = Sql::new(
 
 static NODES_JOIN: Sql = Sql::new(
     "nodes_join",
-    "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until)
-     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {now}, {now} + {p7})
+    "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until, queues)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {now}, {now} + {p7}, {p8})
      on conflict (shard, id) do update
-        set name = excluded.name, codes = excluded.codes, lease_until = excluded.lease_until",
+        set name = excluded.name, codes = excluded.codes, queues = excluded.queues,
+            lease_until = excluded.lease_until",
 )
-.takes(&[Type::Int, Type::Id, Type::Text, Type::Text, Type::Int, Type::Text, Type::Int]);
+.takes(&[Type::Int, Type::Id, Type::Text, Type::Text, Type::Int, Type::Text, Type::Int, Type::Text]);
 
 // Locks are waited for here: a run that was passed over would stay blocked although its code is there.
 static BLOCKED_LOCK: Sql = Sql::new(
     "blocked_lock",
     "select a.id from outlast.agenda as a
       where a.shard = {p1} and a.reason is not null and a.code {in:p2} and a.status = {p3}
+        and ({p5} = 1 or a.queue {in:p4})
       order by a.id {for_update}",
 )
 // One writer needs no order, and asked for one SQLite reads all runs in it.
 .on_sqlite(
     "select a.id from outlast.agenda as a
-      where a.shard = {p1} and a.reason is not null and a.code {in:p2} and a.status = {p3}",
+      where a.shard = {p1} and a.reason is not null and a.code {in:p2} and a.status = {p3}
+        and ({p5} = 1 or a.queue {in:p4})",
 )
-.takes(&[Type::Int, Type::Texts, Type::Int])
+.takes(&[Type::Int, Type::Texts, Type::Int, Type::Texts, Type::Int])
 .by("agenda_blocked");
 
 static UNBLOCK: Sql = Sql::new(
     "unblock",
-    "update outlast.agenda set status = {p4}, due_at = {now}, reason = null
-      where shard = {p1} and reason is not null and code {in:p2} and status = {p3}",
+    "update outlast.agenda set status = {p6}, due_at = {now}, reason = null
+      where shard = {p1} and reason is not null and code {in:p2} and status = {p3}
+        and ({p5} = 1 or queue {in:p4})",
 )
-.takes(&[Type::Int, Type::Texts, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Texts, Type::Int, Type::Texts, Type::Int, Type::Int])
 .by("agenda_blocked");

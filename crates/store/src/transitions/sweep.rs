@@ -1,21 +1,21 @@
-//! Housekeeping of one shard: dead nodes, runs that nobody knows, old delivery ids.
+//! Housekeeping of one shard: dead nodes, runs that nobody will take, old delivery ids.
 //!
 //! Any node does it, as many as like: each passes over what another has locked.
 
 use std::collections::HashSet;
 
-use outlast_core::{RunId, Status};
+use outlast_core::Status;
 
 use super::flight::Flight;
 use super::takeover;
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Cell, Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
+use crate::{Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
 
-/// How many overdue runs are looked at for each that may be blocked: unknown ones come to the front of
-/// the line by themselves, because nobody takes them.
+/// How many overdue runs are looked at for each that may be blocked: those that nobody takes come to the
+/// front of the line by themselves.
 const LOOKS: u32 = 10;
 
-/// Frees the runs of dead nodes, blocks overdue runs whose code no live node knows, and forgets old
+/// Frees the runs of dead nodes, blocks overdue runs that no live node will take, and forgets old
 /// deliveries. At most `ask.limit` of each.
 pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreError> {
     let overdue_since = micros(ask.unknown_after);
@@ -27,26 +27,28 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     let mut answers = flight.send(tx).await?;
 
     let dead = takeover::nodes(&mut answers, Some(dead))?;
-    let known = live_codes(&answers.take(live))?;
-    let mut unknown = Vec::new();
+    let live = answers.take(live).iter().map(Serves::read).collect::<Result<Vec<_>, _>>()?;
+    let mut stuck = Vec::new();
     for row in answers.take(overdue) {
-        if !known.contains(&row.text(1)?) {
-            unknown.push(row.run(0)?);
+        if why_stuck(&live, &row.text(1)?, &row.text(2)?).is_some() {
+            stuck.push(row.run(0)?);
         }
     }
-    unknown.truncate(ask.limit as usize);
+    stuck.truncate(ask.limit as usize);
 
     let (mut freed, mut blocked) = (Vec::new(), Vec::new());
-    if !dead.is_empty() || !unknown.is_empty() {
+    if !dead.is_empty() || !stuck.is_empty() {
         let mut flight = Flight::default();
         let held = takeover::add_locks(&mut flight, ask.shard, &dead, ask.limit);
-        let lost = OVERDUE_LOCK.with(cells![ask.shard, ids(&unknown), overdue_since]);
-        let lost = (!unknown.is_empty()).then(|| flight.add(lost));
+        let lost = OVERDUE_LOCK.with(cells![ask.shard, ids(&stuck), overdue_since]);
+        let lost = (!stuck.is_empty()).then(|| flight.add(lost));
         let mut answers = flight.send(tx).await?;
         freed = takeover::runs(&mut answers, held)?;
         for row in answers.take_any(lost) {
-            if row.int(2)? == 1 {
-                blocked.push(blocked_row(row.run(0)?, &row.text(1)?));
+            let due = row.int(3)? == 1;
+            let why = why_stuck(&live, &row.text(1)?, &row.text(2)?);
+            if let Some(why) = why.filter(|_| due) {
+                blocked.push(cells![row.run(0)?, why]);
             }
         }
     }
@@ -68,14 +70,38 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
 pub(crate) fn live_codes(rows: &[Row]) -> Result<HashSet<String>, StoreError> {
     let mut known = HashSet::new();
     for row in rows {
-        let codes: Vec<String> = serde_json::from_str(&row.text(0)?).unwrap_or_default();
-        known.extend(codes);
+        known.extend(Serves::read(row)?.codes);
     }
     Ok(known)
 }
 
-fn blocked_row(run: RunId, code: &str) -> Vec<Cell> {
-    cells![run, format!("no node knows {code}")]
+/// What a live node takes: runs with this code, from these queues.
+struct Serves {
+    codes: HashSet<String>,
+    queues: HashSet<String>,
+}
+
+impl Serves {
+    /// From a row of [`NODES_LIVE`].
+    fn read(row: &Row) -> Result<Serves, StoreError> {
+        let all = |text: String| serde_json::from_str(&text).unwrap_or_default();
+        Ok(Serves { codes: all(row.text(0)?), queues: all(row.text(1)?) })
+    }
+
+    /// One that names no queue is of an older version, and may take from all.
+    fn serves(&self, queue: &str) -> bool {
+        self.queues.is_empty() || self.queues.contains(queue)
+    }
+}
+
+/// Why none of the `live` nodes will take a run, if none will.
+fn why_stuck(live: &[Serves], code: &str, queue: &str) -> Option<String> {
+    let knowing: Vec<&Serves> = live.iter().filter(|node| node.codes.contains(code)).collect();
+    if knowing.is_empty() {
+        return Some(format!("no node knows {code}"));
+    }
+    let served = knowing.iter().any(|node| node.serves(queue));
+    (!served).then(|| format!("no node that knows {code} serves queue {queue}"))
 }
 
 pub(crate) static STATEMENTS: &[&Sql] =
@@ -89,16 +115,16 @@ static NODES_DEAD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Int, Type::Id]);
 
-/// What live nodes know.
+/// What live nodes know, and the queues they take from.
 pub(crate) static NODES_LIVE: Sql = Sql::new(
     "nodes_live",
-    "select n.codes from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
+    "select n.codes, n.queues from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
 )
 .takes(&[Type::Int]);
 
 static OVERDUE: Sql = Sql::new(
     "overdue",
-    "select a.id, a.code from outlast.agenda as a
+    "select a.id, a.code, a.queue from outlast.agenda as a
       where a.shard = {p1} and a.due_at < {now} - {p2} order by a.due_at limit {p3}",
 )
 .takes(&[Type::Int, Type::Int, Type::Int])
@@ -106,7 +132,7 @@ static OVERDUE: Sql = Sql::new(
 
 static OVERDUE_LOCK: Sql = Sql::new(
     "overdue_lock",
-    "select a.id, a.code, case when a.node is null and a.due_at < {now} - {p3} then 1 else 0 end
+    "select a.id, a.code, a.queue, case when a.node is null and a.due_at < {now} - {p3} then 1 else 0 end
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int]);

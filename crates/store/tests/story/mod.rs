@@ -27,6 +27,7 @@ fn node(name: &str) -> NodeCard {
         pid: 1,
         lease: LEASE,
         definitions: vec![definition],
+        queues: vec!["default".into()],
     }
 }
 

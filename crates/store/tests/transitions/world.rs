@@ -176,6 +176,7 @@ pub(crate) fn card(node: u128, definitions: &[&str]) -> NodeCard {
         pid: 7,
         lease: LEASE,
         definitions,
+        queues: Vec::new(),
     }
 }
 

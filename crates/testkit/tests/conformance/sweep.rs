@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outlast_core::Status;
-use outlast_store::{Address, Committed, Delivered, NewRun, Sweep};
-use outlast_testkit::{LEASE, World, event, step, store_test};
+use outlast_store::{Address, Committed, Delivered, NewRun, NodeCard, Sweep};
+use outlast_testkit::{LEASE, World, card, event, step, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
 
@@ -172,6 +172,54 @@ async fn a_blocked_run_goes_on_when_a_node_joins_that_knows_it(world: World) {
     let view = world.view(run.id).await;
     assert_eq!((view.status, view.reason), (Status::Ready, None));
     assert_eq!(world.claim_as("node").await.run, run.id);
+}
+
+#[store_test]
+async fn what_no_node_serves_is_blocked_with_its_queue(world: World) {
+    let run = world.start("greet").queue("parcels").await;
+    let served = world.start("greet").await;
+    world.node("node").await;
+    let other = NodeCard { queues: vec!["parcels".into()], ..card("other", &["order@1"]) };
+    world.store().join(&other).await.unwrap();
+    assert_eq!(world.sweep_unknown_after(MINUTE).await.blocked, 0, "it has not been due for long");
+    world.pass(LEASE / 2).await;
+
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+    let view = world.view(run.id).await;
+    let reason = "no node that knows greet@1 serves queue parcels";
+    assert_eq!((view.status, view.reason.as_deref()), (Status::Blocked, Some(reason)));
+    assert_eq!(world.status(served.id).await, Status::Ready);
+}
+
+#[store_test]
+async fn a_run_that_waits_for_a_queue_goes_on_when_a_node_joins_that_serves_it(world: World) {
+    let run = world.start("greet").queue("parcels").await;
+    world.node("node").await;
+    world.pass(LEASE / 2).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+    world.join("same", &["greet@1"]).await;
+    let other = NodeCard { queues: vec!["parcels".into()], ..card("other", &["order@1"]) };
+    world.store().join(&other).await.unwrap();
+    assert_eq!(world.status(run.id).await, Status::Blocked, "one knows it, the other serves it");
+
+    let fit = NodeCard { queues: vec!["mail".into(), "parcels".into()], ..card("fit", &["greet@1"]) };
+    world.store().join(&fit).await.unwrap();
+    let view = world.view(run.id).await;
+    assert_eq!((view.status, view.reason), (Status::Ready, None));
+    assert_eq!(world.sweep_unknown_after(Duration::ZERO).await.blocked, 0);
+}
+
+#[store_test]
+async fn a_node_that_names_no_queues_may_serve_all(world: World) {
+    let run = world.start("greet").queue("parcels").await;
+    world.node("node").await;
+    world.pass(LEASE / 2).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+    let older = NodeCard { queues: Vec::new(), ..card("older", &["greet@1"]) };
+    world.store().join(&older).await.unwrap();
+    assert_eq!(world.status(run.id).await, Status::Ready);
+    world.pass(LEASE / 4).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 0);
 }
 
 #[store_test]
