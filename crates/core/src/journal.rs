@@ -170,6 +170,11 @@ pub fn mark_life(name: &str, life: u32) -> String {
     format!("{name}{LIFE_MARK}{life}")
 }
 
+/// The name by which a promise is reached in whichever life awaits it first.
+pub fn name_in_any_life(name: &str) -> String {
+    format!("{name}{LIFE_MARK}*")
+}
+
 /// The name and the life it was marked with, if it was.
 pub fn split_life(name: &str) -> (&str, Option<u32>) {
     let marked = name.rsplit_once(LIFE_MARK).and_then(|(name, life)| Some((name, life.parse().ok()?)));

@@ -19,7 +19,9 @@ mod time;
 pub use duration::DurationExt;
 pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure};
 pub use id::{NodeId, RunId, ShardCount, shard_of_key};
-pub use journal::{AttemptNote, Entry, Op, OpenNote, Phase, mark_life, name_in_life, split_life};
+pub use journal::{
+    AttemptNote, Entry, Op, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,
+};
 pub use limits::{Limits, check_key, check_name, check_step_name};
 pub use payload::Payload;
 pub use replay::{Asked, Replay};

@@ -340,7 +340,8 @@ impl Client {
     /// Settles a promise of a run. The first value stays.
     ///
     /// Where the run has started over ([`Ctx::continue_as_new`](crate::Ctx::continue_as_new)), a name means the
-    /// promise of its current life, whether that waits for it yet or not; a token means exactly one promise.
+    /// promise of its current life, whether that waits for it yet or not, and a value that nobody awaited there is
+    /// kept for the next; a token means exactly one promise.
     pub async fn settle<T: Serialize + ?Sized>(
         &self,
         of: impl Into<Target>,

@@ -42,7 +42,7 @@ impl<D: Definition> ChildStart<D> {
         ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false }
     }
 
-    /// An idempotency key: the same key never starts twice.
+    /// An idempotency key: the same key never starts twice. Whoever started it, this run hears of its end.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.options.key = Some(key.into());
         self

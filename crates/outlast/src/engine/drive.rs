@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
-use outlast_core::{AttemptNote, Error, FailureDoc, Op, Phase, Timestamp};
+use outlast_core::{AttemptNote, Error, FailureDoc, Op, Phase, Timestamp, name_in_any_life};
 use outlast_store::{Ended, News, NewsKind};
 use tokio::time::Sleep;
 
@@ -316,7 +316,8 @@ fn hand_news(state: &mut State) -> bool {
                 && match news.kind {
                     NewsKind::Event => slot.op == Op::Event && slot.plain == news.name,
                     NewsKind::Settled | NewsKind::Rejected => {
-                        slot.op == Op::Promise && slot.plain == news.name
+                        slot.op == Op::Promise
+                            && (slot.plain == news.name || name_in_any_life(&slot.name) == news.name)
                     }
                     NewsKind::Child => slot.op == Op::Child && slot.plain == news.name,
                     NewsKind::Cancel => false,

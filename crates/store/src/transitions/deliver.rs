@@ -4,10 +4,9 @@
 //! looked at behind the locks (which deliveries arrived before, which promises are settled) stays true
 //! until the commit, and a repeated delivery finds its id.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outlast_core::{RunId, ShardCount, name_in_life, split_life};
+use outlast_core::{RunId, ShardCount, name_in_any_life, name_in_life, split_life};
 use uuid::Uuid;
 
 use super::agenda;
@@ -34,15 +33,15 @@ pub(crate) async fn deliver(
     }
     let receivers = messages.iter().map(|message| post::receiver(&message.to, &keys, shards));
     let receivers = receivers.collect::<Result<Vec<Receiver>, _>>()?;
-    let messages = &*settle_in_lives(tx, messages, &receivers).await?;
+    let (messages, settles) = in_lives(tx, messages, &receivers).await?;
 
     let runs = receivers.iter().filter(|to| matches!(to, Receiver::Run(_))).map(Receiver::run);
     let runs = agenda::by_shard(runs);
     let mut flight = Flight::default();
     let locks = agenda::add_locks(&mut flight, &runs, true);
     let results = results::add_looks(&mut flight, &runs);
-    let noted = add_noted(&mut flight, messages, &receivers);
-    let addressed = messages.iter().zip(receivers.iter().map(Receiver::run));
+    let noted = add_noted(&mut flight, &messages, &receivers);
+    let addressed = settles.iter().zip(receivers.iter().map(Receiver::run));
     let settled = post::add_settled(&mut flight, addressed);
     let mut answers = flight.send(tx).await?;
 
@@ -55,7 +54,7 @@ pub(crate) async fn deliver(
 
     let mut delivered = Vec::with_capacity(messages.len());
     let mut new: BTreeMap<u16, Vec<Vec<Cell>>> = BTreeMap::new();
-    for (message, to) in messages.iter().zip(&receivers) {
+    for ((message, settles), to) in messages.iter().zip(&settles).zip(&receivers) {
         let run = to.run();
         let answer = match to {
             _ if noted.contains(&message.id) => Delivered::Done { run },
@@ -63,7 +62,7 @@ pub(crate) async fn deliver(
                 Some(end) => Delivered::Closed { run, status: end.status },
                 None => Delivered::Unknown,
             },
-            _ => post.take(message, to),
+            _ => post.take(message, &settles.name, to),
         };
         if matches!(answer, Delivered::Done { .. }) && noted.insert(message.id) {
             new.entry(run.shard()).or_default().push(cells![message.id]);
@@ -80,35 +79,42 @@ pub(crate) async fn deliver(
     Ok(delivered)
 }
 
-/// Gives settlements the name of their promise in the life that they mean: a name alone means the run's
-/// current one. A run that starts over before they arrive does so as if they had come just before.
-async fn settle_in_lives<'a>(
+/// The messages as they are put into inboxes and, for settlements, as they are noted as settled.
+///
+/// A token means its promise in one life of the run. A name alone settles the promise of the current life and
+/// reaches whoever awaits it first: a value that came before anybody waited is kept when the run starts over.
+async fn in_lives(
     tx: &mut dyn Tx,
-    messages: &'a [Delivery],
+    messages: &[Delivery],
     receivers: &[Receiver],
-) -> Result<Cow<'a, [Delivery]>, StoreError> {
-    if !messages.iter().any(|message| post::is_settlement(message.kind)) {
-        return Ok(messages.into());
-    }
-    let mut messages = messages.to_vec();
+) -> Result<(Vec<Delivery>, Vec<Delivery>), StoreError> {
+    let (mut put, mut noted) = (messages.to_vec(), messages.to_vec());
     let mut by_name = Vec::new();
-    for (message, to) in messages.iter_mut().zip(receivers) {
-        match (split_life(&message.name), to) {
+    for (place, (message, to)) in messages.iter().zip(receivers).enumerate() {
+        match split_life(&message.name) {
             _ if !post::is_settlement(message.kind) => {}
-            ((name, Some(life)), _) => message.name = name_in_life(name, life),
-            ((_, None), Receiver::Run(run)) => by_name.push((message, *run)),
-            // A run that does not exist yet begins with its first life.
-            ((_, None), Receiver::Reserved(..)) => {}
+            (name, Some(life)) => {
+                put[place].name = name_in_life(name, life);
+                noted[place].name = name_in_life(name, life);
+            }
+            (name, None) => {
+                put[place].name = name_in_any_life(name);
+                // A run that does not exist yet begins with its first life.
+                if let Receiver::Run(run) = to {
+                    by_name.push((place, *run));
+                }
+            }
         }
     }
     if !by_name.is_empty() {
         let runs: Vec<RunId> = by_name.iter().map(|(_, run)| *run).collect();
         let lives = reads::lives(tx, &runs).await?;
-        for (message, run) in by_name {
-            message.name = name_in_life(&message.name, lives.get(&run).copied().unwrap_or_default());
+        for (place, run) in by_name {
+            let life = lives.get(&run).copied().unwrap_or_default();
+            noted[place].name = name_in_life(&messages[place].name, life);
         }
     }
-    Ok(messages.into())
+    Ok((put, noted))
 }
 
 /// Adds looks at which deliveries arrived before. A delivery's id lives in its receiver's shard.

@@ -96,10 +96,11 @@ impl Post {
         self.reserved.extend(open.map(|(name, row)| (name.clone(), row.news)));
     }
 
-    /// Takes one message to a receiver that is locked (a run that has ended is none).
-    pub(crate) fn take(&mut self, message: &Delivery, to: &Receiver) -> Delivered {
+    /// Takes one message to a receiver that is locked (a run that has ended is none). `settles` names the
+    /// promise that it settles, if it is such a message.
+    pub(crate) fn take(&mut self, message: &Delivery, settles: &str, to: &Receiver) -> Delivered {
         let run = to.run();
-        if is_settlement(message.kind) && self.settled.contains(&(run, message.name.clone())) {
+        if is_settlement(message.kind) && self.settled.contains(&(run, settles.to_owned())) {
             return Delivered::AlreadySettled { run };
         }
         let limit = Limits::INBOX;
@@ -109,8 +110,8 @@ impl Post {
             return Delivered::Full { run, limit };
         }
         if is_settlement(message.kind) {
-            self.settled.insert((run, message.name.clone()));
-            self.promises.entry(run.shard()).or_default().push(cells![run, &*message.name]);
+            self.settled.insert((run, settles.to_owned()));
+            self.promises.entry(run.shard()).or_default().push(cells![run, settles]);
         }
         self.put(to, message.kind, &message.name, message.body.as_ref());
         Delivered::Done { run }

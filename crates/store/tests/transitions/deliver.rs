@@ -64,7 +64,7 @@ stories! {
         assert_eq!(both, [Delivered::Done { run }, Delivered::AlreadySettled { run }]);
         assert_eq!(world.deliver(second).await, Delivered::AlreadySettled { run });
         assert_eq!(world.deliver(first).await, Delivered::Done { run });
-        assert_eq!(world.inbox(run).await, ["1:paid"]);
+        assert_eq!(world.inbox(run).await, ["1:paid#@*"]);
     }
 
     async fn a_full_inbox_refuses_until_something_is_read(world: World) {

@@ -128,7 +128,7 @@ async fn messages_that_come_before_the_run_are_kept_for_it_in_order(world: World
 
     let turn = run.claimed_by("node").await;
     let news: Vec<_> = turn.claimed.inbox.iter().map(|news| (news.seq, news.name.as_str())).collect();
-    assert_eq!(news, [(1, "approval"), (2, "paid"), (3, "approval")]);
+    assert_eq!(news, [(1, "approval"), (2, "paid#@*"), (3, "approval")]);
     assert_eq!(turn.claimed.news, 3);
     assert_eq!(world.inbox(run.id).await, ["first", "second", "third"]);
     assert_eq!(world.view(run.id).await.tags, [("city".to_owned(), "Bern".to_owned())]);

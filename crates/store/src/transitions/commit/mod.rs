@@ -252,7 +252,7 @@ fn send(found: &mut Found, message: &Delivery, shards: ShardCount) -> Result<(),
         tracing::debug!(%run, name = message.name, "a message was dropped: its receiver has ended or is unknown");
         return Ok(());
     }
-    if let Delivered::Full { limit, .. } = found.post.take(message, &to) {
+    if let Delivered::Full { limit, .. } = found.post.take(message, &message.name, &to) {
         tracing::warn!(%run, name = message.name, limit, "a message was dropped: its receiver's inbox is full");
     }
     Ok(())
