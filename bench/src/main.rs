@@ -4,6 +4,7 @@
 //! hour; the ratio of two figures of one run says something.
 
 mod ours;
+mod page;
 mod place;
 mod report;
 mod spike;
@@ -37,6 +38,12 @@ struct Options {
     /// Write the figures to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// What peers have measured of themselves in this run, a row of JSON a line
+    #[arg(long, value_name = "FILE")]
+    peers: Option<PathBuf>,
+    /// Write the figures as a page, with a plot beside it
+    #[arg(long, value_name = "FILE.md")]
+    page: Option<PathBuf>,
 }
 
 const WORKLOADS: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
@@ -63,8 +70,14 @@ async fn main() -> Result<()> {
             measure(workload, place, &mut report, options.quick).await?;
         }
     }
+    if let Some(file) = &options.peers {
+        report.add_peers(file)?;
+    }
     if let Some(file) = &options.json {
         report.write(file)?;
+    }
+    if let Some(file) = &options.page {
+        page::write(&report, file, options.quick)?;
     }
     Ok(())
 }

@@ -50,11 +50,6 @@ impl Figure {
         self
     }
 
-    pub fn note(mut self, note: impl Into<String>) -> Figure {
-        self.note = note.into();
-        self
-    }
-
     /// Beside what the bare database did: a rate is better when higher, a time when lower.
     pub fn of(mut self, limit: f64) -> Figure {
         self.limit = Some(limit);
@@ -78,6 +73,15 @@ impl Report {
         }
         println!("{}", line(&figure));
         self.0.push(figure);
+    }
+
+    /// Adds the rows that peers wrote.
+    pub fn add_peers(&mut self, file: &Path) -> Result<()> {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        for row in text.lines().filter(|line| !line.trim().is_empty()) {
+            self.add(serde_json::from_str(row).with_context(|| format!("a peer wrote no row: {row}"))?);
+        }
+        Ok(())
     }
 
     pub fn write(&self, file: &Path) -> Result<()> {

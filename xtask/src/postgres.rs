@@ -7,6 +7,7 @@
 use std::env;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,26 +25,30 @@ pub(crate) struct Cluster {
     keeper: Child,
     server: Child,
     folder: TempDir,
+    port: u16,
 }
 
 impl Cluster {
     /// Starts a fresh cluster; its superuser is `outlast`, and who reaches its socket is trusted.
     pub(crate) fn start() -> Result<Cluster> {
-        Cluster::start_with("")
+        Cluster::start_with("", PORT)
     }
 
     /// The same with durability on, as a production server has it.
     pub(crate) fn start_durable() -> Result<Cluster> {
-        Cluster::start_with(DURABLE)
+        Cluster::start_with(DURABLE, PORT)
     }
 
-    /// Durable, and with statements counted where the server can.
+    /// Durable, with statements counted where the server can, and reachable on loopback for programs that
+    /// know no sockets.
     pub(crate) fn start_for_figures() -> Result<Cluster> {
         let counts = Programs::find_or_install()?.0.join("../lib/pg_stat_statements.so").is_file();
-        Cluster::start_with(&format!("{DURABLE}{}", if counts { COUNTED } else { "" }))
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let open = format!("listen_addresses = '127.0.0.1'\nport = {port}\n");
+        Cluster::start_with(&format!("{DURABLE}{open}{}", if counts { COUNTED } else { "" }), port)
     }
 
-    fn start_with(more_settings: &str) -> Result<Cluster> {
+    fn start_with(more_settings: &str, port: u16) -> Result<Cluster> {
         let programs = Programs::find_or_install()?;
         let account = Account::choose()?;
         let folder = account.folder()?;
@@ -61,7 +66,7 @@ impl Cluster {
         postgres.arg("-D").arg(&data).stdout(log.try_clone()?).stderr(log);
         let server = postgres.spawn().context("cannot run postgres")?;
 
-        let mut cluster = Cluster { keeper, server, folder };
+        let mut cluster = Cluster { keeper, server, folder, port };
         cluster.wait_until_ready()?;
         // Not while it starts: a server can be stopped properly once it is up.
         process::fail_if_interrupted()?;
@@ -70,13 +75,23 @@ impl Cluster {
 
     /// How to connect, in libpq's keywords.
     pub(crate) fn keywords(&self) -> String {
-        format!("host={} port={PORT} user=outlast dbname=postgres", self.folder.path().display())
+        format!("host={} port={} user=outlast dbname=postgres", self.folder.path().display(), self.port)
     }
 
     /// How to connect, as a URL.
     pub(crate) fn url(&self) -> String {
         let host = self.folder.path().display().to_string().replace('/', "%2F");
-        format!("postgres://outlast@{host}:{PORT}/postgres")
+        format!("postgres://outlast@{host}:{}/postgres", self.port)
+    }
+
+    /// A new database, by its address on loopback: only of a cluster that was started for figures.
+    pub(crate) fn fresh_database(&self, name: &str) -> Result<String> {
+        let psql = Programs::find_or_install()?.0.join("psql");
+        let psql = if psql.is_file() { psql } else { PathBuf::from("psql") };
+        for sql in [format!("drop database if exists {name}"), format!("create database {name}")] {
+            finish(Command::new(&psql).args(["--quiet", "--dbname", &self.keywords(), "--command", &sql]))?;
+        }
+        Ok(format!("postgres://outlast@127.0.0.1:{}/{name}", self.port))
     }
 
     /// Where the server writes its log.
