@@ -21,7 +21,7 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     let overdue_since = micros(ask.unknown_after);
     let mut flight = Flight::default();
     let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit, ask.by]));
-    let live = flight.add(NODES_LIVE.with(cells![ask.shard]));
+    let live = flight.add(NODES_LIVE.with(cells![ask.shard, ask.by]));
     let looks = ask.limit.saturating_mul(LOOKS).min(i32::MAX as u32);
     let overdue = flight.add(OVERDUE.with(cells![ask.shard, overdue_since, looks]));
     let mut answers = flight.send(tx).await?;
@@ -115,12 +115,13 @@ static NODES_DEAD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Int, Type::Id]);
 
-/// What live nodes know, and the queues they take from.
+/// What live nodes know, and the queues they take from; and one that asks, however late its renewal is.
 pub(crate) static NODES_LIVE: Sql = Sql::new(
     "nodes_live",
-    "select n.codes, n.queues from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
+    "select n.codes, n.queues from outlast.nodes as n
+      where n.shard = {p1} and (n.lease_until >= {now} or n.id = {p2})",
 )
-.takes(&[Type::Int]);
+.takes(&[Type::Int, Type::Id]);
 
 static OVERDUE: Sql = Sql::new(
     "overdue",

@@ -279,6 +279,17 @@ async fn a_quiet_store_is_swept_without_a_trace(world: World) {
 }
 
 #[store_test]
+async fn a_node_that_sweeps_late_does_not_block_what_it_knows(world: World) {
+    let slow = world.join("slow", &["greet@1"]).await;
+    let run = world.start("greet").await;
+    world.pass(LEASE * 2).await;
+
+    let ask = Sweep { by: slow, shard: run.id.shard(), unknown_after: SECOND, forget_after: DAY, limit: 10 };
+    assert_eq!(world.store().sweep(&ask).await.expect("the store is swept").blocked, 0);
+    assert_eq!(world.status(run.id).await, Status::Ready);
+}
+
+#[store_test]
 async fn a_node_that_sweeps_is_not_dead_however_late_it_renews(world: World) {
     let run = world.start("greet").await.claimed_by("slow").await;
     let slow = world.node("slow").await;
