@@ -234,6 +234,9 @@ impl Client {
         for (what, duration) in [("delay", start.delay), ("timeout", start.timeout)] {
             check_duration(what, duration.unwrap_or_default())?;
         }
+        if start.timeout == Some(Duration::ZERO) {
+            return Err(Error::invalid("timeout", "0", "longer than nothing: the run could not even begin"));
+        }
         for (what, text) in [("tenant", &start.tenant), ("owner", &start.owner.clone().unwrap_or_default())] {
             if !text.is_empty() {
                 check_name(what, text)?;

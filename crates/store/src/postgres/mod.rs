@@ -52,6 +52,7 @@ pub(crate) async fn open(url: &str, options: OpenOptions) -> Result<Arc<Postgres
     let pool = Arc::new(Pool::new(target));
     let shards = migrate::migrate(&pool, &options, &place).await?;
     pool.look_for_pooler().await?;
+    pool.look_at_durability().await?;
 
     let hints = Arc::new(Hints::new(broadcast::Sender::new(SIGNALS)));
     let runtime = Handle::current();

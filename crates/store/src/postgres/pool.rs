@@ -172,6 +172,20 @@ impl Pool {
         self.unnamed.load(Ordering::Relaxed)
     }
 
+    /// Says so if the server acknowledges what a crash of its machine may undo: that is its owner's choice.
+    pub(super) async fn look_at_durability(self: &Arc<Self>) -> Result<(), StoreError> {
+        let lease = self.lease().await?;
+        let asked = lease.client().query_typed("select current_setting('synchronous_commit')", &[]);
+        let answer = answered(asked).await?;
+        if answer.first().is_some_and(|row| row.get::<_, &str>(0) == "off") {
+            tracing::warn!(
+                "synchronous_commit is off: if PostgreSQL crashes, the last acknowledged runs may be lost"
+            );
+        }
+        lease.give_back();
+        Ok(())
+    }
+
     /// Looks whether a pooler hands our transactions to changing servers, and keeps statements unnamed
     /// then: names belong to a server, and another client's statement may answer to ours.
     pub(super) async fn look_for_pooler(self: &Arc<Self>) -> Result<(), StoreError> {
