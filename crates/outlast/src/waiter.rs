@@ -11,8 +11,9 @@ use std::time::Duration;
 use outlast_core::{Error, RunId};
 use outlast_store::{DynStore, Ended, Signal};
 use parking_lot::Mutex;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use crate::engine::Engine;
 
@@ -104,15 +105,24 @@ impl Drop for Waiter {
 
 /// Looks whenever there is reason to, as long as somebody waits.
 async fn look(shared: Weak<Shared>, mut signals: tokio::sync::broadcast::Receiver<Signal>) {
+    // Not pushed back by hints, which never end on a busy node: one that got lost is made up for.
+    let mut next_look = Instant::now() + LOOK_EVERY;
     loop {
         let mut hinted: Vec<RunId> = Vec::new();
         let mut all = false;
         tokio::select! {
             signal = signals.recv() => note(signal, &mut hinted, &mut all),
-            () = tokio::time::sleep(LOOK_EVERY) => all = true,
+            () = tokio::time::sleep_until(next_look) => all = true,
         }
-        while let Ok(signal) = signals.try_recv() {
-            note(Ok(signal), &mut hinted, &mut all);
+        loop {
+            match signals.try_recv() {
+                Ok(signal) => note(Ok(signal), &mut hinted, &mut all),
+                Err(TryRecvError::Lagged(_)) => all = true,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        if all {
+            next_look = Instant::now() + LOOK_EVERY;
         }
         let Some(shared) = shared.upgrade() else { return };
         let wanted: Vec<RunId> = {

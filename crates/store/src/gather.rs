@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::StoreError;
@@ -16,7 +17,11 @@ use crate::StoreError;
 const MOST: usize = 500;
 
 /// Calls of one kind, with the answer that each waits for.
-pub(crate) struct Gather<Call, Answer>(Mutex<Gathered<Call, Answer>>);
+pub(crate) struct Gather<Call, Answer> {
+    gathered: Mutex<Gathered<Call, Answer>>,
+    /// Where the work is done: a caller's own runtime may stop while others wait.
+    runtime: Handle,
+}
 
 struct Gathered<Call, Answer> {
     waiting: Vec<Waiting<Call, Answer>>,
@@ -29,9 +34,10 @@ struct Waiting<Call, Answer> {
     tell: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
-impl<Call, Answer> Default for Gather<Call, Answer> {
-    fn default() -> Self {
-        Gather(Mutex::new(Gathered { waiting: Vec::new(), worked: false }))
+impl<Call, Answer> Gather<Call, Answer> {
+    /// Nothing yet; the work will be done on this runtime.
+    pub(crate) fn on(runtime: Handle) -> Self {
+        Gather { gathered: Mutex::new(Gathered { waiting: Vec::new(), worked: false }), runtime }
     }
 }
 
@@ -49,19 +55,19 @@ where
     {
         let (tell, told) = oneshot::channel();
         let first = {
-            let mut gathered = self.0.lock();
+            let mut gathered = self.gathered.lock();
             gathered.waiting.push(Waiting { call, tell });
             !std::mem::replace(&mut gathered.worked, true)
         };
         if first {
             // A task of its own: the first caller may stop waiting, the others go on.
-            tokio::spawn(Working { gather: self.clone(), over: false }.all(work));
+            self.runtime.spawn(Working { gather: self.clone(), over: false }.all(work));
         }
         told.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the store is closing".into())))
     }
 
     fn take(&self) -> Vec<Waiting<Call, Answer>> {
-        let mut gathered = self.0.lock();
+        let mut gathered = self.gathered.lock();
         gathered.waiting.retain(|waiting| !waiting.tell.is_closed());
         let count = gathered.waiting.len().min(MOST);
         if count == 0 {
@@ -80,7 +86,7 @@ struct Working<Call, Answer> {
 impl<Call, Answer> Drop for Working<Call, Answer> {
     fn drop(&mut self) {
         if !self.over {
-            let mut gathered = self.gather.0.lock();
+            let mut gathered = self.gather.gathered.lock();
             gathered.worked = false;
             gathered.waiting.clear();
         }

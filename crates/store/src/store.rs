@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
+use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use crate::address::{Place, place, refused};
@@ -22,6 +23,10 @@ use crate::{
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
 pub(crate) const SIGNALS: usize = 1024;
+
+/// The most runs and bytes of a start that shares a transaction with others.
+const SMALL_RUNS: usize = 100;
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Opens the database that `url` names, and brings its schema up to date.
 ///
@@ -46,7 +51,8 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<DynStore, StoreErro
         Place::File(file) => Database::Sqlite(Arc::new(sqlite::open(Some(file), options).await?)),
         Place::Postgres(url) => Database::Postgres(postgres::open(&url.0, options).await?),
     };
-    Ok(Arc::new(SqlStore { database, starts: Arc::default() }))
+    let starts = Arc::new(Gather::on(Handle::current()));
+    Ok(Arc::new(SqlStore { database, starts }))
 }
 
 /// A store on SQLite or PostgreSQL.
@@ -125,8 +131,11 @@ impl Store for SqlStore {
     }
 
     async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
-        // A key may have to wait for somebody's transaction; SQLite's writer gathers by itself.
-        let alone = runs.iter().any(|run| run.key.is_some());
+        // A key may have to wait for somebody's transaction, and what is big would hold up others; SQLite's
+        // writer gathers by itself.
+        let bytes: usize = runs.iter().map(|run| run.input.bytes.len()).sum();
+        let is_big = runs.len() > SMALL_RUNS || bytes > SMALL_BYTES;
+        let alone = is_big || runs.iter().any(|run| run.key.is_some());
         let runs = Arc::<[NewRun]>::from(runs);
         match &self.database {
             Database::Postgres(database) if !alone => {

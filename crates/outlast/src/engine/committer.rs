@@ -93,6 +93,15 @@ impl Committer {
 }
 
 impl Lane {
+    /// What a turn recorded after something that was refused must not become durable without it.
+    fn forget(&self, run: RunId, epoch: i64) {
+        let mut gathered = self.gathered.lock();
+        if gathered.by_run.get(&run).is_some_and(|later| later.commit.epoch == epoch) {
+            gathered.by_run.remove(&run);
+            gathered.order.retain(|waiting| *waiting != run);
+        }
+    }
+
     fn put_back(&self, busy: Vec<Waiting>) {
         let mut gathered = self.gathered.lock();
         busy.into_iter().rev().for_each(|waiting| gathered.put_back(waiting));
@@ -239,7 +248,7 @@ async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
             }
         }
         let Some(engine) = engine.upgrade() else { return };
-        let busy = commit_batch(&engine, lane.shard, waiting).await;
+        let busy = commit_batch(&engine, &lane, waiting).await;
         // Those who were told go on first: what they record now comes into the next batch, not the one after.
         tokio::task::yield_now().await;
         if !busy.is_empty() {
@@ -250,7 +259,7 @@ async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
 }
 
 /// Commits a batch and tells everybody; gives back those that others' locks held up.
-async fn commit_batch(engine: &Arc<Engine>, shard: u16, waiting: Vec<Waiting>) -> Vec<Waiting> {
+async fn commit_batch(engine: &Arc<Engine>, lane: &Lane, waiting: Vec<Waiting>) -> Vec<Waiting> {
     let mut runs = Vec::with_capacity(waiting.len());
     let mut who = Vec::with_capacity(waiting.len());
     for Waiting { commit, upto, who: hears } in waiting {
@@ -260,7 +269,7 @@ async fn commit_batch(engine: &Arc<Engine>, shard: u16, waiting: Vec<Waiting>) -
     metrics::histogram!("outlast_commit_runs").record(runs.len() as f64);
     metrics::counter!("outlast_commit_entries_total")
         .increment(runs.iter().map(|run| run.entries.len() as u64).sum());
-    let batch = Arc::new(Batch { node: engine.node(), shard, runs });
+    let batch = Arc::new(Batch { node: engine.node(), shard: lane.shard, runs });
     let answers = match persist(engine, &batch).await {
         Ok(answers) => answers,
         Err(error) => refused_batch(engine, &batch, error).await,
@@ -279,6 +288,7 @@ async fn commit_batch(engine: &Arc<Engine>, shard: u16, waiting: Vec<Waiting>) -
             Committed::LeaseLost => {
                 metrics::counter!("outlast_fenced_writes_total").increment(1);
                 tracing::warn!(run = %commit.run, epoch = commit.epoch, "the run is no longer ours: its turn is dropped");
+                lane.forget(commit.run, commit.epoch);
                 who.lost();
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use outlast_core::{NodeId, ShardCount, Status};
+use outlast_core::{ShardCount, Status};
 
 use super::flight::{Answers, Flight, Place};
 use super::sweep::{NODES_LIVE, live_codes};
@@ -75,8 +75,7 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
 
 /// Adds looks at the recorded definitions and at what live nodes know.
 pub(crate) fn add_definitions(flight: &mut Flight) -> (Place, Place) {
-    let nobody = NodeId::new(0);
-    (flight.add(DEFINITIONS.with(cells![0_u16])), flight.add(NODES_LIVE.with(cells![0_u16, nobody])))
+    (flight.add(DEFINITIONS.with(cells![0_u16])), flight.add(NODES_LIVE.with(cells![0_u16])))
 }
 
 /// The recorded definitions, and the code that live nodes know.

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use outlast_core::Status;
+use outlast_core::{NodeId, Status};
 
 use super::flight::Flight;
 use super::takeover;
@@ -21,13 +21,19 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     let overdue_since = micros(ask.unknown_after);
     let mut flight = Flight::default();
     let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit, ask.by]));
-    let live = flight.add(NODES_LIVE.with(cells![ask.shard, ask.by]));
+    let nodes = flight.add(NODES_ALL.with(cells![ask.shard]));
     let looks = ask.limit.saturating_mul(LOOKS).min(i32::MAX as u32);
     let overdue = flight.add(OVERDUE.with(cells![ask.shard, overdue_since, looks]));
     let mut answers = flight.send(tx).await?;
 
     let dead = takeover::nodes(&mut answers, Some(dead))?;
-    let live = answers.take(live).iter().map(Serves::read).collect::<Result<Vec<_>, _>>()?;
+    // Not by its lease alone: one that is late and just renewing, or sweeping, is not dead.
+    let mut live = Vec::new();
+    for row in answers.take(nodes) {
+        if !dead.contains(&NodeId::from_uuid(row.id(2)?)) {
+            live.push(Serves::read(&row)?);
+        }
+    }
     let mut stuck = Vec::new();
     for row in answers.take(overdue) {
         if why_stuck(&live, &row.text(1)?, &row.text(2)?).is_some() {
@@ -105,7 +111,7 @@ fn why_stuck(live: &[Serves], code: &str, queue: &str) -> Option<String> {
 }
 
 pub(crate) static STATEMENTS: &[&Sql] =
-    &[&NODES_DEAD, &NODES_LIVE, &OVERDUE, &OVERDUE_LOCK, &BLOCK, &DELIVERIES_FORGET];
+    &[&NODES_DEAD, &NODES_ALL, &NODES_LIVE, &OVERDUE, &OVERDUE_LOCK, &BLOCK, &DELIVERIES_FORGET];
 
 // A batch of the node that is still under way holds its row: then it is not dead yet.
 static NODES_DEAD: Sql = Sql::new(
@@ -115,13 +121,17 @@ static NODES_DEAD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Int, Type::Id]);
 
-/// What live nodes know, and the queues they take from; and one that asks, however late its renewal is.
+static NODES_ALL: Sql =
+    Sql::new("nodes_all", "select n.codes, n.queues, n.id from outlast.nodes as n where n.shard = {p1}")
+        .takes(&[Type::Int]);
+
+/// What nodes with a lease know, and the queues they take from.
 pub(crate) static NODES_LIVE: Sql = Sql::new(
     "nodes_live",
     "select n.codes, n.queues from outlast.nodes as n
-      where n.shard = {p1} and (n.lease_until >= {now} or n.id = {p2})",
+      where n.shard = {p1} and n.lease_until >= {now}",
 )
-.takes(&[Type::Int, Type::Id]);
+.takes(&[Type::Int]);
 
 static OVERDUE: Sql = Sql::new(
     "overdue",
