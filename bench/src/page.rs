@@ -20,7 +20,7 @@ pub fn write(report: &Report, file: &Path, quick: bool) -> Result<()> {
 fn page(figures: &[Figure], plot: &str, quick: bool) -> String {
     let mut text = String::from(
         "# Benchmarks\n\n\
-         Made by `cargo xtask bench --peers --page docs/benchmarks.md`; what each workload does is told in [performance.md](performance.md). The *limit* is what the\n\
+         Made by `cargo xtask bench --page docs/benchmarks.md` (`--peers` adds the others' figures); what each workload does is told in [performance.md](performance.md). The *limit* is what the\n\
          database does with the very same rows when nothing is around it, measured in the same run; the *ratio* is ours to that, more is better, for times too.\n\
          Absolute figures wander with the machine and the hour: compare within one table.\n\n",
     );
