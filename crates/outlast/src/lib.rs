@@ -5,6 +5,7 @@ mod app;
 mod client;
 mod ctx;
 mod definition;
+mod draft;
 mod engine;
 mod in_tx;
 mod logs;

@@ -8,8 +8,9 @@ use outlast_store::{NewRun, RunView, Started};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::client::{Client, StartOptions, Untyped};
+use crate::client::{Client, Untyped};
 use crate::definition::Definition;
+use crate::draft::StartOptions;
 use crate::in_tx::InTx;
 
 /// What can be said of every run about to be started: when, where in line, by what it is found.

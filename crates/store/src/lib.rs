@@ -24,6 +24,7 @@ pub mod statements;
 mod store;
 mod transitions;
 mod user_tx;
+mod views;
 
 pub use clock::Clock;
 pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
@@ -34,3 +35,4 @@ pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
 pub use store::{SqlStore, open};
 pub use user_tx::{UserTx, Value, ValueRow};
+pub use views::*;

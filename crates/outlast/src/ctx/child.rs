@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::step::result_of;
 use super::wait::Waiting;
 use super::{Ctx, note_of, waiting};
-use crate::client::StartOptions;
 use crate::definition::Definition;
+use crate::draft::StartOptions;
 use crate::engine::turn::Handed;
 use crate::start::place_options;
 

@@ -11,6 +11,7 @@ pub(crate) mod job;
 mod lease;
 mod run;
 mod seldom;
+mod slot;
 pub(crate) mod turn;
 mod warm;
 

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use outlast_core::{
-    AttemptNote, Entry, Error, FailureDoc, Limits, Op, OpenNote, Payload, Phase, Replay, RunId, Timestamp,
+    AttemptNote, Entry, Error, Limits, Op, OpenNote, Payload, Phase, Replay, RunId, Timestamp,
 };
 use outlast_store::{Delivery, Doing, LogLine, NewRun, News, NewsKind, Next, RunCommit, RunRecord};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::Engine;
+pub(crate) use super::slot::{Ask, BodyEnd, Deadline, Handed, Slot, Stage};
 
 /// The most log lines kept for one turn.
 const LOG_LINES: u32 = 1000;
@@ -106,79 +107,6 @@ pub(crate) struct Outbox {
     pub(crate) logs: Vec<LogLine>,
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) prune_below: Option<u32>,
-}
-
-/// One operation that the user's code awaits.
-pub(crate) struct Slot {
-    pub(crate) op: Op,
-    pub(crate) name: String,
-    /// What news are matched by: an event's name without its occurrence, that of a promise or child with its life.
-    pub(crate) plain: String,
-    pub(crate) stage: Stage,
-    pub(crate) until: Option<Timestamp>,
-    /// How long it was allowed to wait, in milliseconds, for the message when it did not come.
-    pub(crate) within_ms: u64,
-    /// Whether its opening is recorded.
-    pub(crate) opened: bool,
-    pub(crate) attempts: Vec<AttemptNote>,
-    waker: Option<Waker>,
-}
-
-pub(crate) enum Stage {
-    /// Its result is recorded and will come in its turn.
-    Recorded,
-    /// Waits for a timer or for news.
-    Wait,
-    /// A step whose next attempt is due at `until`.
-    Backoff,
-    /// A step that may start once everything before it is durable.
-    WantsBody,
-    /// May start now.
-    MayStart,
-    /// Its body runs.
-    Body,
-    /// Its body ended; the result has no position yet.
-    Ended(BodyEnd),
-    /// The result is here for the operation to take.
-    Handed(Handed),
-}
-
-/// How an attempt of a body ended.
-pub(crate) enum BodyEnd {
-    Done(Payload),
-    /// A transaction committed with its own record.
-    Recorded(Entry),
-    Failed(FailureDoc),
-    /// Another attempt follows.
-    Again {
-        failure: FailureDoc,
-        pause: Duration,
-        saved: Option<Payload>,
-    },
-}
-
-/// What reaches the user's code.
-#[derive(Clone)]
-pub(crate) enum Handed {
-    Entry(Entry),
-    Cancelled(String),
-}
-
-/// What an operation that asks says about itself.
-pub(crate) struct Ask {
-    pub(crate) op: Op,
-    pub(crate) name: String,
-    pub(crate) plain: String,
-    /// How long a wait may take.
-    pub(crate) within: Option<Deadline>,
-    /// Whether it runs a body (a step) or waits.
-    pub(crate) body: bool,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Deadline {
-    After(Duration),
-    At(Timestamp),
 }
 
 /// The slot of the engine itself, which hands the cancellation over.
@@ -591,14 +519,6 @@ impl State {
             let note = OpenNote { until: slot.until, run: None };
             let (op, name) = (slot.op, slot.name.clone());
             self.record(op, Phase::Opened, name, Some(note_payload(&note)));
-        }
-    }
-}
-
-impl Slot {
-    pub(crate) fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
         }
     }
 }

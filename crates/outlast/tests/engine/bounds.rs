@@ -1,10 +1,13 @@
 //! Bounds: of time, of memory, and what a node refuses to start with.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::prelude::*;
+use tokio::sync::Notify;
 
 use crate::engine_test;
+use crate::harness::Ledger;
 
 /// Two steps, then a long wait.
 fn slow() -> Workflow<(), (), AnyError> {
@@ -75,6 +78,65 @@ engine_test! {
             let store = lab.world.store().clone();
             let refused = outlast::Outlast::on(store).settings(change).run().await.err().unwrap();
             assert!(refused.to_string().contains(named), "{refused}");
+        }
+    }
+
+    async fn a_body_may_outlast_many_leases_while_its_node_renews(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let (ledger, go) = (ctx.state::<Ledger>(), ctx.state::<Arc<Notify>>());
+            ctx.step("long", |_| {
+                let (ledger, go) = (ledger.clone(), go.clone());
+                async move {
+                    ledger.note("long");
+                    go.notified().await;
+                    Ok::<(), AnyError>(())
+                }
+            }).await?;
+            Ok::<(), AnyError>(())
+        });
+        let go = Arc::new(Notify::new());
+        let own = go.clone();
+        lab.start(|app| app.workflow(flow.clone()).state(own).settings(|settings| settings.renew_every = 10.millis())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        let (ledger, store) = (lab.ledger.clone(), lab.world.store().clone());
+        lab.until("the body runs", || { let ledger = ledger.clone(); async move { ledger.count("long") == 1 } }).await;
+        for _ in 0..5 {
+            let before = store.nodes().await.unwrap()[0].lease_until;
+            store.clock().advance(8.seconds());
+            lab.until("the lease is renewed", || {
+                let store = store.clone();
+                async move { store.nodes().await.unwrap().first().is_some_and(|node| node.lease_until > before) }
+            }).await;
+            assert_eq!(lab.world.sweep().await.freed, 0);
+        }
+        go.notify_one();
+        run.result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["long"]);
+    }
+
+    async fn an_engine_outlives_connections_that_are_cut_again_and_again(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            for _ in 0..30 {
+                ctx.step("step", |_| async { Ok::<(), AnyError>(()) }).await?;
+            }
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let mut runs = Vec::new();
+        for _ in 0..10 {
+            runs.push(lab.app().start(flow.clone(), ()).await.unwrap());
+            // SQLite has no connections to cut.
+            if lab.world.store().name() == "postgres" {
+                let mut tx = lab.world.store().begin().await.unwrap();
+                let cut = "select pg_terminate_backend(pid) from pg_stat_activity
+                            where datname = current_database() and pid <> pg_backend_pid()";
+                tx.query(cut, &[]).await.unwrap();
+                let _ = tx.rollback().await;
+            }
+        }
+        for run in runs {
+            run.result().await.unwrap();
+            assert_eq!(lab.test().steps(run.id()).await.unwrap().len(), 30);
         }
     }
 }

@@ -167,4 +167,16 @@ engine_test! {
         assert!(run.cancel("give up").await.unwrap());
         assert!(run.result().await.unwrap_err().is_cancelled());
     }
+
+    async fn a_cancel_without_a_reason_says_so(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            ctx.sleep(1.hour()).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        run.cancel("").await.unwrap();
+        let error = run.result().await.unwrap_err();
+        assert!(matches!(error.outlast(), Some(Error::Cancelled { reason }) if reason == "no reason given"), "{error}");
+    }
 }

@@ -1,0 +1,234 @@
+//! Runs about to be started: what they are made of, what is refused, and how the start is made durable.
+
+use std::time::Duration;
+
+use outlast_core::{
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, shard_of_key,
+};
+use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started};
+
+use crate::client::{Client, repeated};
+use crate::definition::{Definition, check_duration, check_priority};
+use crate::engine::{OpenClaim, Slot};
+
+/// Everything about a run that is not its input.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartOptions {
+    pub(crate) key: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) owner: Option<String>,
+    pub(crate) tenant: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) trace: Option<String>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) shard: Option<u16>,
+}
+
+impl Client {
+    pub(crate) fn new_run<D: Definition>(
+        &self,
+        definition: &D,
+        input: &D::Input,
+        start: StartOptions,
+    ) -> Result<NewRun, Error> {
+        let options = definition.options();
+        let payload = Payload::encode(&format!("the input of {}", options.name), input, self.limits())?;
+        let mut run = self.draft(
+            options.name,
+            options.version,
+            definition.kind(),
+            options.queue,
+            options.priority,
+            payload,
+        );
+        // The timeout of a job is that of one attempt, and known to the code.
+        if definition.kind() == outlast_store::RunKind::Workflow {
+            run.timeout = options.timeout;
+        }
+        self.apply(&mut run, start)?;
+        Ok(run)
+    }
+
+    pub(crate) fn draft(
+        &self,
+        name: &str,
+        version: u32,
+        kind: outlast_store::RunKind,
+        queue: &str,
+        priority: u8,
+        input: Payload,
+    ) -> NewRun {
+        NewRun {
+            id: self.new_id(None),
+            kind,
+            tenant: String::new(),
+            definition: name.to_owned(),
+            version,
+            key: None,
+            queue: queue.to_owned(),
+            priority,
+            due: Due::Now,
+            timeout: None,
+            input,
+            owner: None,
+            roles: Vec::new(),
+            tags: Vec::new(),
+            trace: None,
+            parent: None,
+        }
+    }
+
+    pub(crate) fn new_id(&self, shard: Option<u16>) -> RunId {
+        let shard = shard.unwrap_or_else(|| fastrand::u16(..self.shards()));
+        RunId::new(shard, std::time::SystemTime::now().into(), fastrand::u64(..))
+    }
+
+    fn shards(&self) -> ShardCount {
+        self.store().shards().max(1)
+    }
+
+    /// Puts options onto a run, or says which of them cannot be.
+    pub(crate) fn apply(&self, run: &mut NewRun, start: StartOptions) -> Result<(), Error> {
+        if let Some(queue) = start.queue {
+            check_name("queue", &queue)?;
+            run.queue = queue;
+        }
+        if let Some(priority) = start.priority {
+            check_priority(priority)?;
+            run.priority = priority;
+        }
+        for (what, duration) in [("delay", start.delay), ("timeout", start.timeout)] {
+            check_duration(what, duration.unwrap_or_default())?;
+        }
+        if start.timeout == Some(Duration::ZERO) {
+            return Err(Error::invalid("timeout", "0", "longer than nothing: the run could not even begin"));
+        }
+        for (what, text) in [("tenant", &start.tenant), ("owner", &start.owner.clone().unwrap_or_default())] {
+            if !text.is_empty() {
+                check_name(what, text)?;
+            }
+        }
+        start.roles.iter().try_for_each(|role| check_name("role", role).map(|_| ()))?;
+        if start.tags.len() > Limits::TAGS {
+            let (size, limit) = (start.tags.len() as u64, Limits::TAGS as u64);
+            return Err(Error::TooLarge { what: "the number of tags".into(), size, limit });
+        }
+        for (name, value) in &start.tags {
+            check_name("tag", name)?;
+            check_name("tag value", value)?;
+        }
+        if let Some(trace) = &start.trace {
+            check_name("trace context", trace)?;
+        }
+        run.due = match (start.delay, start.at) {
+            (Some(delay), _) if !delay.is_zero() => Due::After(delay),
+            (_, Some(at)) => Due::At(at),
+            _ => run.due,
+        };
+        run.timeout = start.timeout.or(run.timeout);
+        run.tenant = start.tenant;
+        run.owner = start.owner;
+        run.roles = start.roles;
+        run.tags = start.tags;
+        run.trace = start.trace;
+        run.parent = start.parent;
+        run.id = match &start.key {
+            Some(key) => {
+                check_key(key)?;
+                self.new_id(Some(shard_of_key(&run.tenant, &run.definition, key, self.shards())))
+            }
+            None => self.new_id(start.shard),
+        };
+        run.key = start.key;
+        Ok(())
+    }
+
+    /// Starts one run; gives its id and whether this call made it.
+    pub(crate) async fn start_run(&self, run: NewRun) -> Result<(RunId, bool), Error> {
+        // With a free slot in this process nothing waits for a claim.
+        let code = outlast_store::code(&run.definition, run.version);
+        let engine = self.engine().filter(|_| run.due == Due::Now);
+        let held = engine.as_ref().and_then(|engine| engine.try_hold(&code, &run.queue));
+        let (slot, open): (Option<Slot>, Option<OpenClaim>) = held.unzip();
+        let hold = open.as_ref().map(|open| open.hold);
+        // The id is made: repeating the start is the same run.
+        let started = repeated(|| self.store().start(std::slice::from_ref(&run), hold)).await;
+        match started.map(|mut all| all.pop()) {
+            Ok(Some(Started::Created { id, held })) => {
+                if held && let (Some(engine), Some(slot)) = (&engine, slot) {
+                    crate::engine::begin_started(engine, run, slot);
+                }
+                Ok((id, true))
+            }
+            Ok(Some(Started::Existing { id })) => Ok((id, false)),
+            Ok(Some(Started::Conflict { id })) => {
+                Err(Error::KeyConflict { key: run.key.unwrap_or_default(), run: id })
+            }
+            Ok(None) => Err(Error::misconfigured("the store gave no answer to a start")),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Finds the active version of a definition, for callers that know only its name.
+    pub(crate) fn resolve(
+        &self,
+        run: &mut NewRun,
+        start: &StartOptions,
+        cards: Vec<DefinitionCard>,
+    ) -> Result<(), Error> {
+        let card = active(cards, &run.definition)?;
+        run.version = card.version;
+        run.kind = card.kind;
+        if start.queue.is_none() {
+            run.queue = card.queue.clone();
+        }
+        if start.priority.is_none() {
+            run.priority = card.priority;
+        }
+        // The timeout of a job is that of one attempt, and known to the code.
+        if start.timeout.is_none() && card.kind == outlast_store::RunKind::Workflow {
+            run.timeout = timeout_of(&card);
+        }
+        Ok(())
+    }
+}
+
+/// How long a run of a definition may take, as the node that registered it said.
+fn timeout_of(card: &DefinitionCard) -> Option<Duration> {
+    let options: serde_json::Value = serde_json::from_str(&card.options).ok()?;
+    Some(Duration::from_millis(options.get("timeout_ms")?.as_u64()?))
+}
+
+/// The active version of a definition, or names that look like the one asked for.
+pub(crate) fn active(cards: Vec<DefinitionCard>, name: &str) -> Result<DefinitionCard, Error> {
+    if let Some(card) = cards.iter().find(|card| card.name == name && card.active) {
+        return Ok(card.clone());
+    }
+    let mut nearest: Vec<String> = cards.into_iter().map(|card| card.name).collect();
+    nearest.dedup();
+    nearest.sort_by_key(|known| distance(known, name));
+    nearest.retain(|known| distance(known, name) <= name.len().max(known.len()) / 2);
+    nearest.truncate(3);
+    Err(Error::UnknownDefinition { name: name.to_owned(), nearest })
+}
+
+/// How many letters have to change to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != *y)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}

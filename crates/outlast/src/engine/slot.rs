@@ -1,0 +1,87 @@
+//! Slots: where the operations that the user's code awaits stand, from being asked for to their result.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use outlast_core::{AttemptNote, Entry, FailureDoc, Op, Payload, Timestamp};
+
+/// One operation that the user's code awaits.
+pub(crate) struct Slot {
+    pub(crate) op: Op,
+    pub(crate) name: String,
+    /// What news are matched by: an event's name without its occurrence, that of a promise or child with its life.
+    pub(crate) plain: String,
+    pub(crate) stage: Stage,
+    pub(crate) until: Option<Timestamp>,
+    /// How long it was allowed to wait, in milliseconds, for the message when it did not come.
+    pub(crate) within_ms: u64,
+    /// Whether its opening is recorded.
+    pub(crate) opened: bool,
+    pub(crate) attempts: Vec<AttemptNote>,
+    pub(super) waker: Option<Waker>,
+}
+
+pub(crate) enum Stage {
+    /// Its result is recorded and will come in its turn.
+    Recorded,
+    /// Waits for a timer or for news.
+    Wait,
+    /// A step whose next attempt is due at `until`.
+    Backoff,
+    /// A step that may start once everything before it is durable.
+    WantsBody,
+    /// May start now.
+    MayStart,
+    /// Its body runs.
+    Body,
+    /// Its body ended; the result has no position yet.
+    Ended(BodyEnd),
+    /// The result is here for the operation to take.
+    Handed(Handed),
+}
+
+/// How an attempt of a body ended.
+pub(crate) enum BodyEnd {
+    Done(Payload),
+    /// A transaction committed with its own record.
+    Recorded(Entry),
+    Failed(FailureDoc),
+    /// Another attempt follows.
+    Again {
+        failure: FailureDoc,
+        pause: Duration,
+        saved: Option<Payload>,
+    },
+}
+
+/// What reaches the user's code.
+#[derive(Clone)]
+pub(crate) enum Handed {
+    Entry(Entry),
+    Cancelled(String),
+}
+
+/// What an operation that asks says about itself.
+pub(crate) struct Ask {
+    pub(crate) op: Op,
+    pub(crate) name: String,
+    pub(crate) plain: String,
+    /// How long a wait may take.
+    pub(crate) within: Option<Deadline>,
+    /// Whether it runs a body (a step) or waits.
+    pub(crate) body: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Deadline {
+    After(Duration),
+    At(Timestamp),
+}
+
+impl Slot {
+    pub(crate) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

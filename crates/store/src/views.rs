@@ -1,0 +1,144 @@
+//! What reads give: runs as turns, clients and people see them, pages of them, and nodes.
+
+use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
+
+use crate::{Doing, Ended, Parent, RunKind};
+
+/// A run as its `runs` row has it: what never changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: RunId,
+    /// Workflow or job.
+    pub kind: RunKind,
+    /// Whose it is.
+    pub tenant: String,
+    /// The definition's name.
+    pub definition: String,
+    /// The definition's version.
+    pub version: u32,
+    /// Its key.
+    pub key: Option<String>,
+    /// The line it stands in.
+    pub queue: String,
+    /// From 0 (most urgent) to 9.
+    pub priority: u8,
+    /// When it was started, by the database's clock.
+    pub created_at: Timestamp,
+    /// What it is called with.
+    pub input: Payload,
+    /// Who started it.
+    pub owner: Option<String>,
+    /// The roles it acts with.
+    pub roles: Vec<String>,
+    /// The W3C trace context of whoever started it.
+    pub trace: Option<String>,
+    /// Who wants to hear of its end.
+    pub parent: Option<Parent>,
+}
+
+/// What a turn needs to begin: the record and the first page of the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The record.
+    pub record: RunRecord,
+    /// The first entries of the journal, in order.
+    pub entries: Vec<Entry>,
+    /// Whether the journal goes on: see [`crate::Reads::journal`].
+    pub more: bool,
+    /// What bodies of steps in progress had saved when their node died.
+    pub doing: Vec<Doing>,
+    /// What in it this version cannot read, if anything: such a run has to wait for one that can.
+    pub unreadable: Option<String>,
+}
+
+/// A run for people to see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunView {
+    /// What never changes.
+    pub record: RunRecord,
+    /// Where it stands.
+    pub status: Status,
+    /// When it is due, for `ready` and `waiting` runs.
+    pub due_at: Option<Timestamp>,
+    /// The node that holds it.
+    pub node: Option<NodeId>,
+    /// Its epoch: raised by every claim, and by whoever takes it from a node.
+    pub epoch: i64,
+    /// Number of the current attempt (jobs).
+    pub attempt: u32,
+    /// Why it is blocked.
+    pub reason: Option<String>,
+    /// Whether someone asked it to stop, and why.
+    pub cancel_reason: Option<String>,
+    /// When it must have ended.
+    pub expires_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+    /// Its searchable attributes.
+    pub tags: Vec<(String, String)>,
+    /// What it does right now, as far as announced.
+    pub doing: Vec<Doing>,
+}
+
+/// Which runs to list. Everything that is set must fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this tenant.
+    pub tenant: Option<String>,
+    /// Of this definition.
+    pub definition: Option<String>,
+    /// In one of these; empty means any.
+    pub statuses: Vec<Status>,
+    /// In this queue.
+    pub queue: Option<String>,
+    /// With this key.
+    pub key: Option<String>,
+    /// With all these tags.
+    pub tags: Vec<(String, String)>,
+    /// Started by this run.
+    pub parent: Option<RunId>,
+    /// Started at or after.
+    pub since: Option<Timestamp>,
+    /// Started before.
+    pub until: Option<Timestamp>,
+}
+
+/// One page of a list, newest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The runs.
+    pub runs: Vec<RunView>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// A place in a list: just after this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// Its start.
+    pub created_at: Timestamp,
+    /// Its id.
+    pub id: RunId,
+}
+
+/// A node for people to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its id.
+    pub id: NodeId,
+    /// Its name.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// When it joined.
+    pub joined_at: Timestamp,
+    /// Until when its lease holds.
+    pub lease_until: Timestamp,
+    /// How many runs it holds.
+    pub holds: u64,
+}
