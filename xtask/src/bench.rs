@@ -81,12 +81,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Cargo in the benchmark's own workspace.
-fn in_bench(words: &[&str]) -> Command {
+pub(crate) fn in_bench(words: &[&str]) -> Command {
     let mut cargo = cargo();
     cargo.current_dir(folder()).args(words);
     cargo
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench")
 }

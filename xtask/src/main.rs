@@ -4,7 +4,9 @@
 //! by hand keeps newcomers away. So both are here, in Rust: `cargo xtask test` is everything CI does.
 
 mod bench;
+mod instructions;
 mod kill;
+mod packages;
 mod postgres;
 mod process;
 mod test;
@@ -26,6 +28,8 @@ enum Command {
     Kill(kill::Options),
     /// Measure, beside what the databases can do at most
     Bench(bench::Options),
+    /// Count the instructions of the pure parts, and compare them with the committed figures
+    Instructions(instructions::Options),
     /// Run the PostgreSQL tests on each of its major versions, 13 to 18
     Versions(versions::Options),
     /// Start the PostgreSQL that the tests use, and keep it until Ctrl-C
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Kill(options) => kill::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Instructions(options) => instructions::run(&options),
         Command::Versions(options) => versions::run(&options),
         Command::Postgres => serve_postgres(),
     });

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
+use crate::packages::{self, on_path};
 use crate::process;
 
 /// A running PostgreSQL. Dropping it stops the server and removes its folder.
@@ -240,7 +241,7 @@ impl Account {
     }
 }
 
-fn are_we_root() -> bool {
+pub(crate) fn are_we_root() -> bool {
     id(&["-u"]) == Some(0)
 }
 
@@ -266,8 +267,8 @@ impl Programs {
         if let Some(programs) = Programs::find() {
             return Ok(programs);
         }
-        if are_we_root() && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some() {
-            install_with_apt()?;
+        if packages::can_install() {
+            install()?;
             return Programs::find().context("PostgreSQL was installed, and yet its programs are missing");
         }
         bail!("{HOW_TO_INSTALL}")
@@ -331,28 +332,14 @@ fn versions(parent: &str, prefix: &str, bin: &str) -> Vec<(u32, PathBuf)> {
     found.collect()
 }
 
-fn install_with_apt() -> Result<()> {
-    println!("==> postgres: installing it with apt-get");
-
+fn install() -> Result<()> {
     // Debian would make and start a cluster of its own, which nobody here has asked for.
     let debians_own = Path::new("/etc/postgresql-common/createcluster.conf");
     if !debians_own.exists() {
         fs::create_dir_all("/etc/postgresql-common")?;
         fs::write(debians_own, "create_main_cluster = false\n")?;
     }
-
-    let install = ["install", "-y", "--no-install-recommends", "postgresql"];
-    for args in [&["update"] as &[&str], &install] {
-        let mut apt_get = Command::new("apt-get");
-        let status = process::run(apt_get.args(args).env("DEBIAN_FRONTEND", "noninteractive"))?;
-        ensure!(status.success(), "`apt-get {}` failed ({status})", args.join(" "));
-    }
-    Ok(())
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+    packages::install("postgresql")
 }
 
 fn output_of(command: &mut Command) -> Option<String> {

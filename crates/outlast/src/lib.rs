@@ -42,6 +42,12 @@ pub mod prelude {
     };
 }
 
+/// For `bench/instructions`; not for people.
+#[doc(hidden)]
+pub mod bench {
+    pub use crate::engine::committer::bench::gathered;
+}
+
 /// For the macros; not for people.
 #[doc(hidden)]
 pub mod __private {

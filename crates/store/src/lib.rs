@@ -36,3 +36,21 @@ pub use sql::{Call, Cell, Row, Sql, Type};
 pub use store::{SqlStore, open};
 pub use user_tx::{UserTx, Value, ValueRow};
 pub use views::*;
+
+/// For `bench/instructions`, which counts what a commit costs before a database has anything to do: over a
+/// transaction of its own, whose answers are made before. Not for people.
+#[doc(hidden)]
+pub mod bench {
+    use outlast_core::ShardCount;
+
+    use crate::{Batch, Committed, StoreError, Tx, transitions};
+
+    /// [`crate::Store::commit`] in a transaction of the caller's.
+    pub async fn commit(
+        tx: &mut dyn Tx,
+        batch: &Batch,
+        shards: ShardCount,
+    ) -> Result<Vec<Committed>, StoreError> {
+        transitions::commit(tx, batch, shards).await
+    }
+}

@@ -4,6 +4,8 @@
 //! what hundreds of runs recorded meanwhile; a lone run still pays only one commit. A run's commits keep
 //! their order, because a run stands at most once in a batch and one batch is on its way at a time.
 
+pub(crate) mod bench;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
