@@ -40,6 +40,9 @@ pub enum TxKind {
     Fenced,
     /// Anything else that writes.
     Plain,
+    /// One statement, which is a transaction by itself and needs no bounds: it ends without us, and waits
+    /// only for transactions that are bounded.
+    Single,
     /// Reads only, on one snapshot.
     Read,
 }

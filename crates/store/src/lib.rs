@@ -41,16 +41,10 @@ pub use views::*;
 /// transaction of its own, whose answers are made before. Not for people.
 #[doc(hidden)]
 pub mod bench {
-    use outlast_core::ShardCount;
+    use crate::{Batch, StoreError, Tx, transitions};
 
-    use crate::{Batch, Committed, StoreError, Tx, transitions};
-
-    /// [`crate::Store::commit`] in a transaction of the caller's.
-    pub async fn commit(
-        tx: &mut dyn Tx,
-        batch: &Batch,
-        shards: ShardCount,
-    ) -> Result<Vec<Committed>, StoreError> {
-        transitions::commit(tx, batch, shards).await
+    /// The short way of [`crate::Store::commit`], in a transaction of the caller's: which runs are done.
+    pub async fn commit(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<bool>, StoreError> {
+        transitions::commit_short(tx, batch).await
     }
 }

@@ -27,6 +27,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "listeners_and_queues",
         text: include_str!("../migrations/0003_listeners_and_queues.sql"),
     },
+    Migration { number: 4, name: "heard", text: include_str!("../migrations/0004_heard.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

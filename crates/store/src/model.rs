@@ -326,8 +326,8 @@ pub enum Committed {
     Done,
     /// The node no longer holds the run with this epoch. Nothing of it was written.
     LeaseLost,
-    /// Someone else's transaction holds a row that it needs. Nothing of it was written: carry it to the
-    /// next batch.
+    /// Someone else's transaction holds a row that it needs. The run has not moved, and nothing was sent or
+    /// started; entries may be there. Carry all of it to the next batch.
     Busy,
 }
 

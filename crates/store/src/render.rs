@@ -105,7 +105,10 @@ fn fill(sql: &Sql, dialect: Dialect, name: &str, out: &mut Rendered) -> bool {
             out.text.push_str(&match dialect {
                 Dialect::Sqlite => format!("?{last}"),
                 Dialect::Postgres => {
-                    format!("((extract(epoch from statement_timestamp()) * 1000000)::bigint + ${last}::int8)")
+                    // A query of its own, so that it is reckoned once and not for every row.
+                    format!(
+                        "(select (extract(epoch from statement_timestamp()) * 1000000)::bigint + ${last}::int8)"
+                    )
                 }
             });
             out.now = true;
@@ -204,6 +207,7 @@ mod tests {
         batch: &[("shard", Type::Int), ("id", Type::Id)],
         params: &[Type::Id, Type::Texts, Type::Ids],
         index: None,
+        counted: false,
     };
 
     #[test]
@@ -211,7 +215,7 @@ mod tests {
         let rendered = render(&MOVE, Dialect::Postgres);
         assert_eq!(
             rendered.text,
-            "update outlast.agenda a set due_at = ((extract(epoch from statement_timestamp()) * \
+            "update outlast.agenda a set due_at = (select (extract(epoch from statement_timestamp()) * \
              1000000)::bigint + $6::int8), node = $3::uuid from unnest($1::int8[], $2::uuid[]) as b(shard, id)
                 where a.shard = b.shard and a.id = b.id and a.queue = any($4::text[]) \
              and a.id = any($5::uuid[])"

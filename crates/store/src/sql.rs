@@ -16,7 +16,9 @@
 //! … from {batch})`.
 //!
 //! Where the databases must differ by more than a slot, [`Sql::sqlite`] is SQLite's own text, with the
-//! same slots, batch and parameters. A parameter of many values that stands alone (`{p1}` of
+//! same slots, batch and parameters; an empty text says that there is nothing to do on that database. A
+//! statement that is [`Sql::counted`] answers with one number: how many
+//! rows it changed, which PostgreSQL's text counts itself. A parameter of many values that stands alone (`{p1}` of
 //! [`Type::Texts`]) is an array on PostgreSQL and JSON text on SQLite: `unnest({p1})`, `json_each({p1})`.
 
 use bytes::Bytes;
@@ -39,6 +41,8 @@ pub struct Sql {
     pub params: &'static [Type],
     /// The index that its plan must use with many rows; `None` when it is not hot.
     pub index: Option<&'static str>,
+    /// Whether SQLite answers with the number of rows that were changed.
+    pub counted: bool,
 }
 
 /// Types of what is bound.
@@ -122,7 +126,7 @@ pub struct Call {
 impl Sql {
     /// A statement without parameters.
     pub const fn new(name: &'static str, text: &'static str) -> Sql {
-        Sql { name, text, sqlite: None, batch: &[], params: &[], index: None }
+        Sql { name, text, sqlite: None, batch: &[], params: &[], index: None, counted: false }
     }
 
     /// With these columns in `{batch}`.
@@ -138,6 +142,11 @@ impl Sql {
     /// With another text for SQLite.
     pub const fn on_sqlite(self, text: &'static str) -> Sql {
         Sql { sqlite: Some(text), ..self }
+    }
+
+    /// Answers with how many rows it changed; PostgreSQL's text says so itself.
+    pub const fn counted(self) -> Sql {
+        Sql { counted: true, ..self }
     }
 
     /// Hot: its plan must use this index.
@@ -157,6 +166,11 @@ impl Sql {
 }
 
 impl Call {
+    /// Whether a driver has nothing to do for it: a batch without rows, or an empty text.
+    pub(crate) fn is_nothing(&self, text: &str) -> bool {
+        text.is_empty() || (!self.sql.batch.is_empty() && self.rows.is_empty())
+    }
+
     /// Refuses a call that binds more or less than its statement takes: a bug that must not half-work.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let Sql { name, batch, params, .. } = self.sql;

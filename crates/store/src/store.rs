@@ -99,14 +99,19 @@ async fn start_together(
     database: Arc<Postgres>,
     calls: Arc<[StartCall]>,
 ) -> Result<Vec<Vec<Started>>, StoreError> {
-    let work = boxed(move |tx| {
-        let calls = calls.clone();
-        Box::pin(async move {
-            let calls: Vec<_> = calls.iter().map(|call| (&*call.runs, call.hold)).collect();
-            transitions::start_all(tx, &calls).await
-        })
+    let short = calls.clone();
+    let short = work!(|tx, short| async move {
+        let calls: Vec<_> = short.iter().map(|call| (&*call.runs, call.hold)).collect();
+        transitions::start_short(tx, &calls).await
     });
-    database.transact(TxKind::Plain, work).await
+    if let Some(started) = database.transact(TxKind::Single, short).await? {
+        return Ok(started);
+    }
+    let long = work!(|tx, calls| async move {
+        let calls: Vec<_> = calls.iter().map(|call| (&*call.runs, call.hold)).collect();
+        transitions::start_all(tx, &calls).await
+    });
+    database.transact(TxKind::Plain, long).await
 }
 
 impl SqlStore {
@@ -153,8 +158,23 @@ impl Store for SqlStore {
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
+        let short = batch.clone();
+        let short =
+            self.transact(TxKind::Fenced, work!(|tx, short| transitions::commit_short(tx, &short))).await?;
+        let left = batch.runs.iter().zip(&short).filter(|(_, done)| !**done).map(|(run, _)| run.clone());
+        let left = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: left.collect() });
+        if left.runs.is_empty() {
+            return Ok(vec![Committed::Done; batch.runs.len()]);
+        }
         let shards = self.shards();
-        self.transact(TxKind::Fenced, work!(|tx, batch| transitions::commit(tx, &batch, shards))).await
+        let long =
+            self.transact(TxKind::Fenced, work!(|tx, left| transitions::commit(tx, &left, shards))).await?;
+        let mut long = long.into_iter();
+        let mut answer = |done| match done {
+            true => Committed::Done,
+            false => long.next().unwrap_or(Committed::LeaseLost),
+        };
+        Ok(short.into_iter().map(&mut answer).collect())
     }
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {

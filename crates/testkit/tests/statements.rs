@@ -12,6 +12,14 @@ use uuid::Uuid;
 async fn every_statement_is_understood(world: World) {
     let mut wrong = Vec::new();
     for sql in statements::all() {
+        let dialect = match world.kind() {
+            StoreKind::Sqlite => Dialect::Sqlite,
+            StoreKind::Postgres => Dialect::Postgres,
+        };
+        // Nothing to do on this database.
+        if render(sql, dialect).text.is_empty() {
+            continue;
+        }
         if let Err(refused) = explain(&world, sql).await {
             wrong.push(format!("{}: {refused}", sql.name));
         }

@@ -35,7 +35,7 @@ pub(super) struct Session {
     pub(super) signals: Vec<Signal>,
     /// Rides ahead of the next flight.
     pub(super) ahead: Option<&'static str>,
-    /// Whether a single read may go without a transaction of its own.
+    /// Whether a single statement may go without a transaction around it.
     may_go_bare: bool,
     patience: Duration,
     stage: Stage,
@@ -98,7 +98,7 @@ impl PgTx<'_> {
 /// A flight ready to be sent.
 pub(super) struct Sending {
     pub(super) asks: Vec<Ask>,
-    /// For each call whether it is sent: a batch without rows has nothing to say and no answer.
+    /// For each call whether it is sent: one that has nothing to say has no answer either.
     sent: Vec<bool>,
 }
 
@@ -112,7 +112,7 @@ pub(super) struct Ask {
 
 impl Sending {
     pub(super) fn of(calls: Vec<Call>, texts: &Texts, clock: &Clock) -> Result<Sending, StoreError> {
-        let is_sent = |call: &Call| call.sql.batch.is_empty() || !call.rows.is_empty();
+        let is_sent = |call: &Call| !call.is_nothing(call.sql.text);
         let sent = calls.iter().map(is_sent).collect();
         let ask = |call: Call| {
             let rendered = texts.of(call.sql);
@@ -140,13 +140,13 @@ impl Session {
     pub(super) fn new(connection: Leased, kind: TxKind) -> Session {
         let ahead = match kind {
             TxKind::Read => &*BEGIN_READ,
-            TxKind::Fenced | TxKind::Plain => &*BEGIN_WRITE,
+            TxKind::Fenced | TxKind::Plain | TxKind::Single => &*BEGIN_WRITE,
         };
         Session {
             connection,
             signals: Vec::new(),
             ahead: Some(ahead),
-            may_go_bare: kind == TxKind::Read,
+            may_go_bare: matches!(kind, TxKind::Read | TxKind::Single),
             patience: PATIENCE,
             stage: Stage::Before,
         }
@@ -239,10 +239,18 @@ impl Session {
         if missing.is_empty() {
             return Ok(());
         }
+        // Only where statements keep their names does the session stay with us.
+        let first = connection.statements.is_empty();
+        let plans =
+            futures_util::future::OptionFuture::from(first.then(|| simple(&connection.client, PLANS)));
         let preparing =
             missing.iter().map(|ask| connection.client.prepare_typed(&ask.rendered.text, &ask.types));
-        let prepared = timeout(self.patience, futures_util::future::try_join_all(preparing)).await;
-        match prepared {
+        let prepared = futures_util::future::try_join_all(preparing);
+        let prepared = async {
+            let (plans, prepared) = futures_util::future::join(plans, prepared).await;
+            plans.transpose().and(prepared)
+        };
+        match timeout(self.patience, prepared).await {
             Ok(Ok(prepared)) => {
                 connection.statements.extend(missing.iter().map(|ask| ask.name).zip(prepared));
                 Ok(())
@@ -398,12 +406,14 @@ fn no_answer(patience: Duration) -> StoreError {
     StoreError::Unavailable(format!("PostgreSQL did not answer within {patience:?}").into())
 }
 
-// Plans without values: the number of rows in a batch would else have PostgreSQL plan it anew each time, which
-// takes longer than a small batch itself.
-static BOUNDS_WRITE: LazyLock<String> = LazyLock::new(|| {
-    let bounds = bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS);
-    format!("{bounds}; set local plan_cache_mode = force_generic_plan")
-});
+/// Plans without values: the number of rows in a batch would else have PostgreSQL plan it anew each time, which
+/// takes longer than a small batch itself. And plans that stay good: one that reads a whole table while it is
+/// small is kept when it has grown. Where there is no other way it is read all the same; that looks so dear to
+/// PostgreSQL that it would compile the plan. Nothing but speed depends on these, so they may be the session's.
+const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set jit = off";
+
+static BOUNDS_WRITE: LazyLock<String> =
+    LazyLock::new(|| bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS));
 static BEGIN_WRITE: LazyLock<String> =
     LazyLock::new(|| format!("begin isolation level read committed; {}", *BOUNDS_WRITE));
 static BEGIN_READ: LazyLock<String> = LazyLock::new(|| {

@@ -56,7 +56,11 @@ pub(super) fn run(
         other => other,
     };
     call.check()?;
+    if call.is_nothing(&rendered.text) {
+        return Ok(Vec::new());
+    }
     let mut rows = Vec::new();
+    let mut changed = 0;
     let mut statement = connection.prepare_cached(&rendered.text).map_err(named)?;
 
     // SQLite's own text may leave some parameters out, and SQLite counts to the last one it has seen.
@@ -71,12 +75,17 @@ pub(super) fn run(
     }
     if behind_batch == 0 {
         collect(&mut statement, &mut rows).map_err(named)?;
+        changed += connection.changes();
     }
     for batch_row in &call.rows {
         for (place, cell) in (1..=places).zip(batch_row) {
             statement.raw_bind_parameter(place, Bound(cell)).map_err(named)?;
         }
         collect(&mut statement, &mut rows).map_err(named)?;
+        changed += connection.changes();
+    }
+    if call.sql.counted {
+        rows = vec![Row(vec![Cell::Int(changed as i64)])];
     }
     Ok(rows)
 }

@@ -1,7 +1,8 @@
 //! Listens for the end of a run: what a parent hears of its child, any other run can hear too.
 //!
 //! A listener is noted under the lock of the run's row, and whoever ends the run holds the same lock: it
-//! either sees the listener, or the listener sees the end.
+//! either sees the listener, or the listener sees the end. The row itself says that somebody listens, so that
+//! whoever locks it need not look any further when nobody does.
 
 use std::collections::HashMap;
 
@@ -34,6 +35,7 @@ pub(crate) async fn listen(tx: &mut dyn Tx, ask: &Listen) -> Result<Listened, St
     let answer = match end {
         _ if goes_on => {
             flight.add(LISTENERS_ADD.with(cells![ask.run.shard(), ask.run, ask.listener, &*ask.name]));
+            flight.add(LISTENERS_SAY.with(cells![ask.run.shard(), ask.run]));
             Listened::Noted
         }
         Some(end) => {
@@ -100,7 +102,7 @@ pub(crate) fn add_clear(flight: &mut Flight, runs: &ByShard) {
 }
 
 pub(crate) static STATEMENTS: &[&Sql] =
-    &[&LISTEN_END, &LISTEN_UNREAD, &LISTENERS_ADD, &LISTENERS, &LISTENERS_CLEAR];
+    &[&LISTEN_END, &LISTEN_UNREAD, &LISTENERS_ADD, &LISTENERS_SAY, &LISTENERS, &LISTENERS_CLEAR];
 
 static LISTEN_END: Sql = Sql::new(
     "listen_end",
@@ -122,6 +124,10 @@ static LISTENERS_ADD: Sql = Sql::new(
      on conflict do nothing",
 )
 .takes(&[Type::Int, Type::Id, Type::Id, Type::Text]);
+
+static LISTENERS_SAY: Sql =
+    Sql::new("listeners_say", "update outlast.agenda set heard = 1 where shard = {p1} and id = {p2}")
+        .takes(&[Type::Int, Type::Id]);
 
 static LISTENERS: Sql = Sql::new(
     "listeners",

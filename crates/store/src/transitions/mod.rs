@@ -22,11 +22,12 @@ mod record;
 mod renew;
 mod results;
 mod start;
+mod start_short;
 mod sweep;
 mod takeover;
 
 pub(crate) use claim::{NOW, claim};
-pub(crate) use commit::commit;
+pub(crate) use commit::{commit, commit_short};
 pub(crate) use control::control;
 pub(crate) use deliver::deliver;
 pub(crate) use flight::{Flight, Place};
@@ -38,6 +39,7 @@ pub(crate) use own::end_leases;
 pub(crate) use record::record;
 pub(crate) use renew::renew;
 pub(crate) use start::{start, start_all};
+pub(crate) use start_short::start_short;
 pub(crate) use sweep::sweep;
 
 use crate::Sql;
@@ -49,6 +51,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         keys::STATEMENTS,
         post::STATEMENTS,
         start::STATEMENTS,
+        start_short::STATEMENTS,
         claim::STATEMENTS,
         &commit::statements(),
         results::STATEMENTS,

@@ -165,11 +165,11 @@ fn add_keyed(flight: &mut Flight, shard: u16, runs: &[(&NewRun, Option<Hold>)]) 
     flight.each(&KEYS_ADOPT, names, cells![shard]);
 }
 
-fn places(shard: u16) -> Vec<Cell> {
+pub(super) fn places(shard: u16) -> Vec<Cell> {
     cells![shard, Status::Ready, Status::Running]
 }
 
-fn record_row(run: &NewRun) -> Vec<Cell> {
+pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
     let (codec, input) = payload_cells(Some(&run.input));
     let roles = (!run.roles.is_empty()).then(|| serde_json::json!(run.roles).to_string());
     let parent = run.parent.as_ref().map(|parent| parent.run.uuid());
@@ -198,24 +198,21 @@ fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
 }
 
 fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
+    let code = code(&run.definition, run.version);
+    let about = cells![run.id, run.kind, run.priority];
+    about.into_iter().chain(place(run, hold)).chain(cells![&*run.queue, code]).collect()
+}
+
+/// When a run is due and whose it is: at, delay, node, claim and timeout.
+pub(super) fn place(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
     let (at, delay) = match run.due {
         Due::Now => (Cell::Null, Cell::Int(0)),
         Due::After(span) => (Cell::Null, Cell::Int(micros(span))),
         Due::At(time) => (Cell::from(time), Cell::Null),
     };
     let hold = hold.filter(|_| run.due == Due::Now);
-    cells![
-        run.id,
-        run.kind,
-        run.priority,
-        at,
-        delay,
-        hold.map(|hold| hold.node.uuid()),
-        hold.map(|hold| hold.claim),
-        run.timeout.map(micros),
-        &*run.queue,
-        code(&run.definition, run.version),
-    ]
+    let (node, claim) = (hold.map(|hold| hold.node.uuid()), hold.map(|hold| hold.claim));
+    cells![at, delay, node, claim, run.timeout.map(micros)]
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[

@@ -8,25 +8,25 @@ use std::collections::BTreeMap;
 use outlast_core::{Entry, NodeId, RunId};
 
 use crate::rows::{cells, payload_cells, plain, small};
-use crate::transitions::flight::Flight;
+use crate::transitions::flight::{Flight, Place};
 use crate::{Cell, RunCommit, Sql, Type};
 
 /// The most log lines that are kept of one turn.
 const LOG_LINES: u32 = 1_000;
 
-/// Adds everything but the moves of `runs`.
+/// Adds everything but the moves of `runs`. The place given back says how many entries are new.
 pub(crate) fn add_entries<'a>(
     flight: &mut Flight,
     shard: u16,
     node: NodeId,
     runs: impl Iterator<Item = &'a RunCommit>,
-) {
+) -> Option<Place> {
     let mut rows = Rows::default();
     for run in runs {
         rows.take(run);
     }
     let held = || cells![shard, node];
-    flight.each(&JOURNAL_ADD, rows.journal, held());
+    let added = flight.each(&JOURNAL_ADD, rows.journal, held());
     flight.each(&INBOX_CONSUME, rows.consumed, held());
     for (run, epoch, below) in rows.prunes {
         flight.add(JOURNAL_PRUNE.with(cells![shard, node, run, epoch, below]));
@@ -35,6 +35,7 @@ pub(crate) fn add_entries<'a>(
     flight.each(&LOGS_ADD, rows.logs, held());
     flight.each(&TAGS_CLEAR, rows.tags.clone(), held());
     flight.each(&TAGS_SET, rows.tags, held());
+    added
 }
 
 /// A row of the journal for [`JOURNAL_RECORD`].
@@ -113,7 +114,14 @@ macro_rules! journal_add {
     };
 }
 
-static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!()).rows(ENTRY).takes(&[Type::Int, Type::Id]);
+static JOURNAL_ADD: Sql = Sql::new(
+    "journal_add",
+    concat!("with added as (", journal_add!(), " returning 1) select count(*) from added"),
+)
+.on_sqlite(journal_add!())
+.counted()
+.rows(ENTRY)
+.takes(&[Type::Int, Type::Id]);
 
 /// Gives a row only if it recorded: an entry that was there before belongs to another transaction.
 pub(crate) static JOURNAL_RECORD: Sql = Sql::new("journal_record", concat!(journal_add!(), " returning pos"))

@@ -1,12 +1,15 @@
 //! Makes durable what runs recorded, and moves them: the one door of the engine.
 //!
-//! A batch whose runs only record goes in one flight and locks no run: the fence holds the node's row
-//! against takeover, and every insert asks for the run's node and epoch. A batch that moves runs, sends
-//! or starts locks first and looks, then writes what it may: a run whose row (or whose receiver's or
-//! listener's row) someone else has locked is answered [`Committed::Busy`] and nothing of it is written.
+//! Nearly everything goes the short way ([`swift`]), in one flight. What is left goes the long way, which is
+//! here: a batch that moves runs, sends or starts locks first and looks, then writes what it may. A run whose
+//! row (or whose receiver's or listener's row) someone else has locked is answered [`Committed::Busy`]: it has
+//! not moved, sent or started anything, though entries that it recorded may be there. A batch whose runs only
+//! record locks no run on either way: the fence holds the node's row against takeover, and every insert asks
+//! for the run's node and epoch.
 
 mod entries;
 mod moves;
+mod swift;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,6 +29,7 @@ use crate::{
 
 pub(crate) use entries::{JOURNAL_RECORD, entry_row};
 pub(crate) use moves::{DOING_CLEAR, INBOX_CLEAR};
+pub(crate) use swift::commit_short;
 
 use entries::add_entries;
 use moves::Moves;
@@ -298,7 +302,7 @@ fn add_children(flight: &mut Flight, tx: &mut dyn Tx, found: &mut Found, childre
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    [&[&RECORDED], entries::STATEMENTS, moves::STATEMENTS].concat()
+    [&[&RECORDED], entries::STATEMENTS, moves::STATEMENTS, swift::STATEMENTS].concat()
 }
 
 // The last entry, because an earlier one may have left the journal in the same commit.

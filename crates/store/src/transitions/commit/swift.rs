@@ -1,0 +1,216 @@
+//! The short way of a commit: one flight, for what nearly every turn asks.
+//!
+//! A run that records, waits or ends, and neither sends nor starts anything, is written without a look
+//! beforehand: each statement asks for itself whether the node holds the run, and passes over rows that
+//! somebody else has locked. Under the fence nobody takes a run away, so that its node and epoch stay what
+//! they are; news and listeners are read from the very row that was locked. Whatever could not be written so
+//! (locked, listened to, no longer ours, written before) is left for the long way, which finds out why.
+
+use std::collections::HashSet;
+
+use outlast_core::{RunId, Status};
+
+use super::entries::add_entries;
+use crate::rows::{ReadRow, cells, ids, payload_cells};
+use crate::transitions::agenda::fence;
+use crate::transitions::flight::Flight;
+use crate::{Batch, Cell, Next, RunCommit, Signal, Sql, StoreError, Tx, Type};
+
+/// Whether a run's commit may go the short way.
+fn is_short(run: &RunCommit) -> bool {
+    let plain = run.sends.is_empty() && run.starts.is_empty() && run.prune_below.is_none();
+    plain
+        && match run.next {
+            // Its entries say whether the run is held.
+            None => !run.entries.is_empty(),
+            Some(Next::Finish(_) | Next::Suspend { .. }) => true,
+            Some(_) => false,
+        }
+}
+
+/// Writes what can be written in one flight; `true` for each run of the batch that is done.
+pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<bool>, StoreError> {
+    let short: Vec<&RunCommit> = batch.runs.iter().filter(|run| is_short(run)).collect();
+    if short.is_empty() {
+        Flight::default().send_last(tx).await?;
+        return Ok(vec![false; batch.runs.len()]);
+    }
+    let mut moves = Moves::default();
+    short.iter().for_each(|run| moves.take(run));
+    let held = || cells![batch.shard, batch.node];
+    let mut flight = Flight::default();
+    let fenced = flight.add(fence(batch.shard, batch.node));
+    let added = add_entries(&mut flight, batch.shard, batch.node, short.iter().copied());
+    let waits = [held(), cells![Status::Ready, Status::Waiting]].concat();
+    let waiting = flight.each(&SUSPEND, moves.waits, waits);
+    let ended = flight.each(&FINISH, moves.ends.clone(), held());
+    flight.each(&FINISH_LEAVE, moves.ends, held());
+    if !moves.ending.is_empty() {
+        flight.add(INBOX_GONE.with(cells![batch.shard, ids(&moves.ending)]));
+    }
+    let moving = [moves.waiting, moves.ending].concat();
+    if !moving.is_empty() {
+        flight.add(DOING_GONE.with(cells![batch.shard, ids(&moving)]));
+    }
+    let mut answers = flight.send_last(tx).await?;
+
+    if answers.take(fenced).is_empty() {
+        return Ok(vec![false; batch.runs.len()]);
+    }
+    let new = answers.take_any(added).first().map_or(Ok(0), |row| row.int(0))?;
+    let entries: usize = short.iter().map(|run| run.entries.len()).sum();
+    let all_new = new as usize == entries;
+    let mut moved = HashSet::new();
+    let mut is_due = false;
+    for row in answers.take_any(waiting) {
+        moved.insert(row.run(0)?);
+        is_due |= row.opt_int(1)?.is_some();
+    }
+    if is_due {
+        tx.signal(Signal::Due);
+    }
+    for row in answers.take_any(ended) {
+        moved.insert(row.run(0)?);
+        tx.signal(Signal::Ended(row.run(0)?));
+    }
+    let done = |run: &RunCommit| match run.next {
+        None => all_new,
+        Some(_) => moved.contains(&run.run),
+    };
+    Ok(batch.runs.iter().map(|run| is_short(run) && done(run)).collect())
+}
+
+/// Where runs go, and which.
+#[derive(Default)]
+struct Moves {
+    waits: Vec<Vec<Cell>>,
+    waiting: Vec<RunId>,
+    ends: Vec<Vec<Cell>>,
+    ending: Vec<RunId>,
+}
+
+impl Moves {
+    fn take(&mut self, commit: &RunCommit) {
+        let (run, epoch) = (commit.run, commit.epoch);
+        match &commit.next {
+            Some(Next::Suspend { wake_at, seen }) => {
+                let progress = i64::from(!commit.entries.is_empty());
+                self.waits.push(cells![run, epoch, *wake_at, *seen, progress]);
+                self.waiting.push(run);
+            }
+            Some(Next::Finish(end)) => {
+                let (codec, output) = payload_cells(end.output.as_ref());
+                self.ends.push(cells![run, epoch, end.status, codec, output, end.error.clone()]);
+                self.ending.push(run);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&SUSPEND, &FINISH, &FINISH_LEAVE, &INBOX_GONE, &DOING_GONE];
+
+/// The rows of the batch whose runs the node holds and nobody has locked, locked by this. One by one and by
+/// both parts of the key, which whoever takes them from here compares with both too: a planner that has no
+/// statistics yet takes a shard for small, and would read all of it.
+macro_rules! fit {
+    ($columns:literal, $and:literal) => {
+        concat!(
+            "with fit as materialized (
+                 select h.shard, b.run, ",
+            $columns,
+            " from {batch} cross join lateral (
+                     select a.shard from outlast.agenda as a
+                      where a.shard = {p1} and a.id = b.run
+                        and case when a.node = {p2} then a.epoch end = b.epoch",
+            $and,
+            " for update skip locked) as h
+             )"
+        )
+    };
+}
+
+// A message that came after what the turn has seen makes the run due again at once.
+static SUSPEND: Sql = Sql::new(
+    "suspend",
+    concat!(
+        fit!("b.wake_at, b.seen, b.progress", ""),
+        " update outlast.agenda as a
+             set status = case when a.news > f.seen then {p3} else {p4} end, node = null, claim = null,
+                 due_at = least(case when a.news > f.seen then {now} else f.wake_at end, a.expires_at),
+                 reason = null, crashes = case when f.progress = 1 then 0 else a.crashes end
+            from fit as f where a.shard = f.shard and a.id = f.run returning a.id, a.due_at"
+    ),
+)
+.on_sqlite(
+    "update outlast.agenda
+        set status = case when news > {b:seen} then {p3} else {p4} end, node = null, claim = null,
+            due_at = coalesce(min(case when news > {b:seen} then {now} else {b:wake_at} end, expires_at),
+                              case when news > {b:seen} then {now} else {b:wake_at} end, expires_at),
+            reason = null, crashes = case when {b:progress} = 1 then 0 else crashes end
+      where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} returning id, due_at",
+)
+.rows(&[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("wake_at", Type::Int),
+    ("seen", Type::Int),
+    ("progress", Type::Int),
+])
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int]);
+
+const END: &[(&str, Type)] = &[
+    ("run", Type::Id),
+    ("epoch", Type::Int),
+    ("status", Type::Int),
+    ("codec", Type::Text),
+    ("output", Type::Bytes),
+    ("error", Type::Text),
+];
+
+static FINISH: Sql = Sql::new(
+    "finish",
+    concat!(
+        fit!("b.epoch, b.status, b.codec, b.output, b.error", " and a.heard = 0"),
+        ", gone as (
+             delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.run
+         )
+         insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+         select {p1}, f.run, f.status, f.epoch, {now}, f.codec, f.output, f.error from fit as f
+         on conflict do nothing returning run"
+    ),
+)
+.on_sqlite(
+    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+     select {p1}, {b:run}, {b:status}, {b:epoch}, {now}, {b:codec}, {b:output}, {b:error}
+       from outlast.agenda as a
+      where a.shard = {p1} and a.id = {b:run} and a.node = {p2} and a.epoch = {b:epoch} and a.heard = 0
+     on conflict do nothing returning run",
+)
+.rows(END)
+.takes(&[Type::Int, Type::Id]);
+
+// PostgreSQL does both in one statement.
+static FINISH_LEAVE: Sql = Sql::new("finish_leave", "")
+    .on_sqlite(
+        "delete from outlast.agenda
+          where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} and heard = 0",
+    )
+    .rows(END)
+    .takes(&[Type::Int, Type::Id]);
+
+/// An ended run reads no more messages.
+static INBOX_GONE: Sql = Sql::new(
+    "inbox_gone",
+    "delete from outlast.inbox as i where i.shard = {p1} and i.run {in:p2}
+        and (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = i.run) is null",
+)
+.takes(&[Type::Int, Type::Ids]);
+
+/// A run that no turn works on does nothing.
+static DOING_GONE: Sql = Sql::new(
+    "doing_gone",
+    "delete from outlast.doing as d where d.shard = {p1} and d.run {in:p2}
+        and (select a.node from outlast.agenda as a where a.shard = {p1} and a.id = d.run) is null",
+)
+.takes(&[Type::Int, Type::Ids]);
