@@ -25,6 +25,7 @@ mod postgres;
 mod snapshot;
 mod story;
 mod tell;
+mod watched;
 mod world;
 
 pub use outlast_testkit_macros::store_test;
@@ -32,4 +33,5 @@ pub use postgres::{TestDatabase, skipped};
 pub use snapshot::{Snapshot, TABLES};
 pub use story::{Run, Starting, Turn, Writing, event, key, payload, rejection, settlement, step};
 pub use tell::{StoreKind, tell};
+pub use watched::Watched;
 pub use world::{KNOWN, LEASE, QUEUE, World, card};

@@ -1,10 +1,11 @@
 //! The lease: a node's right to change runs, renewed while it lives, and what happens when others' ran out.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlast_core::NodeId;
 use outlast_store::{Renew, Sweep};
+use tokio::time::Instant;
 
 use super::Engine;
 
@@ -36,7 +37,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
             Ok(Ok(renewed)) if renewed.alive => {
                 renewed_at = asked;
                 pause = engine.settings.renew_every;
-                engine.clock.told(renewed.now, asked);
+                engine.clock.told(renewed.now, asked.into_std());
                 for run in renewed.lost {
                     // It may have been handed in between our list and the answer: the epoch tells.
                     let known = ask.known.iter().find(|known| known.run == run).map(|known| known.epoch);
@@ -61,7 +62,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                     );
                     engine.nudge();
                 }
-                drop(engine.warm.lock().age(Instant::now()));
+                drop(engine.warm.lock().age(std::time::Instant::now()));
             }
             Ok(Ok(_)) => rejoin(&engine, &mut renewed_at).await,
             Ok(Err(error)) => say_late(&engine, &error),

@@ -95,6 +95,15 @@ impl Lab {
     }
 }
 
+/// A story that takes longer waits for something that will not come: most take a few hundredths of it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Lets a story happen that fails when it never ends.
+pub async fn bounded(story: impl Future<Output = ()>) {
+    let told = tokio::time::timeout(LIMIT, story).await;
+    told.unwrap_or_else(|_| panic!("the story has not ended after {LIMIT:?}"));
+}
+
 /// A story that is told on SQLite and PostgreSQL, with waiting runs kept warm and with every turn replayed.
 #[macro_export]
 macro_rules! engine_test {
@@ -106,27 +115,33 @@ macro_rules! engine_test {
             #[allow(unused_mut)]
             async fn story(mut $lab: $crate::harness::Lab) $body
 
+            async fn tell(kind: outlast_testkit::StoreKind, shards: u16, warm: usize) {
+                $crate::harness::bounded(async {
+                    story($crate::harness::Lab::new(kind, shards, warm).await).await;
+                }).await;
+            }
+
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite_warm() {
-                story($crate::harness::Lab::new(outlast_testkit::StoreKind::Sqlite, 1, 100).await).await;
+                tell(outlast_testkit::StoreKind::Sqlite, 1, 100).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite_cold_with_four_shards() {
-                story($crate::harness::Lab::new(outlast_testkit::StoreKind::Sqlite, 4, 0).await).await;
+                tell(outlast_testkit::StoreKind::Sqlite, 4, 0).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres_warm_with_four_shards() {
                 if !outlast_testkit::skipped() {
-                    story($crate::harness::Lab::new(outlast_testkit::StoreKind::Postgres, 4, 100).await).await;
+                    tell(outlast_testkit::StoreKind::Postgres, 4, 100).await;
                 }
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres_cold() {
                 if !outlast_testkit::skipped() {
-                    story($crate::harness::Lab::new(outlast_testkit::StoreKind::Postgres, 1, 0).await).await;
+                    tell(outlast_testkit::StoreKind::Postgres, 1, 0).await;
                 }
             }
         }

@@ -10,6 +10,7 @@ mod children;
 mod clients;
 mod deploys;
 mod jobs;
+mod pace;
 mod replay;
 mod steps;
 mod transactions;

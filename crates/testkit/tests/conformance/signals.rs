@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlast_store::{Address, Control, Signal};
+use outlast_store::{Address, Claim, Control, Signal};
 use outlast_testkit::{World, event, store_test};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
@@ -34,6 +34,26 @@ async fn whoever_listens_hears_of_due_runs_news_and_ends(world: World) {
     let never = world.start("greet").await.id;
     world.cancel(never, "enough").await;
     heard(&mut signals, Signal::Ended(never)).await;
+}
+
+// If it did, nodes without work would wake each other for ever.
+#[store_test]
+async fn a_claim_that_finds_nothing_tells_nobody(world: World) {
+    let turn = world.start("greet").held_by("node").await;
+    let mut signals = world.store().signals();
+    for shard in 0..world.shards() {
+        let claims = world.claim(&Claim { limit: 10, ..world.ask("node", shard).await }).await;
+        assert_eq!(claims.runs.len(), 0);
+    }
+    world.send(turn.run, "approval", "yes").await;
+    loop {
+        match timeout(Duration::from_secs(30), signals.recv()).await.unwrap().unwrap() {
+            Signal::News(run) if run == turn.run => break,
+            // Whoever begins to listen may have missed something.
+            Signal::Anything => {}
+            told => panic!("{told:?}"),
+        }
+    }
 }
 
 #[store_test]

@@ -1,0 +1,262 @@
+//! How often a node asks its store: when there is reason to, and seldom when the store is away.
+//!
+//! These stories are told by a store that is watched, in paused time: minutes pass in a moment, and each call
+//! has the time at which it was made. They are about the engine, so one database is enough.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast::prelude::*;
+use outlast_store::{OpenOptions, Signal, Store, open};
+use outlast_testkit::Watched;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::harness::Ledger;
+
+async fn watched() -> Arc<Watched> {
+    Watched::over(open("sqlite::memory:", OpenOptions::default()).await.unwrap())
+}
+
+/// Lets time pass: whatever happens on the way happens at its own time.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// What has to come, and without which the story would never end.
+async fn comes<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(10.minutes(), what).await.expect("it comes")
+}
+
+/// How long it was from each of these times to the next.
+fn gaps(times: &[Instant]) -> Vec<Duration> {
+    times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+/// What a body shares with its test: that it runs, and that it may end.
+#[derive(Clone, Default)]
+struct Gate {
+    begun: Arc<Notify>,
+    open: Arc<Notify>,
+}
+
+/// Notes that a body is no longer there, however it ended.
+struct Gone(Arc<Ledger>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.note("gone");
+    }
+}
+
+/// One step that notes that it runs, and ends when it may.
+fn gated() -> Workflow<(), (), AnyError> {
+    Workflow::new("gated", |ctx: Ctx, (): ()| async move {
+        let (ledger, gate) = (ctx.state::<Ledger>(), ctx.state::<Gate>());
+        ctx.step("body", |_| {
+            let (ledger, gate) = (ledger.clone(), gate.clone());
+            async move {
+                ledger.note("body");
+                let _gone = Gone(ledger);
+                gate.begun.notify_one();
+                gate.open.notified().await;
+                Ok::<(), AnyError>(())
+            }
+        })
+        .await?;
+        Ok(())
+    })
+}
+
+fn sleepy() -> Workflow<Duration, (), AnyError> {
+    Workflow::new("sleepy", |ctx: Ctx, time: Duration| async move {
+        ctx.sleep(time).await?;
+        Ok::<(), AnyError>(())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_node_asks_once_in_a_poll_and_not_more_often() {
+    let store = watched().await;
+    let settings = |settings: &mut outlast::Settings| settings.poll_every = 5.seconds();
+    let _app = Outlast::on(store.clone()).workflow(gated()).settings(settings).run().await.unwrap();
+    pass(1.minute()).await;
+    let gaps = gaps(&store.times("claim"));
+    assert!((11..=12).contains(&gaps.len()), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| (5.seconds()..6.seconds()).contains(gap)), "{gaps:?}");
+    // Nothing wakes the other loops either.
+    assert!(store.count("renew") <= 20 && store.count("sweep") <= 31);
+    assert_eq!((store.count("commit"), store.count("inbox"), store.count("load")), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_knows_when_its_next_run_is_due_asks_then() {
+    let store = watched().await;
+    let settings = |settings: &mut outlast::Settings| settings.poll_every = 1.hour();
+    let app = Outlast::on(store.clone()).workflow(sleepy()).settings(settings).run().await.unwrap();
+    let run = app.start(sleepy(), 30.minutes()).await.unwrap();
+    pass(29.minutes()).await;
+    assert!(
+        store.count("claim") <= 3,
+        "at its start, and when the run began to wait: {:?}",
+        store.times("claim")
+    );
+
+    // It is due half an hour after it began, and the database's clock has hardly moved.
+    let before = store.count("claim");
+    pass(2.minutes()).await;
+    assert_eq!(store.count("claim"), before + 1);
+    store.clock().advance(30.minutes());
+    comes(run.result()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_free_slot_asks_for_nothing() {
+    let (store, ledger, gate) = (watched().await, Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
+    let app = app.concurrency(1).run().await.unwrap();
+    let first = app.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    let before = store.count("claim");
+    let second = app.start(gated(), ()).await.unwrap();
+    pass(10.minutes()).await;
+    assert_eq!(store.count("claim"), before, "there is work, and no slot for it");
+
+    let freed = Instant::now();
+    gate.open.notify_one();
+    comes(gate.begun.notified()).await;
+    assert!(freed.elapsed() < 100.millis(), "a free slot is used at once");
+    gate.open.notify_one();
+    comes(first.result()).await.unwrap();
+    comes(second.result()).await.unwrap();
+    assert_eq!(ledger.count("body"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_makes_an_idle_node_look_at_once() {
+    let (store, gate) = (watched().await, Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(Ledger::default()).state(gate.clone());
+    let _app = app.settings(|settings| settings.poll_every = 1.hour()).run().await.unwrap();
+    let client = Outlast::on(store.clone()).client();
+    pass(1.minute()).await;
+    let asked = Instant::now();
+    client.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    assert!(asked.elapsed() < 100.millis());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_is_away_for_minutes_is_asked_seldom_and_used_when_it_is_back() {
+    let (store, ledger, gate) = (watched().await, Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
+    let app = app.run().await.unwrap();
+    let run = app.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    pass(1.second()).await;
+    store.goes_away();
+    gate.open.notify_one();
+    let left = Instant::now();
+    pass(10.minutes()).await;
+    for call in ["claim", "commit"] {
+        let times: Vec<Instant> = store.times(call).into_iter().filter(|time| *time >= left).collect();
+        let gaps = gaps(&times);
+        assert!(gaps[0] < 100.millis() && gaps.len() > 250, "{call}: {gaps:?}");
+        assert!(gaps.iter().all(|gap| *gap < 2100.millis()), "{call}: {gaps:?}");
+        assert!(gaps[10..].iter().all(|gap| *gap >= 1.second()), "{call}: {gaps:?}");
+    }
+    assert!(app.start(gated(), ()).await.is_err(), "whoever asks is told");
+
+    store.comes_back();
+    comes(run.result()).await.unwrap();
+    let next = app.start(gated(), ()).await.unwrap();
+    gate.open.notify_one();
+    comes(next.result()).await.unwrap();
+    assert_eq!(ledger.count("body"), 2, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sole_owner_of_a_file_that_is_late_with_its_renewal_drops_no_work() {
+    let (store, ledger, gate) = (watched().await, Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
+    let app = app.run().await.unwrap();
+    let run = app.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    store.goes_away();
+    pass(5.minutes()).await;
+    store.comes_back();
+    pass(1.minute()).await;
+    gate.open.notify_one();
+    comes(run.result()).await.unwrap();
+    assert_eq!(ledger.count("body"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_renew_drops_its_work_before_others_may_begin_it() {
+    let store = open("sqlite::memory:", OpenOptions::default());
+    let store = Watched::called("postgres", store.await.unwrap());
+    let (ledger, gate) = (Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
+    let app = app.run().await.unwrap();
+    let run = app.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    store.goes_away();
+    pass(6.seconds()).await;
+    assert_eq!(ledger.notes(), ["body"], "there is time left to renew");
+    pass(3.seconds()).await;
+    assert_eq!(ledger.notes(), ["body", "gone"], "another second, and others may begin it");
+
+    store.comes_back();
+    comes(gate.begun.notified()).await;
+    gate.open.notify_one();
+    comes(run.result()).await.unwrap();
+    assert_eq!(ledger.count("body"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_result_whose_hint_got_lost_hears_of_it_soon_however_busy_the_store_is() {
+    let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
+    let (deaf, gate) = (Watched::over(store.clone()), Gate::default());
+    let node = Watched::over(store);
+    let app = Outlast::on(node).workflow(gated()).state(Ledger::default()).state(gate.clone());
+    let _app = app.run().await.unwrap();
+    let hints = deaf.hints().clone();
+    let run = Outlast::on(deaf).client().start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    let result = tokio::spawn(async move { run.result().await });
+    let busy = tokio::spawn(async move {
+        loop {
+            let _ = hints.send(Signal::Due);
+            tokio::time::sleep(10.millis()).await;
+        }
+    });
+    pass(10.seconds()).await;
+    let ended = Instant::now();
+    gate.open.notify_one();
+    comes(result).await.unwrap().unwrap();
+    assert!(ended.elapsed() < 1500.millis(), "{:?}", ended.elapsed());
+    busy.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_takes_as_long_as_the_work_in_hand_and_not_its_whole_grace() {
+    let (store, gate) = (watched().await, Gate::default());
+    let node = || {
+        let app = Outlast::on(store.clone()).workflow(gated()).state(Ledger::default()).state(gate.clone());
+        app.settings(|settings| settings.poll_every = 1.hour()).run()
+    };
+    let began = Instant::now();
+    node().await.unwrap().shutdown(1.hour()).await.unwrap();
+    assert!(began.elapsed() < 1.second(), "an idle node has nothing to wait for");
+
+    let app = node().await.unwrap();
+    app.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    let open = gate.open.clone();
+    tokio::spawn(async move {
+        pass(1.minute()).await;
+        open.notify_one();
+    });
+    let began = Instant::now();
+    app.shutdown(1.hour()).await.unwrap();
+    assert!((1.minute()..62.seconds()).contains(&began.elapsed()), "{:?}", began.elapsed());
+}

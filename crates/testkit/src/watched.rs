@@ -1,0 +1,248 @@
+//! A store that somebody watches: how often it was asked for what and when, and what happens to whoever asks
+//! while the database is away or slow to give.
+//!
+//! It stands before a real store and changes nothing of what that does. Under tokio's paused clock
+//! (`start_paused`) time passes only when everybody waits, and a call in the store counts as work: so minutes
+//! pass in a moment, and no timer goes off because a database took its time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+
+use async_trait::async_trait;
+use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
+use outlast_store::{
+    Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
+    Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
+    NodeView, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep, Swept, UserTx,
+};
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+/// Whoever asks more often is in a loop that never ends, and time that waits for it would never pass.
+const MOST_CALLS: usize = 10_000;
+
+/// A real store, and what was asked of it.
+pub struct Watched {
+    store: DynStore,
+    name: &'static str,
+    asked: Mutex<Vec<(&'static str, Instant)>>,
+    is_away: AtomicBool,
+    is_locked: AtomicBool,
+    /// What is heard instead of the store's hints, once somebody wants it so.
+    hints: OnceLock<broadcast::Sender<Signal>>,
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Watched {
+    /// Watches `store`.
+    pub fn over(store: DynStore) -> Arc<Watched> {
+        let name = store.name();
+        Watched::called(name, store)
+    }
+
+    /// The same under the name of another database: engines share one that is not SQLite's with others.
+    pub fn called(name: &'static str, store: DynStore) -> Arc<Watched> {
+        Arc::new(Watched {
+            store,
+            name,
+            asked: Mutex::default(),
+            is_away: AtomicBool::new(false),
+            is_locked: AtomicBool::new(false),
+            hints: OnceLock::new(),
+        })
+    }
+
+    /// When `call` was made, in order, whatever became of it.
+    pub fn times(&self, call: &str) -> Vec<Instant> {
+        let asked = self.asked.lock();
+        asked.iter().filter(|(name, _)| *name == call).map(|(_, at)| *at).collect()
+    }
+
+    /// How often `call` was made.
+    pub fn count(&self, call: &str) -> usize {
+        self.times(call).len()
+    }
+
+    /// From now on, until it comes back, the database cannot be reached.
+    pub fn goes_away(&self) {
+        self.is_away.store(true, Ordering::SeqCst);
+    }
+
+    /// It can be reached again.
+    pub fn comes_back(&self) {
+        self.is_away.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether somebody's transaction holds all that is due: claims find nothing and say that something is.
+    pub fn lock_what_is_due(&self, locked: bool) {
+        self.is_locked.store(locked, Ordering::SeqCst);
+    }
+
+    /// All hints get lost, and whoever begins to listen hears what is sent here.
+    pub fn hints(&self) -> &broadcast::Sender<Signal> {
+        self.hints.get_or_init(|| broadcast::Sender::new(16))
+    }
+
+    /// Notes a call and lets it through if the database is there. Time stands still until the answer.
+    fn ask(&self, call: &'static str) -> Result<TimeStands, StoreError> {
+        let count = {
+            let mut asked = self.asked.lock();
+            asked.push((call, Instant::now()));
+            asked.len()
+        };
+        assert!(count <= MOST_CALLS, "{call}: the store was asked {count} times");
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unavailable("it is away".into())),
+            false => Ok(TimeStands::still()),
+        }
+    }
+}
+
+/// A paused clock does not move while this lives: tokio takes it for work on another thread.
+struct TimeStands(#[allow(dead_code, reason = "held for its drop")] mpsc::Sender<()>);
+
+impl TimeStands {
+    fn still() -> TimeStands {
+        let (open, closed) = mpsc::channel::<()>();
+        spawn_blocking(move || closed.recv());
+        TimeStands(open)
+    }
+}
+
+/// Calls that are passed on as they are.
+macro_rules! pass_on {
+    ($watched:ident . $call:ident ( $($arg:expr),* )) => {{
+        let _time = $watched.ask(stringify!($call))?;
+        $watched.store.$call($($arg),*).await
+    }};
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn join(&self, node: &NodeCard) -> Result<(), StoreError> {
+        pass_on!(self.join(node))
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<(), StoreError> {
+        pass_on!(self.leave(node))
+    }
+
+    async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
+        pass_on!(self.start(runs, hold))
+    }
+
+    async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError> {
+        if self.is_locked.load(Ordering::SeqCst) {
+            let _time = self.ask("claim")?;
+            let now = self.store.now().await?;
+            return Ok(Claims { now, next_due: Some(now), ..Claims::default() });
+        }
+        pass_on!(self.claim(ask))
+    }
+
+    async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
+        pass_on!(self.commit(batch))
+    }
+
+    async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
+        pass_on!(self.renew(ask))
+    }
+
+    async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
+        pass_on!(self.deliver(messages))
+    }
+
+    async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError> {
+        pass_on!(self.listen(ask))
+    }
+
+    async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
+        pass_on!(self.control(control))
+    }
+
+    async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
+        pass_on!(self.sweep(ask))
+    }
+
+    async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {
+        pass_on!(self.begin())
+    }
+
+    fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.hints.get().map_or_else(|| self.store.signals(), broadcast::Sender::subscribe)
+    }
+
+    fn clock(&self) -> &Clock {
+        self.store.clock()
+    }
+
+    fn shards(&self) -> ShardCount {
+        self.store.shards()
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    async fn own(&self) -> Result<(), StoreError> {
+        pass_on!(self.own())
+    }
+}
+
+#[async_trait]
+impl Reads for Watched {
+    async fn load(&self, runs: &[RunId]) -> Result<Vec<Loaded>, StoreError> {
+        pass_on!(self.load(runs))
+    }
+
+    async fn journal(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, StoreError> {
+        pass_on!(self.journal(run, after, limit))
+    }
+
+    async fn inbox(&self, runs: &[(RunId, i64)]) -> Result<Vec<(RunId, News)>, StoreError> {
+        pass_on!(self.inbox(runs))
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunView>, StoreError> {
+        pass_on!(self.run(run))
+    }
+
+    async fn find(&self, address: &Address) -> Result<Option<RunId>, StoreError> {
+        pass_on!(self.find(address))
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
+        pass_on!(self.list(filter, after, limit))
+    }
+
+    async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError> {
+        pass_on!(self.ended(runs))
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        pass_on!(self.next_due())
+    }
+
+    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
+        pass_on!(self.logs(run, limit))
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {
+        pass_on!(self.nodes())
+    }
+
+    async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {
+        pass_on!(self.definitions())
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        pass_on!(self.now())
+    }
+}
