@@ -46,14 +46,14 @@ pub(super) async fn run(engine: Arc<Engine>) {
         if found.maybe_more {
             continue;
         }
-        locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         let pause = match found.next_due {
-            _ if found.locked => locked_pause / 2,
+            _ if found.locked => locked_pause,
             Some(due) if !engine.clock.is_stopped() => {
                 engine.clock.until(due).min(engine.settings.poll_every)
             }
             _ => engine.settings.poll_every,
         };
+        locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         tokio::select! {
             () = engine.work.notified() => {}
             // A timer is waited for to the end: never early, late by less than a millisecond.

@@ -146,6 +146,18 @@ async fn a_hint_makes_an_idle_node_look_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn runs_that_others_have_locked_are_asked_for_after_growing_pauses() {
+    let store = watched().await;
+    let _app = Outlast::on(store.clone()).workflow(gated()).run().await.unwrap();
+    store.lock_what_is_due(true);
+    pass(1.minute()).await;
+    let gaps = gaps(&store.times("claim"));
+    let growing: Vec<u128> = gaps[1..8].iter().map(Duration::as_millis).collect();
+    assert!(growing.is_sorted() && growing[0] < 50, "{growing:?}");
+    assert!(gaps[8..].iter().all(|gap| (900.millis()..1100.millis()).contains(gap)), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_database_that_is_away_for_minutes_is_asked_seldom_and_used_when_it_is_back() {
     let (store, ledger, gate) = (watched().await, Ledger::default(), Gate::default());
     let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
