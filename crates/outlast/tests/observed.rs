@@ -2,16 +2,29 @@
 
 #![allow(missing_docs, reason = "tests")]
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use outlast::prelude::*;
+use outlast_core::NodeId;
+use outlast_store::{OpenOptions, Store, Sweep, open};
+use outlast_testkit::Watched;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
-/// The names that were told.
+/// The names that were told, and how far counters have come.
 #[derive(Clone, Default)]
-struct Names(Arc<Mutex<BTreeSet<String>>>);
+struct Names(Arc<Mutex<BTreeSet<String>>>, Arc<Mutex<HashMap<String, Arc<AtomicU64>>>>);
+
+/// A process has one recorder and one subscriber; its tests share what these hear.
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    let names = Names::default();
+    metrics::set_global_recorder(names.clone()).expect("no other recorder in this process");
+    let subscriber = tracing_subscriber::registry().with(names.clone());
+    tracing::subscriber::set_global_default(subscriber).expect("no other subscriber in this process");
+    names
+});
 
 impl Names {
     fn told(&self, name: &str) {
@@ -20,6 +33,10 @@ impl Names {
 
     fn has(&self, name: &str) -> bool {
         self.0.lock().unwrap().contains(name)
+    }
+
+    fn counter(&self, name: &str) -> Arc<AtomicU64> {
+        self.1.lock().unwrap().entry(name.to_owned()).or_default().clone()
     }
 }
 
@@ -30,7 +47,7 @@ impl Recorder for Names {
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         self.told(key.name());
-        Counter::noop()
+        Counter::from_arc(self.counter(key.name()))
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
@@ -52,11 +69,7 @@ impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Names {
 
 #[tokio::test]
 async fn runs_steps_claims_and_commits_are_told() {
-    let names = Names::default();
-    metrics::set_global_recorder(names.clone()).expect("no other recorder in this process");
-    let subscriber = tracing_subscriber::registry().with(names.clone());
-    tracing::subscriber::set_global_default(subscriber).expect("no other subscriber in this process");
-
+    let names = NAMES.clone();
     let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
         let _ = ctx.step("fails", |_| async { Err::<(), _>(AnyError::new("no")) }).await;
         ctx.sleep(5.millis()).await?;
@@ -86,4 +99,33 @@ async fn runs_steps_claims_and_commits_are_told() {
     ] {
         assert!(names.has(name), "{name} was not told: {:?}", names.0.lock().unwrap());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_comes_after_the_lease_is_counted_and_its_turn_dropped() {
+    let fenced = NAMES.counter("outlast_fenced_writes_total");
+    let store = Watched::over(open("sqlite::memory:", OpenOptions::default()).await.unwrap());
+    let (bodies, taken) = (Arc::new(AtomicU32::new(0)), store.clone());
+    let flow = Workflow::new("late", move |ctx: Ctx, (): ()| {
+        let (bodies, store) = (bodies.clone(), taken.clone());
+        async move {
+            let body = |_| async {
+                let body = bodies.fetch_add(1, Ordering::Relaxed) + 1;
+                if body == 1 {
+                    // Meanwhile the lease ends, and another node notices.
+                    store.clock().advance(1.minute());
+                    let (by, day) = (NodeId::new(1), 1.day());
+                    let ask = Sweep { by, shard: 0, unknown_after: day, forget_after: day, limit: 10 };
+                    assert_eq!(store.sweep(&ask).await?.freed, 1);
+                }
+                Ok::<u32, AnyError>(body)
+            };
+            Ok::<u32, AnyError>(ctx.step("body", body).await?)
+        }
+    });
+    let app = Outlast::on(store).workflow(flow.clone()).run().await.unwrap();
+    let run = app.start(flow, ()).await.unwrap();
+    let result = tokio::time::timeout(1.minute(), run.result()).await.expect("it goes on").unwrap();
+    assert_eq!(result, 2, "what the first body gave was dropped with its turn");
+    assert_eq!(fenced.load(Ordering::Relaxed), 1);
 }

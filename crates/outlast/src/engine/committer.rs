@@ -17,6 +17,9 @@ use tokio::sync::Notify;
 
 use super::Engine;
 
+#[cfg(test)]
+mod tests;
+
 /// The most runs in one batch.
 const BATCH: usize = 1000;
 /// The most bytes in one batch, unless a single run needs more: a transaction has to be through long before

@@ -272,3 +272,52 @@ async fn a_shutdown_takes_as_long_as_the_work_in_hand_and_not_its_whole_grace() 
     app.shutdown(1.hour()).await.unwrap();
     assert!((1.minute()..62.seconds()).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_share_commits_however_many_there_are() {
+    let (store, gate) = (watched().await, Gate::default());
+    let flow = Workflow::new("copy", |ctx: Ctx, (): ()| async move {
+        let gate = ctx.state::<Gate>();
+        let body = |step: StepCtx| {
+            let gate = gate.clone();
+            async move {
+                if step.attempt() == 2 {
+                    return step
+                        .saved::<u32>()
+                        .map(|saved| saved.unwrap_or_default())
+                        .map_err(AnyError::from);
+                }
+                for n in 0..10_000 {
+                    step.beat(&n)?;
+                }
+                gate.begun.notify_one();
+                gate.open.notified().await;
+                for n in 0..10_000_u32 {
+                    step.beat(&(10_000 + n))?;
+                    tokio::time::sleep(10.millis()).await;
+                }
+                Err(AnyError::new("once more"))
+            }
+        };
+        Ok::<u32, AnyError>(ctx.step("copy", body).retry(Retry::fixed(2, Duration::ZERO)).await?)
+    });
+    let app = Outlast::on(store.clone()).workflow(flow.clone()).state(gate.clone()).run().await.unwrap();
+    let run = app.start(flow, ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    pass(100.millis()).await;
+    assert_eq!(store.count("commit"), 1, "in a loop that never waits");
+
+    // These take a hundred seconds, and the failure comes while nothing can be written.
+    pass(1.second()).await;
+    store.goes_away();
+    gate.open.notify_one();
+    pass(5.minutes()).await;
+    store.comes_back();
+    let before = store.count("commit");
+    assert_eq!(comes(run.result()).await.unwrap(), 19_999, "the last is what the next attempt gets");
+    assert!(
+        store.count("commit") <= before + 4,
+        "{} commits for all of them",
+        store.count("commit") - before
+    );
+}
