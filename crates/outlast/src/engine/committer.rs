@@ -133,10 +133,14 @@ impl Gathered {
     fn put_back(&mut self, old: Waiting) {
         let run = old.commit.run;
         match self.by_run.remove(&run) {
-            Some(newer) => {
+            Some(newer) if newer.commit.epoch == old.commit.epoch => {
                 let mut old = old;
                 old.append(newer);
                 self.by_run.insert(run, old);
+            }
+            Some(newer) => {
+                self.by_run.insert(run, newer);
+                old.who.lost();
             }
             None => {
                 self.order.push_front(run);

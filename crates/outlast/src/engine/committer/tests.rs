@@ -172,3 +172,16 @@ fn what_others_locks_held_up_comes_before_what_its_run_recorded_since() {
     assert_eq!(order, [run(2), run(3), run(1)]);
     assert_eq!(left[0][2].1, [1, 2], "in the order in which they were recorded");
 }
+
+#[test]
+fn what_others_locks_held_up_does_not_drag_a_newer_epoch_along() {
+    let (lane, heard) =
+        (Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() }, Arc::new(Heard::default()));
+    let mut newer = waiting(run(1), results(2, &[1]));
+    newer.commit.epoch = 2;
+    lane.gathered.lock().add(newer);
+    lane.put_back(vec![Waiting { who: heard.clone(), ..waiting(run(1), results(3, &[1])) }]);
+    assert_eq!(*heard.0.lock(), ["lost"]);
+    let left = lane.gathered.lock().take(BATCH).remove(0).commit;
+    assert_eq!((left.epoch, left.entries), (2, results(2, &[1])));
+}
