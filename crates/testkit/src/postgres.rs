@@ -54,6 +54,17 @@ impl TestDatabase {
     pub fn url(&self) -> &str {
         &self.url
     }
+
+    /// Whether the server lets anybody in. When it does not, it throws out who is there.
+    pub async fn admits(&self, admits: bool) -> Result<()> {
+        let client = connect(&self.cluster).await?;
+        client.batch_execute(&format!("alter database {} allow_connections {admits}", self.name)).await?;
+        if !admits {
+            let end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1";
+            client.query(end, &[&self.name]).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for TestDatabase {

@@ -42,14 +42,14 @@ struct Inner {
     numbers: AtomicI64,
     next_shard: AtomicU16,
     // Behind the store, which has to go first.
-    _home: Home,
+    home: Home,
 }
 
 /// What goes away with the world.
 #[allow(clippy::large_enum_variant, reason = "one per test")]
 enum Home {
     File { _folder: TempDir },
-    Database { _database: TestDatabase },
+    Database { database: TestDatabase },
 }
 
 #[derive(Clone)]
@@ -81,7 +81,7 @@ impl World {
                     Ok(())
                 });
                 let database = migrated.await.expect("a database for the test");
-                (database.url().to_owned(), Home::Database { _database: database })
+                (database.url().to_owned(), Home::Database { database })
             }
         };
         let options = OpenOptions { shards, clock: clock.clone(), ..OpenOptions::default() };
@@ -94,7 +94,7 @@ impl World {
             nodes: Mutex::default(),
             numbers: AtomicI64::new(1),
             next_shard: AtomicU16::new(0),
-            _home: home,
+            home,
         }))
     }
 
@@ -127,6 +127,13 @@ impl World {
     pub async fn second_store(&self) -> DynStore {
         let options = OpenOptions { clock: self.0.clock.clone(), no_migrate: true, ..OpenOptions::default() };
         open(self.url(), options).await.expect("the store opens once more")
+    }
+
+    /// Whether PostgreSQL lets anybody into this world; a file lets in whoever may read it.
+    pub async fn admits(&self, admits: bool) {
+        if let Home::Database { database } = &self.0.home {
+            database.admits(admits).await.expect("the server obeys");
+        }
     }
 
     /// Lets time pass.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::prelude::*;
+use outlast_testkit::Watched;
 use tokio::sync::Notify;
 
 use crate::engine_test;
@@ -138,5 +139,45 @@ engine_test! {
             run.result().await.unwrap();
             assert_eq!(lab.test().steps(run.id()).await.unwrap().len(), 30);
         }
+    }
+
+    async fn an_engine_goes_on_when_a_server_that_refused_it_lets_it_in_again(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let (ledger, go) = (ctx.state::<Ledger>(), ctx.state::<Arc<Notify>>());
+            ctx.step("body", |_| {
+                let (ledger, go) = (ledger.clone(), go.clone());
+                async move {
+                    ledger.note("body");
+                    go.notified().await;
+                    Ok::<(), AnyError>(())
+                }
+            }).await?;
+            Ok::<(), AnyError>(())
+        });
+        // SQLite has no server.
+        if lab.world.store().name() == "sqlite" {
+            return;
+        }
+        let (store, go) = (Watched::over(lab.world.store().clone()), Arc::new(Notify::new()));
+        let app = outlast::Outlast::on(store.clone()).workflow(flow.clone()).state(lab.ledger.clone());
+        let app = app.state(go.clone()).settings(|settings| settings.poll_every = 10.millis()).run().await.unwrap();
+        let run = app.start(flow.clone(), ()).await.unwrap();
+        let ledger = lab.ledger.clone();
+        lab.until("the body runs", || { let ledger = ledger.clone(); async move { ledger.count("body") == 1 } }).await;
+
+        lab.world.admits(false).await;
+        go.notify_one();
+        let before = (store.count("claim"), store.count("commit"));
+        lab.until("both loops have tried again and again", || {
+            let now = (store.count("claim"), store.count("commit"));
+            async move { now.0 >= before.0 + 5 && now.1 >= before.1 + 5 }
+        }).await;
+        assert!(app.start(flow.clone(), ()).await.is_err(), "whoever asks is told");
+
+        lab.world.admits(true).await;
+        run.result().await.unwrap();
+        assert_eq!(ledger.count("body"), 1);
+        go.notify_one();
+        app.start(flow, ()).await.unwrap().result().await.unwrap();
     }
 }

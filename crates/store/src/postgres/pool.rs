@@ -39,6 +39,8 @@ pub(super) struct Pool {
     pub(super) config: Config,
     size: usize,
     unnamed: AtomicBool,
+    /// Whether the server has ever let us in: the address is right then.
+    was_in: AtomicBool,
     free: Mutex<Vec<Connection>>,
     places: Arc<Semaphore>,
 }
@@ -136,7 +138,8 @@ impl Pool {
     pub(super) fn new(target: Target) -> Pool {
         let Target { config, size, unnamed } = target;
         let places = Arc::new(Semaphore::new(size));
-        Pool { config, size, unnamed: unnamed.into(), free: Mutex::default(), places }
+        let (unnamed, was_in) = (unnamed.into(), false.into());
+        Pool { config, size, unnamed, was_in, free: Mutex::default(), places }
     }
 
     /// A connection: a free one, or a new one when there are fewer than there may be.
@@ -159,12 +162,23 @@ impl Pool {
     }
 
     async fn open(&self) -> Result<Connection, StoreError> {
-        let (client, connection) = connect(&self.config).await?;
+        let (client, connection) = connect(&self.config).await.map_err(|error| self.refusal(error))?;
+        self.was_in.store(true, Ordering::Relaxed);
         let driver = tokio::spawn(async move {
             // Whoever uses the client hears of it.
             let _ = connection.await;
         });
         Ok(Connection { client, statements: HashMap::new(), driver: driver.abort_handle() })
+    }
+
+    /// What it means that no connection could be had. Where we were let in before, whatever keeps us out now
+    /// (a database that is closed for a while, a password that is being changed) may be over in a moment; and
+    /// it says nothing about what we wanted to do.
+    fn refusal(&self, error: StoreError) -> StoreError {
+        match self.was_in.load(Ordering::Relaxed) && !error.is_retryable() {
+            true => StoreError::Unavailable(error.to_string().into()),
+            false => error,
+        }
     }
 
     /// Whether statements are sent without names.
