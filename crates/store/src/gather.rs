@@ -13,6 +13,9 @@ use tokio::sync::oneshot;
 
 use crate::StoreError;
 
+#[cfg(test)]
+mod tests;
+
 /// The most calls that share a transaction.
 const MOST: usize = 500;
 

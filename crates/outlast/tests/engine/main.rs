@@ -13,5 +13,6 @@ mod jobs;
 mod pace;
 mod replay;
 mod steps;
+mod suspects;
 mod transactions;
 mod waits;

@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use crate::harness::Ledger;
 
-async fn watched() -> Arc<Watched> {
+pub async fn watched() -> Arc<Watched> {
     Watched::over(open("sqlite::memory:", OpenOptions::default()).await.unwrap())
 }
 
 /// Lets time pass: whatever happens on the way happens at its own time.
-async fn pass(time: Duration) {
+pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
 /// What has to come, and without which the story would never end.
-async fn comes<T>(what: impl Future<Output = T>) -> T {
+pub async fn comes<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(10.minutes(), what).await.expect("it comes")
 }
 

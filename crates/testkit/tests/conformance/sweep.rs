@@ -300,3 +300,22 @@ async fn a_node_that_sweeps_is_not_dead_however_late_it_renews(world: World) {
     assert_eq!(swept.dead_nodes, []);
     assert_eq!(world.commit(run.complete("late, and yet ours")).await, Committed::Done);
 }
+
+// Its lease is over and it writes, as it does when it renews: on SQLite nobody sweeps meanwhile.
+#[store_test(postgres)]
+async fn what_a_late_node_knows_that_is_just_writing_is_not_blocked(world: World) {
+    let turn = world.start("greet").held_by("slow").await;
+    let due = world.start("greet").shard(turn.run.shard()).await;
+    let stranger = world.join("stranger", &["other@1"]).await;
+    let mut tx = world.begin().await;
+    tx.record(turn.node, turn.run, turn.epoch, &step(1, "debit")).await.unwrap();
+    world.pass(LEASE * 2).await;
+    let shard = turn.run.shard();
+    let ask = Sweep { by: stranger, shard, unknown_after: SECOND, forget_after: DAY, limit: 10 };
+    assert_eq!(world.store().sweep(&ask).await.unwrap(), outlast_store::Swept::default());
+    assert_eq!(world.status(due.id).await, Status::Ready);
+
+    tx.rollback().await.unwrap();
+    let swept = world.store().sweep(&ask).await.unwrap();
+    assert_eq!((swept.dead_nodes, swept.freed, swept.blocked), (vec![turn.node], 1, 1), "now it is dead");
+}
