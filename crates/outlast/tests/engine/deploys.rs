@@ -24,8 +24,12 @@ engine_test! {
 
         lab.app().send(old, "approve", &1).await.unwrap();
         lab.app().send(new, "approve2", &1).await.unwrap();
-        assert_eq!(lab.app().handle(&approved(true), old).result().await.unwrap(), "approve");
-        assert_eq!(lab.app().handle(&approved(true), new).result().await.unwrap(), "approve2");
+        lab.settle().await;
+        for (run, event) in [(old, "approve"), (new, "approve2")] {
+            let status = lab.app().status(run).await.unwrap().status;
+            assert_eq!(status, Status::Completed, "with {event}");
+            assert_eq!(lab.app().handle(&approved(true), run).result().await.unwrap(), event);
+        }
     }
 
     async fn code_that_forgets_a_child_blocks_the_run_with_that(lab: Lab) {
