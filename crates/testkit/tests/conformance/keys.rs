@@ -76,25 +76,6 @@ async fn sixteen_racing_starts_with_one_key_make_one_run(world: World) {
     assert_eq!(world.claims_as("node", 100).await.len(), 5);
 }
 
-// SQLite has one writer, and whoever has it holds up everybody.
-#[store_test(postgres)]
-async fn a_start_that_waits_for_its_key_holds_up_no_other(world: World) {
-    let mut tx = world.begin().await;
-    tx.start(&[world.start_keyed("order", "o-1").asked()]).await.unwrap();
-    let (store, run) = (Arc::clone(world.store()), world.start_keyed("order", "o-1").asked());
-    let waits = tokio::spawn(async move { store.start(&[run], None).await });
-    let waiting =
-        "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    // One transaction always sees the same.
-    while world.raw(waiting).await.is_empty() {
-        tokio::task::yield_now().await;
-    }
-    world.start("greet").await;
-    assert!(!waits.is_finished(), "it waits, and the other has started");
-    tx.rollback().await.unwrap();
-    assert!(matches!(waits.await.unwrap().unwrap()[..], [Started::Created { .. }]));
-}
-
 #[store_test]
 async fn several_with_one_key_in_one_call_find_the_first_of_them(world: World) {
     let first = world.start_keyed("order", "o-1").input("tea").asked();

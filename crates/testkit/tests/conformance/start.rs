@@ -1,6 +1,7 @@
 //! Start: a run is there, once, with everything it was started with.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use outlast_core::{NodeId, Payload, RunId, Status};
@@ -71,6 +72,46 @@ async fn a_thousand_runs_start_at_once(world: World) {
         loaded.iter().map(|run| run.record.input.json()).collect::<Vec<_>>(),
         [Some("7"), Some("999")]
     );
+}
+
+// A key may have to wait for somebody's transaction, and what is big takes its time: whoever shared a
+// transaction with these would wait with them. On SQLite there is one writer anyway.
+#[store_test(postgres)]
+async fn starts_that_may_take_long_hold_up_no_others(world: World) {
+    let keyed = || vec![world.start_keyed("order", &format!("o-{}", world.number())).asked()];
+    let many = || (0..101).map(|_| world.start("greet").asked()).collect();
+    let big = || vec![world.start("greet").input("x".repeat(65 << 10)).asked()];
+    let long: [&dyn Fn() -> Vec<NewRun>; 3] = [&keyed, &many, &big];
+    for (case, long) in long.into_iter().enumerate() {
+        let mut seen = false;
+        // Nobody waits for a lock for ever: on a slow machine a look may come too late.
+        for _ in 0..3 {
+            seen = seen || is_beside_a_small_one(&world, long()).await;
+        }
+        assert!(seen, "case {case} waits behind a start that is on its way");
+    }
+}
+
+/// Whether `long` goes to the database while a small start is on its way there.
+async fn is_beside_a_small_one(world: &World, long: Vec<NewRun>) -> bool {
+    let start = |runs: Vec<NewRun>| {
+        let store = Arc::clone(world.store());
+        tokio::spawn(async move { store.start(&runs, None).await })
+    };
+    let waiting = "select count(*) from pg_stat_activity
+                    where datname = current_database() and wait_event_type = 'Lock'";
+    let mut tx = world.begin().await;
+    tx.execute("lock table outlast.runs in share mode", &[]).await.unwrap();
+    let small = start(vec![world.start("greet").asked()]);
+    while world.count(waiting).await < 1 && !small.is_finished() {}
+    let long = start(long);
+    let mut waits = 0;
+    while waits < 2 && !small.is_finished() {
+        waits = world.count(waiting).await;
+    }
+    let _ = tx.rollback().await;
+    let _ = (small.await, long.await);
+    waits == 2
 }
 
 #[store_test]
