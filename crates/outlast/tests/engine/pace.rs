@@ -256,8 +256,10 @@ async fn a_shutdown_takes_as_long_as_the_work_in_hand_and_not_its_whole_grace() 
         let app = Outlast::on(store.clone()).workflow(gated()).state(Ledger::default()).state(gate.clone());
         app.settings(|settings| settings.poll_every = 1.hour()).run()
     };
+    let idle = node().await.unwrap();
+    pass(1.second()).await;
     let began = Instant::now();
-    node().await.unwrap().shutdown(1.hour()).await.unwrap();
+    idle.shutdown(1.hour()).await.unwrap();
     assert!(began.elapsed() < 1.second(), "an idle node has nothing to wait for");
 
     let app = node().await.unwrap();
