@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use crate::{Call, Row, Signal, StoreError};
+use crate::{Call, Dialect, Row, Signal, StoreError};
 
 /// A transaction, as the transitions see it.
 #[async_trait]
@@ -20,6 +20,9 @@ pub trait Tx: Send {
     /// In a user's own transaction it is a flight like any other. Every transition that succeeds ends
     /// with one, with no statements when there is nothing left to do but to commit.
     async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError>;
+
+    /// Whose texts it runs, for the few transitions that are told in another way on each database.
+    fn dialect(&self) -> Dialect;
 
     /// Whether locks are waited for (a user's transaction, a client's call), or rows that others have
     /// locked are passed over (the engine's batches).

@@ -136,18 +136,22 @@ impl Store for SqlStore {
     }
 
     async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
-        // A key may have to wait for somebody's transaction, and what is big would hold up others; SQLite's
-        // writer gathers by itself.
+        let keyed = runs.iter().any(|run| run.key.is_some());
         let bytes: usize = runs.iter().map(|run| run.input.bytes.len()).sum();
         let is_big = runs.len() > SMALL_RUNS || bytes > SMALL_BYTES;
-        let alone = is_big || runs.iter().any(|run| run.key.is_some());
         let runs = Arc::<[NewRun]>::from(runs);
         match &self.database {
-            Database::Postgres(database) if !alone => {
+            // What is big would hold up others.
+            Database::Postgres(database) if !keyed && is_big => {
+                let call = StartCall { runs, hold };
+                Ok(start_together(database.clone(), [call].into()).await?.pop().unwrap_or_default())
+            }
+            Database::Postgres(database) if !keyed => {
                 let database = database.clone();
                 let start = move |calls: Arc<[StartCall]>| start_together(database.clone(), calls).boxed();
                 self.starts.call(StartCall { runs, hold }, start).await
             }
+            // A key may have to wait for somebody's transaction; SQLite's writer gathers by itself.
             _ => self.transact(TxKind::Plain, work!(|tx, runs| transitions::start(tx, &runs, hold))).await,
         }
     }

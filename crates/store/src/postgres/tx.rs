@@ -22,7 +22,7 @@ use super::error::{is_aftermath, is_stale, meaning};
 use super::pool::{Leased, execute};
 use crate::render::{Rendered, Texts};
 use crate::user_tx::{USER_IDLE, USER_LIMIT, failed_before};
-use crate::{Call, Clock, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Row, Signal, StoreError, Tx, TxKind};
+use crate::{Call, Clock, Dialect, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Row, Signal, StoreError, Tx, TxKind};
 
 /// How long we wait for a flight's answer: longer than the server may work on it.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -75,6 +75,10 @@ impl Tx for PgTx<'_> {
 
     async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
         self.fly(calls, self.is_ours).await
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
     }
 
     fn is_users(&self) -> bool {

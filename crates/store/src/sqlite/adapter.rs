@@ -103,6 +103,10 @@ impl Tx for Relay<'_> {
         self.flight(calls).await
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
     fn is_users(&self) -> bool {
         true
     }

@@ -54,6 +54,8 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
         wait_for(|| {
             connection.pragma_update(None, "synchronous", "full")?;
             connection.pragma_update(None, "foreign_keys", true)?;
+            // What a statement may have to undo is kept in memory, not in a file of its own.
+            connection.pragma_update(None, "temp_store", "memory")?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)
         })?;
         remember_statements(&connection)

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Statement, ToSql};
 
 use super::error::meaning;
 use crate::render::Texts;
-use crate::{Call, Cell, Clock, Row, Signal, StoreError, Tx};
+use crate::{Call, Cell, Clock, Dialect, Row, Signal, StoreError, Tx};
 
 /// A begun transaction on a connection that nobody else uses meanwhile.
 pub(super) struct SqliteTx<'c> {
@@ -32,6 +32,10 @@ impl Tx for SqliteTx<'_> {
 
     async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
         calls.iter().map(|call| run(self.connection, self.texts, self.clock, call)).collect()
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
     }
 
     fn is_users(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The writer: one thread, one connection, one fsync for everybody who waits.
 //!
-//! The thread takes all jobs that have queued up while it was busy, runs each in a savepoint of one
-//! transaction, commits once and then answers them all. A job that fails takes only its own savepoint
-//! with it. A user's own transaction gets the thread to itself until it ends, within bounds
+//! The thread takes all jobs that have queued up while it was busy, runs them in one transaction, commits once
+//! and then answers them all. When one of them fails, all are rolled back and run again, each in a savepoint,
+//! so that it takes only its own with it: savepoints have SQLite copy every page, and jobs seldom fail. A user's own transaction gets the thread to itself until it ends, within bounds
 //! ([`super::user`]). Between jobs the thread looks whether another process has written: only the
 //! writing connection can tell foreign commits from our own.
 
@@ -171,13 +171,31 @@ impl Writer {
         }
     }
 
-    /// Runs each job. An error here is everybody's: the transaction is gone.
+    /// Runs each job, again with savepoints if one of them fails. An error here is everybody's: the transaction
+    /// is gone.
     fn run_all(&mut self, group: &mut [Box<dyn Job>], signals: &mut Vec<Signal>) -> Result<(), StoreError> {
         self.begin()?;
         let alone = group.len() == 1;
+        match self.run_each(group, signals, false) {
+            Err(_) if !alone => {
+                self.roll_back();
+                signals.clear();
+                self.begin()?;
+                self.run_each(group, signals, true)
+            }
+            done => done,
+        }
+    }
+
+    /// Runs each job. An error is a job's own unless each has a savepoint: then it is everybody's.
+    fn run_each(
+        &mut self,
+        group: &mut [Box<dyn Job>],
+        signals: &mut Vec<Signal>,
+        savepoints: bool,
+    ) -> Result<(), StoreError> {
         for job in group {
-            // A lone job needs no savepoint: the transaction is its own.
-            if !alone {
+            if savepoints {
                 self.execute("savepoint job")?;
             }
             let mut tx = SqliteTx {
@@ -192,10 +210,10 @@ impl Writer {
             match ran {
                 Ok(()) => signals.extend(noted),
                 // A full disk makes SQLite roll back everything, not only what failed.
-                Err(error) if alone || self.connection.is_autocommit() => return Err(error.again()),
+                Err(error) if !savepoints || self.connection.is_autocommit() => return Err(error.again()),
                 Err(_) => self.execute("rollback to job")?,
             }
-            if !alone {
+            if savepoints {
                 self.execute("release job")?;
             }
         }

@@ -12,8 +12,9 @@ use outlast_core::{NodeId, Payload, RunId, Status};
 use super::agenda::fence;
 use super::flight::{Flight, Place};
 use super::keys::{self, KeyName, KeyRow};
+use super::start_short::start_rows;
 use crate::rows::{ReadRow, cells, micros, payload_cells};
-use crate::{Cell, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
+use crate::{Cell, Dialect, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
 
 /// Starts runs, and lets `hold`'s node have those at once that are due now.
 ///
@@ -24,6 +25,11 @@ pub(crate) async fn start(
     runs: &[NewRun],
     hold: Option<Hold>,
 ) -> Result<Vec<Started>, StoreError> {
+    if tx.dialect() == Dialect::Sqlite
+        && let Some(started) = start_rows(tx, runs, hold).await?
+    {
+        return Ok(started);
+    }
     Ok(start_all(tx, &[(runs, hold)]).await?.pop().unwrap_or_default())
 }
 
@@ -197,7 +203,7 @@ fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
     run.tags.iter().map(|(name, value)| cells![run.id, &**name, &**value]).collect()
 }
 
-fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
+pub(super) fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
     let code = code(&run.definition, run.version);
     let about = cells![run.id, run.kind, run.priority];
     about.into_iter().chain(place(run, hold)).chain(cells![&*run.queue, code]).collect()
@@ -227,7 +233,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &HELD,
 ];
 
-const RECORD: &[(&str, Type)] = &[
+pub(super) const RECORD: &[(&str, Type)] = &[
     ("id", Type::Id),
     ("tenant", Type::Text),
     ("definition", Type::Text),
@@ -338,19 +344,21 @@ static TAGS_ADOPT: Sql = Sql::new("tags_adopt", insert_tags!("k.run", keyed!()))
     .takes(&[Type::Int]);
 
 static AGENDA_START: Sql = Sql::new("agenda_start", insert_agenda!("b.id", "0", "", ""))
-    .rows(&[
-        ("id", Type::Id),
-        ("kind", Type::Int),
-        ("priority", Type::Int),
-        ("due_at", Type::Int),
-        ("delay", Type::Int),
-        ("node", Type::Id),
-        ("claim", Type::Int),
-        ("timeout", Type::Int),
-        ("queue", Type::Text),
-        ("code", Type::Text),
-    ])
+    .rows(PLACE)
     .takes(&[Type::Int, Type::Int, Type::Int]);
+
+pub(super) const PLACE: &[(&str, Type)] = &[
+    ("id", Type::Id),
+    ("kind", Type::Int),
+    ("priority", Type::Int),
+    ("due_at", Type::Int),
+    ("delay", Type::Int),
+    ("node", Type::Id),
+    ("claim", Type::Int),
+    ("timeout", Type::Int),
+    ("queue", Type::Text),
+    ("code", Type::Text),
+];
 
 // Messages that came first make the run one to claim: a claim hands them over, a start does not.
 static AGENDA_ADOPT: Sql =

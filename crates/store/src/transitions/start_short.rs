@@ -1,17 +1,18 @@
-//! The short way of a start on PostgreSQL: one statement, which is a transaction by itself.
+//! The short way of a start: on PostgreSQL one statement, which is a transaction by itself, on SQLite two a run.
 //!
 //! Runs without keys and tags, as most are. Only whoever has just written a run's record gives it a place in
 //! line: a repeat writes no record and so neither a second place nor one for a run that has ended since. What
-//! comes back incomplete goes the long way, which finds out why.
+//! was not new goes the long way, which finds out why.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use outlast_core::NodeId;
 
+use super::agenda::fence;
 use super::flight::Flight;
-use super::start::{place, places, record_row};
+use super::start::{PLACE, RECORD, agenda_row, place, places, record_row};
 use crate::rows::{ReadRow, cells};
-use crate::{Cell, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
+use crate::{Cell, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
 
 /// Starts all runs of these calls, or says `None`: then nothing is known of them.
 pub(crate) async fn start_short(
@@ -20,7 +21,6 @@ pub(crate) async fn start_short(
 ) -> Result<Option<Vec<Vec<Started>>>, StoreError> {
     let all = || calls.iter().flat_map(|(runs, hold)| runs.iter().map(|run| (run, *hold)));
     let shards: HashSet<u16> = all().map(|(run, _)| run.id.shard()).collect();
-    let is_plain = |run: &NewRun| run.key.is_none() && run.tags.is_empty();
     let mut flight = Flight::default();
     let (Some(shard), 1) = (shards.iter().next(), shards.len()) else { return nothing(tx).await };
     if !all().all(|(run, _)| is_plain(run)) {
@@ -49,11 +49,57 @@ pub(crate) async fn start_short(
     Ok(Some(calls.iter().map(|(runs, _)| runs.iter().map(created).collect()).collect()))
 }
 
+/// Starts runs row by row, unless one of them is not new or not plain: then go on the long way.
+pub(crate) async fn start_rows(
+    tx: &mut dyn Tx,
+    runs: &[NewRun],
+    hold: Option<Hold>,
+) -> Result<Option<Vec<Started>>, StoreError> {
+    if !runs.iter().all(is_plain) {
+        return Ok(None);
+    }
+    let mut shards: BTreeMap<u16, Vec<&NewRun>> = BTreeMap::new();
+    for run in runs {
+        shards.entry(run.id.shard()).or_default().push(run);
+    }
+    let mut flight = Flight::default();
+    let mut asked = Vec::new();
+    for (shard, runs) in &shards {
+        let fenced = hold.map(|hold| flight.add(fence(*shard, hold.node)));
+        let new =
+            flight.each(&START_RECORD, runs.iter().map(|run| record_row(run)).collect(), cells![*shard]);
+        asked.push((*shard, runs, fenced, new));
+    }
+    let mut answers = flight.send(tx).await?;
+    let (mut flight, mut held) = (Flight::default(), HashSet::new());
+    for (shard, runs, fenced, new) in asked {
+        let new = answers.take_any(new).first().map_or(Ok(0), |row| row.int(0))?;
+        if new as usize != runs.len() {
+            return Ok(None);
+        }
+        let hold = hold.filter(|_| !answers.take_any(fenced).is_empty());
+        if hold.is_some() {
+            held.extend(runs.iter().filter(|run| run.due == Due::Now).map(|run| run.id));
+        }
+        flight.each(&START_PLACE, runs.iter().map(|run| agenda_row(run, hold)).collect(), places(shard));
+    }
+    flight.send_last(tx).await?;
+    if held.len() < runs.len() {
+        tx.signal(Signal::Due);
+    }
+    let created = |run: &NewRun| Started::Created { id: run.id, held: held.contains(&run.id) };
+    Ok(Some(runs.iter().map(created).collect()))
+}
+
+fn is_plain(run: &NewRun) -> bool {
+    run.key.is_none() && run.tags.is_empty()
+}
+
 async fn nothing<T>(tx: &mut dyn Tx) -> Result<Option<T>, StoreError> {
     Flight::default().send_last(tx).await.map(|_| None)
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&START];
+pub(crate) static STATEMENTS: &[&Sql] = &[&START, &START_RECORD, &START_PLACE];
 
 static START: Sql = Sql::new(
     "start",
@@ -101,3 +147,27 @@ static START: Sql = Sql::new(
     ("code", Type::Text),
 ])
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Ids]);
+
+// Of one row each and with a single place where it may fail: SQLite then keeps nothing to undo.
+static START_RECORD: Sql = Sql::new("start_record", "")
+    .on_sqlite(
+        "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
+             owner, roles, trace, parent, parent_op, codec, input)
+         values ({p1}, {b:id}, {b:tenant}, {b:definition}, {b:version}, {b:kind}, {b:queue}, {b:priority}, {now},
+             {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input})
+         on conflict do nothing",
+    )
+    .counted()
+    .rows(RECORD)
+    .takes(&[Type::Int]);
+
+static START_PLACE: Sql = Sql::new("start_place", "")
+    .on_sqlite(
+        "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
+             epoch, news, expires_at, queue, code)
+         values ({p1}, {b:id}, case when {b:node} is null then {p2} else {p3} end, {b:kind}, {b:priority}, 1, 0,
+             case when {b:node} is null then coalesce({b:due_at}, {now} + {b:delay}) end, {b:node}, {b:claim},
+             case when {b:node} is null then 0 else 1 end, 0, {now} + {b:timeout}, {b:queue}, {b:code})",
+    )
+    .rows(PLACE)
+    .takes(&[Type::Int, Type::Int, Type::Int]);

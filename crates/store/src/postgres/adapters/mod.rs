@@ -69,6 +69,10 @@ impl<W: Wire> Tx for UsersTx<'_, W> {
         self.flight(calls).await
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
     fn is_users(&self) -> bool {
         true
     }

@@ -104,9 +104,10 @@ macro_rules! tags_of {
 }
 
 macro_rules! journal_add {
-    () => {
+    ($insert:literal) => {
         concat!(
-            "insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
+            $insert,
+            " outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
              select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body from",
             held!(),
             "on conflict do nothing"
@@ -116,17 +117,19 @@ macro_rules! journal_add {
 
 static JOURNAL_ADD: Sql = Sql::new(
     "journal_add",
-    concat!("with added as (", journal_add!(), " returning 1) select count(*) from added"),
+    concat!("with added as (", journal_add!("insert into"), " returning 1) select count(*) from added"),
 )
-.on_sqlite(journal_add!())
+// A row that is refused fails the whole transaction anyway: SQLite need not be ready to undo it alone.
+.on_sqlite(journal_add!("insert or fail into"))
 .counted()
 .rows(ENTRY)
 .takes(&[Type::Int, Type::Id]);
 
 /// Gives a row only if it recorded: an entry that was there before belongs to another transaction.
-pub(crate) static JOURNAL_RECORD: Sql = Sql::new("journal_record", concat!(journal_add!(), " returning pos"))
-    .rows(ENTRY)
-    .takes(&[Type::Int, Type::Id]);
+pub(crate) static JOURNAL_RECORD: Sql =
+    Sql::new("journal_record", concat!(journal_add!("insert into"), " returning pos"))
+        .rows(ENTRY)
+        .takes(&[Type::Int, Type::Id]);
 
 const ENTRY: &[(&str, Type)] = &[
     ("run", Type::Id),

@@ -48,7 +48,8 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     if !moves.ending.is_empty() {
         flight.add(INBOX_GONE.with(cells![batch.shard, ids(&moves.ending)]));
     }
-    let moving = [moves.waiting, moves.ending].concat();
+    let ending = moves.ending;
+    let moving = [moves.waiting, ending.clone()].concat();
     if !moving.is_empty() {
         flight.add(DOING_GONE.with(cells![batch.shard, ids(&moving)]));
     }
@@ -69,12 +70,12 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     if is_due {
         tx.signal(Signal::Due);
     }
-    for row in answers.take_any(ended) {
-        moved.insert(row.run(0)?);
-        tx.signal(Signal::Ended(row.run(0)?));
-    }
+    let ended = answers.take_any(ended).first().map_or(Ok(0), |row| row.int(0))?;
+    let all_ended = ended as usize == ending.len();
+    ending.into_iter().for_each(|run| tx.signal(Signal::Ended(run)));
     let done = |run: &RunCommit| match run.next {
         None => all_new,
+        Some(Next::Finish(_)) => all_ended,
         Some(_) => moved.contains(&run.run),
     };
     Ok(batch.runs.iter().map(|run| is_short(run) && done(run)).collect())
@@ -175,18 +176,22 @@ static FINISH: Sql = Sql::new(
         ", gone as (
              delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.run
          )
-         insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-         select {p1}, f.run, f.status, f.epoch, {now}, f.codec, f.output, f.error from fit as f
-         on conflict do nothing returning run"
+, ended as (
+             insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+             select {p1}, f.run, f.status, f.epoch, {now}, f.codec, f.output, f.error from fit as f
+             on conflict do nothing returning 1
+         )
+         select count(*) from ended"
     ),
 )
 .on_sqlite(
-    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+    "insert or fail into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
      select {p1}, {b:run}, {b:status}, {b:epoch}, {now}, {b:codec}, {b:output}, {b:error}
        from outlast.agenda as a
       where a.shard = {p1} and a.id = {b:run} and a.node = {p2} and a.epoch = {b:epoch} and a.heard = 0
-     on conflict do nothing returning run",
+     on conflict do nothing",
 )
+.counted()
 .rows(END)
 .takes(&[Type::Int, Type::Id]);
 
