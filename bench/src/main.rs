@@ -50,7 +50,11 @@ const WORKLOADS: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let options = Options::parse();
+    // On the runtime's own threads, as a server's handlers are.
+    tokio::spawn(run(Options::parse())).await?
+}
+
+async fn run(options: Options) -> Result<()> {
     if let Some(unknown) = options.only.iter().find(|it| !WORKLOADS.contains(&it.as_str())) {
         bail!("{unknown} is no workload: {}", WORKLOADS.join(", "));
     }

@@ -183,7 +183,14 @@ impl Store for SqlStore {
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
         let (ask, shards) = (Arc::new(ask.clone()), self.shards());
-        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::renew(tx, &ask, shards))).await
+        let look = ask.clone();
+        let work = work!(|tx, look| transitions::renew(tx, &look, shards));
+        let (mut renewed, strangers) = self.transact(TxKind::Single, work).await?;
+        if !strangers.is_empty() {
+            let work = work!(|tx, ask, strangers| transitions::free_strangers(tx, &ask, &strangers));
+            renewed.freed = self.transact(TxKind::Fenced, work).await?;
+        }
+        Ok(renewed)
     }
 
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
@@ -203,6 +210,10 @@ impl Store for SqlStore {
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         let ask = Arc::new(ask.clone());
+        let look = ask.clone();
+        if !self.transact(TxKind::Read, work!(|tx, look| transitions::to_sweep(tx, &look))).await? {
+            return Ok(Swept::default());
+        }
         self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await
     }
 

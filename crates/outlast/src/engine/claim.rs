@@ -29,6 +29,8 @@ const GATHER: Duration = Duration::from_millis(2);
 pub(super) async fn run(engine: Arc<Engine>) {
     let mut moves = engine.store.clock().moves();
     let mut locked_pause = LOCKED_PAUSE.0;
+    // Whether nothing but time has passed since there was nothing to do.
+    let mut quiet = false;
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first.
         let slot = tokio::select! {
@@ -40,7 +42,10 @@ pub(super) async fn run(engine: Arc<Engine>) {
         };
         drop(slot);
         engine.claiming.store(true, Ordering::SeqCst);
-        let found = claim_all(&engine).await;
+        let found = match quiet {
+            true => look_first(&engine).await,
+            false => claim_all(&engine).await,
+        };
         engine.claiming.store(false, Ordering::SeqCst);
         engine.changed.notify_waiters();
         if found.maybe_more {
@@ -54,10 +59,11 @@ pub(super) async fn run(engine: Arc<Engine>) {
             _ => engine.settings.poll_every,
         };
         locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
+        quiet = false;
         tokio::select! {
             () = engine.work.notified() => {}
             // A timer is waited for to the end: never early, late by less than a millisecond.
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(pause) => quiet = pause == engine.settings.poll_every,
             _ = moves.changed() => engine.each_running(|holder| holder.look()),
             () = engine.stop.cancelled() => return,
         }
@@ -73,6 +79,16 @@ struct Found {
     locked: bool,
     /// When the next run is due.
     next_due: Option<Timestamp>,
+}
+
+/// Claims if a look, which costs the database less, says that there is something to claim.
+async fn look_first(engine: &Arc<Engine>) -> Found {
+    match engine.store.next_due().await {
+        Ok(next_due) if next_due.is_none_or(|due| due > engine.clock.at_most()) => {
+            Found { next_due, ..Found::default() }
+        }
+        _ => claim_all(engine).await,
+    }
 }
 
 /// Claims from every shard.

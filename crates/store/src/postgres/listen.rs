@@ -132,6 +132,8 @@ impl Hints {
 
 const ANYTHING: &str = "anything";
 
+const NOTIFY: &str = "select pg_notify('outlast', payload) from unnest($1::text[]) as payload";
+
 pub(super) fn written(signal: Signal) -> String {
     match signal {
         Signal::Due => "due".to_owned(),
@@ -152,11 +154,19 @@ fn read(hint: &str) -> Signal {
 }
 
 async fn notify(pool: &Arc<Pool>, payloads: &[String]) -> Result<(), StoreError> {
-    let connection = pool.lease().await?;
-    let sql = "select pg_notify('outlast', payload) from unnest($1::text[]) as payload";
-    let payloads: (&(dyn ToSql + Sync), PgType) = (&payloads, PgType::TEXT_ARRAY);
-    answered(connection.client().execute_typed(sql, &[payloads])).await?;
-    connection.give_back();
+    let mut leased = pool.lease().await?;
+    if leased.is_unnamed() {
+        let payloads: (&(dyn ToSql + Sync), PgType) = (&payloads, PgType::TEXT_ARRAY);
+        answered(leased.client().execute_typed(NOTIFY, &[payloads])).await?;
+    } else {
+        let connection = leased.connection();
+        if !connection.statements.contains_key("notify") {
+            let prepared = connection.client.prepare_typed(NOTIFY, &[PgType::TEXT_ARRAY]);
+            connection.statements.insert("notify", answered(prepared).await?);
+        }
+        answered(connection.client.execute(&connection.statements["notify"], &[&payloads])).await?;
+    }
+    leased.give_back();
     Ok(())
 }
 

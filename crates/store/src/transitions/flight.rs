@@ -7,7 +7,7 @@ use crate::{Call, Cell, Row, Sql, StoreError, Tx};
 pub(crate) struct Flight(Vec<Call>);
 
 /// Where a statement stands in its flight.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place(usize);
 
 /// The rows that the statements of a flight gave.

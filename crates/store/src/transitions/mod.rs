@@ -37,10 +37,10 @@ pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use own::end_leases;
 pub(crate) use record::record;
-pub(crate) use renew::renew;
+pub(crate) use renew::{free_strangers, renew};
 pub(crate) use start::{start, start_all};
 pub(crate) use start_short::start_short;
-pub(crate) use sweep::sweep;
+pub(crate) use sweep::{sweep, to_sweep};
 
 use crate::Sql;
 

@@ -5,47 +5,52 @@ use std::collections::{BTreeMap, HashMap};
 use outlast_core::{RunId, ShardCount, Status};
 
 use super::agenda;
-use super::claim::NOW;
 use super::flight::Flight;
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Known, Renew, Renewed, Signal, Sql, StoreError, Tx, Type};
+use crate::{Dialect, Known, Renew, Renewed, Signal, Sql, StoreError, Tx, Type};
 
-/// Renews the lease in every shard.
-///
-/// A run that the node holds by a settled claim without knowing it was handed out in a reply that got
-/// lost: it becomes due again. One that someone has locked at this moment waits for the next renewal,
-/// because a renewal must not wait.
-pub(crate) async fn renew(tx: &mut dyn Tx, ask: &Renew, shards: ShardCount) -> Result<Renewed, StoreError> {
+/// Renews the lease in every shard. Beside what the node has to hear, the runs that it holds by a settled
+/// claim without knowing them: they were handed out in a reply that got lost.
+pub(crate) async fn renew(
+    tx: &mut dyn Tx,
+    ask: &Renew,
+    shards: ShardCount,
+) -> Result<(Renewed, Vec<RunId>), StoreError> {
     let mut flight = Flight::default();
-    let now = flight.add(NOW.with([]));
     let mut places = Vec::new();
     for shard in 0..shards.max(1) {
         let renewed = flight.add(NODES_RENEW.with(cells![shard, ask.node, micros(ask.lease)]));
-        let held = flight.add(HELD_BY.with(cells![shard, ask.node]));
+        let held = match tx.dialect() {
+            Dialect::Sqlite => flight.add(HELD_BY.with(cells![shard, ask.node])),
+            Dialect::Postgres => renewed,
+        };
         places.push((renewed, held));
     }
-    let mut answers = flight.send(tx).await?;
+    let mut answers = flight.send_last(tx).await?;
 
-    let now = answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default();
-    let mut alive = true;
+    let mut renewed = Renewed { alive: true, ..Renewed::default() };
     let mut held: HashMap<RunId, Held> = HashMap::new();
-    for (renewed, runs) in places {
-        alive &= !answers.take(renewed).is_empty();
-        for row in answers.take(runs) {
-            held.insert(row.run(0)?, Held { epoch: row.int(1)?, news: row.int(2)?, claim: row.int(3)? });
+    for (lease, runs) in places {
+        let rows = answers.take(lease);
+        renewed.alive &= !rows.is_empty();
+        renewed.now = rows.first().map_or(Ok(renewed.now), |row| row.time(0))?;
+        for row in if lease == runs { rows } else { answers.take(runs) } {
+            // Who holds nothing is told so by a row without a run.
+            if row.opt_id(1)?.is_some() {
+                held.insert(row.run(1)?, Held { epoch: row.int(2)?, news: row.int(3)?, claim: row.int(4)? });
+            }
         }
     }
 
     let ours = |known: &Known| held.get(&known.run).filter(|row| row.epoch == known.epoch);
-    let lost = ask.known.iter().filter(|known| ours(known).is_none()).map(|known| known.run).collect();
+    renewed.lost = ask.known.iter().filter(|known| ours(known).is_none()).map(|known| known.run).collect();
     let told = ask.known.iter().filter(|known| ours(known).is_some_and(|row| row.news > known.seen));
-    let news = told.map(|known| known.run).collect();
+    renewed.news = told.map(|known| known.run).collect();
     for known in &ask.known {
         held.remove(&known.run);
     }
     let strangers = held.into_iter().filter(|(_, row)| row.claim <= ask.settled).map(|(run, _)| run);
-    let freed = free(tx, ask, strangers.collect()).await?;
-    Ok(Renewed { alive, lost, news, freed, now })
+    Ok((renewed, strangers.collect()))
 }
 
 struct Held {
@@ -54,22 +59,24 @@ struct Held {
     claim: i64,
 }
 
-/// Makes runs due again that the node holds without knowing. Ends the transaction.
-async fn free(tx: &mut dyn Tx, ask: &Renew, runs: Vec<RunId>) -> Result<u64, StoreError> {
-    let mut last = Flight::default();
-    let mut freed = 0;
-    if !runs.is_empty() {
-        let mut flight = Flight::default();
-        let locks = agenda::add_locks(&mut flight, &agenda::by_shard(runs), false);
-        let locked = agenda::found(&mut flight.send(tx).await?, &locks)?;
-        let mut shards: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
-        for row in locked.into_values().filter(|row| row.node == Some(ask.node)) {
-            shards.entry(row.id.shard()).or_default().push(row.id);
-            freed += 1;
-        }
-        for (shard, runs) in shards {
-            last.add(STRANGERS.with(cells![shard, ids(&runs), ask.node, ask.settled, Status::Ready]));
-        }
+/// Makes runs due again that the node holds without knowing. One that someone has locked at this moment waits
+/// for the next renewal, because a renewal must not wait.
+pub(crate) async fn free_strangers(
+    tx: &mut dyn Tx,
+    ask: &Renew,
+    strangers: &[RunId],
+) -> Result<u64, StoreError> {
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &agenda::by_shard(strangers.iter().copied()), false);
+    let locked = agenda::found(&mut flight.send(tx).await?, &locks)?;
+    let (mut last, mut freed) = (Flight::default(), 0);
+    let mut shards: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
+    for row in locked.into_values().filter(|row| row.node == Some(ask.node)) {
+        shards.entry(row.id.shard()).or_default().push(row.id);
+        freed += 1;
+    }
+    for (shard, runs) in shards {
+        last.add(STRANGERS.with(cells![shard, ids(&runs), ask.node, ask.settled, Status::Ready]));
     }
     if freed > 0 {
         tx.signal(Signal::Due);
@@ -80,18 +87,28 @@ async fn free(tx: &mut dyn Tx, ask: &Renew, runs: Vec<RunId>) -> Result<u64, Sto
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &HELD_BY, &STRANGERS];
 
+// One statement on PostgreSQL, so that a renewal is one round trip without a transaction around it.
 static NODES_RENEW: Sql = Sql::new(
     "nodes_renew",
-    "update outlast.nodes set lease_until = {now} + {p3} where shard = {p1} and id = {p2} returning id",
+    "with renewed as (
+         update outlast.nodes set lease_until = {now} + {p3} where shard = {p1} and id = {p2} returning id
+     )
+     select {now}, a.id, a.epoch, a.news, a.claim
+       from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
 )
-.takes(&[Type::Int, Type::Id, Type::Int]);
-
-static HELD_BY: Sql = Sql::new(
-    "held_by",
-    "select a.id, a.epoch, a.news, a.claim from outlast.agenda as a where a.shard = {p1} and a.node = {p2}",
+.on_sqlite(
+    "update outlast.nodes set lease_until = {now} + {p3} where shard = {p1} and id = {p2} returning {now}",
 )
-.takes(&[Type::Int, Type::Id])
+.takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");
+
+static HELD_BY: Sql = Sql::new("held_by", "")
+    .on_sqlite(
+        "select 0, a.id, a.epoch, a.news, a.claim from outlast.agenda as a
+          where a.shard = {p1} and a.node = {p2}",
+    )
+    .takes(&[Type::Int, Type::Id])
+    .by("agenda_node");
 
 static STRANGERS: Sql = Sql::new(
     "renew_strangers",

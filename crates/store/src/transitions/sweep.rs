@@ -72,6 +72,15 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     Ok(swept)
 }
 
+/// Whether there is anything to sweep: a look that nobody waits for, and that changes nothing.
+pub(crate) async fn to_sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, StoreError> {
+    let mut flight = Flight::default();
+    let (overdue, old) = (micros(ask.unknown_after), micros(ask.forget_after));
+    let look = flight.add(TO_SWEEP.with(cells![ask.shard, ask.by, overdue, old]));
+    let found = flight.send_last(tx).await?.take(look);
+    found.first().map_or(Ok(0), |row| row.int(0)).map(|found| found == 1)
+}
+
 /// The code that live nodes know, from the rows of [`NODES_LIVE`].
 pub(crate) fn live_codes(rows: &[Row]) -> Result<HashSet<String>, StoreError> {
     let mut known = HashSet::new();
@@ -111,7 +120,20 @@ fn why_stuck(live: &[Serves], code: &str, queue: &str) -> Option<String> {
 }
 
 pub(crate) static STATEMENTS: &[&Sql] =
-    &[&NODES_DEAD, &NODES_ALL, &NODES_LIVE, &OVERDUE, &OVERDUE_LOCK, &BLOCK, &DELIVERIES_FORGET];
+    &[&TO_SWEEP, &NODES_DEAD, &NODES_ALL, &NODES_LIVE, &OVERDUE, &OVERDUE_LOCK, &BLOCK, &DELIVERIES_FORGET];
+
+static TO_SWEEP: Sql = Sql::new(
+    "to_sweep",
+    "select case when exists (select 1 from outlast.nodes as n
+                               where n.shard = {p1} and n.lease_until < {now} and n.id <> {p2})
+                   or exists (select 1 from outlast.agenda as a
+                               where a.shard = {p1} and a.due_at < {now} - {p3})
+                   or exists (select 1 from outlast.deliveries as d
+                               where d.shard = {p1} and d.at < {now} - {p4})
+            then 1 else 0 end",
+)
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int])
+.by("agenda_next");
 
 // A batch of the node that is still under way holds its row: then it is not dead yet.
 static NODES_DEAD: Sql = Sql::new(
