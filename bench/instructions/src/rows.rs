@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use outlast_core::Status;
 use outlast_store::adapters::Verb;
 use outlast_store::{
-    Batch, Call, Cell, Dialect, Due, Ended, NewRun, Next, Row, RunCommit, RunKind, Signal, StoreError, Tx, bench,
+    Batch, Call, Cell, Dialect, Due, Ended, NewRun, Next, Row, RunCommit, RunKind, Signal, StoreError, Tx,
+    bench,
 };
 
 use crate::counted;
@@ -64,11 +65,7 @@ struct Answers(Vec<(&'static str, Vec<Row>)>);
 impl Answers {
     fn that_all_are_held(count: usize) -> Answers {
         let all = || vec![Row(vec![Cell::Int(count as i64)])];
-        Answers(vec![
-            ("fence", vec![Row(vec![node().into()])]),
-            ("journal_add", all()),
-            ("finish", all()),
-        ])
+        Answers(vec![("fence", vec![Row(vec![node().into()])]), ("journal_add", all()), ("finish", all())])
     }
 }
 

@@ -31,8 +31,31 @@ pub fn rate(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
 }
 
-/// `runs` runs of ten steps, `concurrency` at a time: steps per second.
-pub async fn steps(fresh: &Fresh, runs: usize, concurrency: usize) -> Result<f64> {
+/// What the bare rows of W2 came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Bare {
+    /// Steps per second.
+    pub steps: f64,
+    /// Transactions per second.
+    pub commits: f64,
+    /// Rows of all tables in each.
+    pub rows: f64,
+}
+
+impl Bare {
+    /// For each run a record, a place in line that goes again, its steps and a result.
+    fn new(runs: usize, transactions: usize, took: Duration) -> Bare {
+        let rows = runs * (STEPS + 3);
+        Bare {
+            steps: rate(runs * STEPS, took),
+            commits: rate(transactions, took),
+            rows: rows as f64 / transactions as f64,
+        }
+    }
+}
+
+/// `runs` runs of ten steps, `concurrency` at a time.
+pub async fn steps(fresh: &Fresh, runs: usize, concurrency: usize) -> Result<Bare> {
     match &fresh.file {
         None => {
             // One lane has the client wait while the server works, two may get in each other's way.
@@ -41,9 +64,17 @@ pub async fn steps(fresh: &Fresh, runs: usize, concurrency: usize) -> Result<f64
                 0..2 => one,
                 _ => postgres::steps(&fresh.url, runs, concurrency, 2).await?,
             };
-            Ok(one.max(two))
+            Ok(if one.steps > two.steps { one } else { two })
         }
         Some(file) => sqlite::steps(file, runs, concurrency),
+    }
+}
+
+/// The rows of as many steps, written as fast as the database takes rows at all: steps per second.
+pub async fn copy_steps(fresh: &Fresh, steps: usize) -> Result<f64> {
+    match &fresh.file {
+        None => postgres::copy_steps(&fresh.url, steps).await,
+        Some(file) => sqlite::insert_steps(file, steps),
     }
 }
 

@@ -9,7 +9,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::{BODY, INPUT, STEPS, ids, rate};
+use super::{BODY, Bare, INPUT, STEPS, ids, rate};
 use crate::place::connect;
 
 /// How many jobs share a transaction.
@@ -27,20 +27,22 @@ struct Lane {
     end: Statement,
 }
 
-pub async fn steps(url: &str, runs: usize, concurrency: usize, lanes: usize) -> Result<f64> {
+pub async fn steps(url: &str, runs: usize, concurrency: usize, lanes: usize) -> Result<Bare> {
     let mut ready = Vec::new();
     for _ in 0..lanes {
         ready.push(Lane::open(url).await?);
     }
     let began = Instant::now();
     let work = ready.iter().map(|lane| lane.run(runs / lanes, concurrency.div_ceil(lanes)));
-    let done: usize = try_join_all(work).await?.into_iter().sum();
-    Ok(rate(done * STEPS, began.elapsed()))
+    let done: Vec<(usize, usize)> = try_join_all(work).await?;
+    let (runs, commits) = done.into_iter().fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
+    Ok(Bare::new(runs, commits, began.elapsed()))
 }
 
 impl Lane {
     async fn open(url: &str) -> Result<Lane> {
         let client = connect(url).await?;
+        client.batch_execute(PLANS).await?;
         let node = Uuid::now_v7();
         client
             .execute(
@@ -61,9 +63,9 @@ impl Lane {
         })
     }
 
-    /// Wave after wave; gives the number of runs it took to their end.
-    async fn run(&self, runs: usize, wave: usize) -> Result<usize> {
-        let mut done = 0;
+    /// Wave after wave; gives the number of runs it took to their end, and of transactions.
+    async fn run(&self, runs: usize, wave: usize) -> Result<(usize, usize)> {
+        let (mut done, mut commits) = (0, 0);
         while done < runs {
             let ids = ids(wave.min(runs - done));
             let (texts, inputs) = (vec!["ten_steps"; ids.len()], vec![INPUT; ids.len()]);
@@ -88,8 +90,9 @@ impl Lane {
                 }
             }
             done += ids.len();
+            commits += STEPS + 1;
         }
-        Ok(done)
+        Ok((done, commits))
     }
 
     /// One transaction behind the fence, in one round trip.
@@ -123,6 +126,21 @@ pub async fn copy(url: &str, jobs: usize) -> Result<f64> {
         let line = |id: &Uuid| format!("0\t{id}\t1\t2\t5\t1\t0\t{now}\t0\t0\tdefault\tnoop@1\n");
         copy_in(&client, agenda, ids.iter().map(line).collect()).await?;
         client.batch_execute("commit").await?;
+        done += ids.len();
+    }
+    Ok(rate(done, began.elapsed()))
+}
+
+/// COPY of the journal's rows, 1,000 in a transaction.
+pub async fn copy_steps(url: &str, steps: usize) -> Result<f64> {
+    let client = connect(url).await?;
+    let began = Instant::now();
+    let mut done = 0;
+    while done < steps {
+        let ids = ids((BATCH as usize).min(steps - done));
+        let sql = "copy outlast.journal (shard, run, pos, kind, epoch, at, name, body) from stdin";
+        let line = |id: &Uuid| format!("0\t{id}\t1\t2\t1\t1780000000000000\tstep\t\\\\x6e756c6c\n");
+        copy_in(&client, sql, ids.iter().map(line).collect()).await?;
         done += ids.len();
     }
     Ok(rate(done, began.elapsed()))
@@ -189,6 +207,9 @@ pub fn middle(mut times: Vec<Duration>) -> f64 {
     times[times.len() / 2].as_secs_f64() * 1000.0
 }
 
+/// As the store has them.
+const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set jit = off";
+
 const BEGIN: &str = "begin isolation level read committed; set local statement_timeout = 5000; \
                      set local idle_in_transaction_session_timeout = 5000; set local lock_timeout = 2000";
 
@@ -198,7 +219,7 @@ const RUNS: &str = "
     insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
                               input)
     select 0, b.id, '', b.definition, 1, 1, b.queue, 5,
-           (extract(epoch from clock_timestamp()) * 1000000)::bigint, b.input
+           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.input
       from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[]) as b(id, definition, queue, input)
     on conflict do nothing";
 
@@ -211,32 +232,35 @@ const AGENDA: &str = "
 
 const STEP: &str = "
     insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
-    select 0, b.run, b.pos, 2, b.epoch, (extract(epoch from clock_timestamp()) * 1000000)::bigint, b.name,
-           b.body
+    select 0, b.run, b.pos, 2, b.epoch, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint),
+           b.name, b.body
       from unnest($2::uuid[], $3::bigint[], $4::int[], $5::text[], $6::bytea[])
                as b(run, epoch, pos, name, body)
-           cross join outlast.agenda as a
-     where a.shard = 0 and a.id = b.run and case when a.node = $1::uuid then a.epoch end = b.epoch
+     where (select case when a.node = $1::uuid then a.epoch end from outlast.agenda as a
+             where a.shard = 0 and a.id = b.run) = b.epoch
     on conflict do nothing";
 
 const RESULTS: &str = "
     insert into outlast.results (shard, run, status, epoch, finished_at, output)
-    select 0, b.run, 8, b.epoch, (extract(epoch from clock_timestamp()) * 1000000)::bigint, b.output
+    select 0, b.run, 8, b.epoch, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.output
       from unnest($1::uuid[], $2::bigint[], $3::bytea[]) as b(run, epoch, output)
     on conflict do nothing";
 
+// By both parts of the key from the list: without statistics the planner would read the whole shard.
 const END: &str = "
-    delete from outlast.agenda
-     where shard = 0 and (id, epoch) in (select * from unnest($1::uuid[], $2::bigint[]))";
+    with gone as materialized (select 0::smallint as shard, b.id, b.epoch
+                                 from unnest($1::uuid[], $2::bigint[]) as b(id, epoch))
+    delete from outlast.agenda as a using gone as g
+     where a.shard = g.shard and a.id = g.id and a.epoch = g.epoch";
 
 const CLAIM: &str = "
     with picked as materialized (
-        select a.id from outlast.agenda as a
+        select a.shard, a.id from outlast.agenda as a
          where a.shard = 0 and a.queue = 'default' and a.priority = 5 and a.due_at is not null
          order by a.due_at, a.id limit $2 for update skip locked
     )
     update outlast.agenda as a set node = $1::uuid, claim = 1, epoch = a.epoch + 1, status = 2, due_at = null
-      from picked as p where a.shard = 0 and a.id = p.id
+      from picked as p where a.shard = p.shard and a.id = p.id
     returning a.id, a.epoch";
 
 const INPUTS: &str = "select r.id, r.definition, r.version, r.queue, r.codec, r.input

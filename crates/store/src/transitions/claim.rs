@@ -1,8 +1,8 @@
 //! Leases due runs to a node.
 //!
-//! Picking locks (and passes over what others have locked); the update comes in a second flight, with
-//! the news of what was picked: read after the lock, so none is missing. A claim that finds nothing
-//! writes nothing. Its cost does not depend on how many runs wait: every line (a queue at a priority)
+//! Picking locks (and passes over what others have locked); the update and the news of what was picked come
+//! behind: read after the lock, so none is missing. PostgreSQL does it all in one flight, in which what comes
+//! later finds the runs by the number of the claim. A claim that finds nothing writes nothing. Its cost does not depend on how many runs wait: every line (a queue at a priority)
 //! is one range of an index, and the lines are asked in order until enough is found.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use outlast_core::{RunId, Status, Timestamp};
 use super::agenda::fence;
 use super::flight::Flight;
 use crate::rows::{self, ReadRow, cells, ids};
-use crate::{Cell, Claim, Claimed, Claims, News, Row, Sql, StoreError, Tx, Type};
+use crate::{Cell, Claim, Claimed, Claims, Dialect, News, Row, Sql, StoreError, Tx, Type};
 
 /// The most urgent priority is 0, the least urgent this.
 const LEAST_URGENT: u8 = 9;
@@ -23,56 +23,114 @@ const LEAST_URGENT: u8 = 9;
 /// answered with [`crate::Committed::LeaseLost`] and changes nothing. The same number again gives the
 /// same runs again (their `due_at` is then the database's now: nobody keeps when they were due).
 pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreError> {
-    let mut flight = Flight::default();
-    let fenced = flight.add(fence(ask.shard, ask.node));
-    // Before the pick: what becomes due in between is either picked or the next to be due.
-    let now = flight.add(NOW.with([]));
-    let before = flight.add(CLAIMED_BEFORE.with(cells![ask.shard, ask.node, ask.number]));
-    let asked = cells![ask.shard, Cell::Texts(ask.queues.clone()), Cell::Texts(ask.codes.clone()), ask.limit];
-    let picked = flight.add(PICK.with(asked));
-    let mut answers = flight.send(tx).await?;
-
-    let now = answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default();
-    let before = answers.take(before);
-    let picked = answers.take(picked);
-    let mut claims = Claims { now, ..Claims::default() };
-    if answers.take(fenced).is_empty() {
-        Flight::default().send_last(tx).await?;
+    let found = match tx.dialect() {
+        Dialect::Postgres => find(tx, ask).await?,
+        Dialect::Sqlite => find_row_by_row(tx, ask).await?,
+    };
+    let mut claims = Claims { now: found.now, ..Claims::default() };
+    if !found.fenced {
         return Ok(claims);
     }
-
-    let again = !before.is_empty();
-    let found = if again { before } else { picked };
-    claims.runs = found.iter().map(|row| claimed(row, now, again)).collect::<Result<_, _>>()?;
-
-    let mut flight = Flight::default();
-    if !again && !claims.runs.is_empty() {
-        let runs = ids(claims.runs.iter().map(|run| &run.id));
-        flight.add(TAKE.with(cells![ask.shard, runs, ask.node, ask.number, Status::Running]));
-    }
-    let told: Vec<RunId> = claims.runs.iter().filter(|run| run.news > 0).map(|run| run.id).collect();
-    let inbox = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
-    let next = match claims.runs.len() < ask.limit as usize {
-        true => flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, Cell::Texts(ask.codes.clone())]),
-        false => None,
-    };
-    let mut answers = flight.send_last(tx).await?;
-
+    let again = !found.before.is_empty();
+    let runs = if again { found.before } else { found.picked };
+    claims.runs = runs.iter().map(|row| claimed(row, found.now, again)).collect::<Result<_, _>>()?;
     let mut unread: HashMap<RunId, Vec<News>> = HashMap::new();
-    for row in answers.take_any(inbox) {
+    for row in found.unread {
         let (run, news) = rows::news(&row)?;
         unread.entry(run).or_default().push(news);
     }
     for run in &mut claims.runs {
         run.inbox = unread.remove(&run.id).unwrap_or_default();
     }
-    for row in answers.take_any(next) {
-        let due = row.opt_time(0)?;
-        claims.next_due = [claims.next_due, due].into_iter().flatten().min();
+    if claims.runs.len() < ask.limit as usize {
+        for row in found.next {
+            claims.next_due = [claims.next_due, row.opt_time(0)?].into_iter().flatten().min();
+        }
     }
     // Rows promise no order, and the engine relies on one.
     claims.runs.sort_by_key(|run| (run.priority, run.due_at, run.id));
     Ok(claims)
+}
+
+/// What a claim found.
+#[derive(Default)]
+struct Found {
+    fenced: bool,
+    now: Timestamp,
+    /// What an earlier try of this claim took: then nothing more is taken.
+    before: Vec<Row>,
+    picked: Vec<Row>,
+    unread: Vec<Row>,
+    next: Vec<Row>,
+}
+
+async fn find(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreError> {
+    let mut flight = Flight::default();
+    let number = || cells![ask.shard, ask.node, ask.number];
+    let fenced = flight.add(fence(ask.shard, ask.node));
+    // Before the pick: what becomes due in between is either picked or the next to be due.
+    let now = flight.add(NOW.with([]));
+    let before = flight.add(CLAIMED_BEFORE.with(number()));
+    let taken = [wanted(ask), cells![ask.node, ask.number, Status::Running]].concat();
+    let picked = flight.add(PICK_AND_TAKE.with(taken));
+    let unread = flight.add(UNREAD_BY_CLAIM.with(number()));
+    let next = flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, Cell::Texts(ask.codes.clone())]);
+    let mut answers = flight.send_last(tx).await?;
+    Ok(Found {
+        fenced: !answers.take(fenced).is_empty(),
+        now: answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default(),
+        before: answers.take(before),
+        picked: answers.take(picked),
+        unread: answers.take(unread),
+        next: answers.take_any(next),
+    })
+}
+
+/// SQLite cannot say what a row was before an update; but its flights go nowhere.
+async fn find_row_by_row(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreError> {
+    let mut flight = Flight::default();
+    let fenced = flight.add(fence(ask.shard, ask.node));
+    let now = flight.add(NOW.with([]));
+    let before = flight.add(CLAIMED_BEFORE.with(cells![ask.shard, ask.node, ask.number]));
+    let picked = flight.add(PICK.with(wanted(ask)));
+    let mut answers = flight.send(tx).await?;
+    let mut found = Found {
+        fenced: !answers.take(fenced).is_empty(),
+        now: answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default(),
+        before: answers.take(before),
+        picked: answers.take(picked),
+        ..Found::default()
+    };
+
+    let mut flight = Flight::default();
+    let (mut unread, mut next) = (None, None);
+    if found.fenced {
+        let again = !found.before.is_empty();
+        let rows = if again { &found.before } else { &found.picked };
+        let runs = rows.iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
+        if !again && !runs.is_empty() {
+            flight.add(TAKE.with(cells![ask.shard, ids(&runs), ask.node, ask.number, Status::Running]));
+        }
+        let mut told = Vec::new();
+        for (run, row) in runs.iter().zip(rows) {
+            if row.int(8)? > 0 {
+                told.push(*run);
+            }
+        }
+        unread = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
+        if runs.len() < ask.limit as usize {
+            next = flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, Cell::Texts(ask.codes.clone())]);
+        }
+    }
+    let mut answers = flight.send_last(tx).await?;
+    found.unread = answers.take_any(unread);
+    found.next = answers.take_any(next);
+    Ok(found)
+}
+
+/// What a claim asks for.
+fn wanted(ask: &Claim) -> Vec<Cell> {
+    cells![ask.shard, Cell::Texts(ask.queues.clone()), Cell::Texts(ask.codes.clone()), ask.limit]
 }
 
 /// Every queue at every priority.
@@ -97,7 +155,8 @@ fn claimed(row: &Row, now: Timestamp, again: bool) -> Result<Claimed, StoreError
     })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&NOW, &CLAIMED_BEFORE, &PICK, &TAKE, &UNREAD, &NEXT_DUE];
+pub(crate) static STATEMENTS: &[&Sql] =
+    &[&NOW, &CLAIMED_BEFORE, &PICK_AND_TAKE, &PICK, &TAKE, &UNREAD_BY_CLAIM, &UNREAD, &NEXT_DUE];
 
 /// The database's now.
 pub(crate) static NOW: Sql = Sql::new("now", "select {now}");
@@ -111,49 +170,78 @@ static CLAIMED_BEFORE: Sql = Sql::new(
 .by("agenda_node");
 
 // No order outside of the lines: the loops run in the order of the lines and stop at the limit, while a
-// sort would first read (and lock) everything that is due. SQLite keeps the order of a `cross join` and
-// reads a line in the order of its index.
-static PICK: Sql = Sql::new(
+// sort would first read (and lock) everything that is due. Nothing is taken without the node's row, which is
+// locked, or beside what an earlier try of this claim took.
+static PICK_AND_TAKE: Sql = Sql::new(
     "claim_pick",
-    "select p.id, p.epoch, p.priority, p.due_at, p.code, p.attempt, p.crashes, p.expires_at, p.news
-       from (select g.priority, q.queue
-               from generate_series(0, 9) as g(priority)
-                    cross join unnest({p2}) with ordinality as q(queue, place)
-              order by g.priority, q.place) as line
-            cross join lateral (
-               select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
-                 from outlast.agenda as a
-                where a.shard = {p1} and a.queue = line.queue and a.priority = line.priority
-                  and a.due_at <= {now} and a.code {in:p3}
-                order by a.due_at, a.id
-                limit {p4} {skip_locked}
-            ) as p
-      limit {p4}",
+    "with picked as materialized (
+         select p.shard, p.id, p.epoch, p.due_at
+           from (select g.priority, q.queue
+                   from generate_series(0, 9) as g(priority)
+                        cross join unnest({p2}) with ordinality as q(queue, place)
+                  where exists (select 1 from outlast.nodes as n where n.shard = {p1} and n.id = {p5})
+                    and not exists (select 1 from outlast.agenda as o
+                                     where o.shard = {p1} and o.node = {p5} and o.claim = {p6})
+                  order by g.priority, q.place) as line
+                cross join lateral (
+                   select a.shard, a.id, a.epoch, a.due_at from outlast.agenda as a
+                    where a.shard = {p1} and a.queue = line.queue and a.priority = line.priority
+                      and a.due_at <= {now} and a.code {in:p3}
+                    order by a.due_at, a.id
+                    limit {p4} {skip_locked}
+                ) as p
+          limit {p4}
+     )
+     update outlast.agenda as a
+        set node = {p5}, claim = {p6}, epoch = a.epoch + 1, status = {p7}, due_at = null
+       from picked as p where a.shard = p.shard and a.id = p.id
+     returning a.id, p.epoch, a.priority, p.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news",
 )
-.on_sqlite(
-    "with g(priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
-     select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
-       from g cross join json_each({p2}) as q cross join outlast.agenda as a
-      where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
-        and a.due_at <= {now} and a.code {in:p3}
-      limit {p4}",
-)
-.takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int])
+.on_sqlite("")
+.takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Id, Type::Int, Type::Int])
 .by("agenda_due");
 
-static TAKE: Sql = Sql::new(
-    "claim_take",
-    "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
-      where shard = {p1} and id {in:p2} and node is null",
-)
-.takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
+// SQLite keeps the order of a `cross join` and reads a line in the order of its index.
+static PICK: Sql = Sql::new("claim_pick_rows", "")
+    .on_sqlite(
+        "with g(priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
+         select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
+           from g cross join json_each({p2}) as q cross join outlast.agenda as a
+          where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
+            and a.due_at <= {now} and a.code {in:p3}
+          limit {p4}",
+    )
+    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int])
+    .by("agenda_due");
 
-static UNREAD: Sql = Sql::new(
+static TAKE: Sql = Sql::new("claim_take", "")
+    .on_sqlite(
+        "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
+          where shard = {p1} and id {in:p2} and node is null",
+    )
+    .takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
+
+static UNREAD_BY_CLAIM: Sql = Sql::new(
     "claim_unread",
-    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
-      where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
+    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body
+       from outlast.agenda as a
+            cross join lateral (
+               select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+                where i.shard = {p1} and i.run = a.id and a.news > 0 offset 0
+            ) as i
+      where a.shard = {p1} and a.node = {p2} and a.claim = {p3}
+      order by i.run, i.seq",
 )
-.takes(&[Type::Int, Type::Ids]);
+.on_sqlite("")
+.takes(&[Type::Int, Type::Id, Type::Int])
+.by("agenda_node");
+
+static UNREAD: Sql = Sql::new("claim_unread_rows", "")
+    .on_sqlite(
+        "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+          where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
+    )
+    .takes(&[Type::Int, Type::Ids]);
 
 // Not only what is due later: a run that is due and was passed over, because someone has locked it, too.
 static NEXT_DUE: Sql = Sql::new(
