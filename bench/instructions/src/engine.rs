@@ -195,6 +195,15 @@ impl Store for Made {
         not_made("deliver")
     }
 
+    async fn wake(
+        &self,
+        _message: &Delivery,
+        _hold: Hold,
+        _epoch: i64,
+    ) -> Result<(Delivered, Option<Claimed>), StoreError> {
+        not_made("wake")
+    }
+
     async fn listen(&self, _ask: &Listen) -> Result<Listened, StoreError> {
         not_made("listen")
     }

@@ -11,9 +11,9 @@ use outlast_core::{Entry, RunId, ShardCount, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::{
-    Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
-    Delivery, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page,
-    Renew, Renewed, RunView, Signal, Started, StoreError, Sweep, Swept, UserTx,
+    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
+    Delivered, Delivery, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
+    NodeView, Page, Renew, Renewed, RunView, Signal, Started, StoreError, Sweep, Swept, UserTx,
 };
 
 /// Where runs live.
@@ -40,6 +40,15 @@ pub trait Store: Reads {
 
     /// Delivers messages to runs and wakes those that wait. Answers in their order.
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError>;
+
+    /// Delivers a message to a run that was suspended with this epoch and, if that wakes it, lets a node have it
+    /// at once: it is claimed as by [`Store::claim`] with the same number.
+    async fn wake(
+        &self,
+        message: &Delivery,
+        hold: Hold,
+        epoch: i64,
+    ) -> Result<(Delivered, Option<Claimed>), StoreError>;
 
     /// Has a run hear of another's end: when it comes, or at once if it came.
     async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError>;

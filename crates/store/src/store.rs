@@ -15,10 +15,10 @@ use crate::gather::Gather;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
-    Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
-    Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
-    NodeView, OpenOptions, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep,
-    Swept, Tx, TxKind, UserTx, Work, reads, transitions,
+    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
+    Delivered, Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
+    NodeCard, NodeView, OpenOptions, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store,
+    StoreError, Sweep, Swept, Tx, TxKind, UserTx, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -196,6 +196,17 @@ impl Store for SqlStore {
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
         let (messages, shards) = (Arc::<[Delivery]>::from(messages), self.shards());
         self.transact(TxKind::Plain, work!(|tx, messages| transitions::deliver(tx, &messages, shards))).await
+    }
+
+    async fn wake(
+        &self,
+        message: &Delivery,
+        hold: Hold,
+        epoch: i64,
+    ) -> Result<(Delivered, Option<Claimed>), StoreError> {
+        let (message, shards) = (Arc::new(message.clone()), self.shards());
+        let work = work!(|tx, message| transitions::wake(tx, &message, hold, epoch, shards));
+        self.transact(TxKind::Plain, work).await
     }
 
     async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError> {

@@ -11,9 +11,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use async_trait::async_trait;
 use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
-    Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered,
-    Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
-    NodeView, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep, Swept, UserTx,
+    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
+    Delivered, Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
+    NodeCard, NodeView, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep,
+    Swept, UserTx,
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -157,6 +158,15 @@ impl Store for Watched {
 
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
         pass_on!(self.deliver(messages))
+    }
+
+    async fn wake(
+        &self,
+        message: &Delivery,
+        hold: Hold,
+        epoch: i64,
+    ) -> Result<(Delivered, Option<Claimed>), StoreError> {
+        pass_on!(self.wake(message, hold, epoch))
     }
 
     async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError> {

@@ -192,7 +192,7 @@ async fn answer(engine: &Arc<Engine>, ask: &Claim) -> Option<Claims> {
 }
 
 /// Begins a turn for each claimed run: a warm one goes on, a cold one is loaded.
-async fn begin(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) {
+pub(super) async fn begin(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) {
     let mut cold = Vec::new();
     for (run, slot) in claimed {
         let kept = engine.warm.lock().take(run.id, run.epoch);

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outlast_core::{Error, Limits, NodeId, RunId};
-use outlast_store::{DynStore, Ended, Hold, Known, News, NodeCard};
+use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -294,6 +294,23 @@ impl Engine {
         }
         let slot = self.slots.clone().try_acquire_owned().ok()?;
         Some((Slot(slot), self.open_claim()))
+    }
+
+    /// A free slot and the number of a claim, for a run that is kept warm and may be woken, with the epoch that
+    /// it was suspended with.
+    pub(crate) fn try_wake(self: &Arc<Self>, run: RunId) -> Option<(i64, Slot, OpenClaim)> {
+        if self.stop.is_cancelled() {
+            return None;
+        }
+        let epoch = self.warm.lock().epoch(run)?;
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        Some((epoch, Slot(slot), self.open_claim()))
+    }
+
+    /// Begins the turn of a run that was woken and claimed in one go.
+    pub(crate) async fn begin_woken(self: &Arc<Self>, claimed: Claimed, slot: Slot) {
+        metrics::counter!("outlast_claimed_total").increment(1);
+        claim::begin(self, vec![(claimed, slot)]).await;
     }
 
     pub(crate) fn queues(&self) -> Vec<String> {

@@ -54,6 +54,11 @@ impl Warm {
         gone
     }
 
+    /// The epoch with which `run` was suspended, if it is kept.
+    pub(crate) fn epoch(&self, run: RunId) -> Option<i64> {
+        self.drives.get(&run).map(|kept| kept.epoch)
+    }
+
     /// The drive of `run`, if it fits a claim with `epoch`. A drive that does not fit is of no more use.
     pub(crate) fn take(&mut self, run: RunId, epoch: i64) -> Result<Drive, Option<Drive>> {
         match self.drives.remove(&run) {

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use outlast_core::{RunId, Status, Timestamp};
 
 use super::agenda::fence;
-use super::flight::Flight;
+use super::flight::{Answers, Flight, Place};
 use crate::rows::{self, ReadRow, cells, ids};
-use crate::{Cell, Claim, Claimed, Claims, Dialect, News, Row, Sql, StoreError, Tx, Type};
+use crate::{Cell, Claim, Claimed, Claims, Dialect, Hold, News, Row, Sql, StoreError, Tx, Type};
 
 /// The most urgent priority is 0, the least urgent this.
 const LEAST_URGENT: u8 = 9;
@@ -128,6 +128,25 @@ async fn find_row_by_row(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreErr
     Ok(found)
 }
 
+/// Adds looks at a run that a claim took, and at what it has not read.
+pub(super) fn add_claimed(flight: &mut Flight, run: RunId, hold: Hold) -> (Place, Place) {
+    let claimed = flight.add(CLAIMED_BEFORE.with(cells![run.shard(), hold.node, hold.claim]));
+    (claimed, flight.add(UNREAD.with(cells![run.shard(), ids(&[run])])))
+}
+
+/// The run that the looks found.
+pub(super) fn found_claimed(
+    answers: &mut Answers,
+    (taken, unread): (Place, Place),
+) -> Result<Option<Claimed>, StoreError> {
+    let Some(row) = answers.take(taken).pop() else { return Ok(None) };
+    let mut run = claimed(&row, Timestamp::default(), true)?;
+    for row in answers.take(unread) {
+        run.inbox.push(rows::news(&row)?.1);
+    }
+    Ok(Some(run))
+}
+
 /// What a claim asks for.
 fn wanted(ask: &Claim) -> Vec<Cell> {
     cells![ask.shard, Cell::Texts(ask.queues.clone()), Cell::Texts(ask.codes.clone()), ask.limit]
@@ -236,12 +255,12 @@ static UNREAD_BY_CLAIM: Sql = Sql::new(
 .takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");
 
-static UNREAD: Sql = Sql::new("claim_unread_rows", "")
-    .on_sqlite(
-        "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
-          where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
-    )
-    .takes(&[Type::Int, Type::Ids]);
+static UNREAD: Sql = Sql::new(
+    "claim_unread_rows",
+    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+      where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
+)
+.takes(&[Type::Int, Type::Ids]);
 
 // Not only what is due later: a run that is due and was passed over, because someone has locked it, too.
 static NEXT_DUE: Sql = Sql::new(

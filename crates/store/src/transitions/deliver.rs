@@ -6,16 +6,17 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outlast_core::{RunId, ShardCount, name_in_any_life, name_in_life, split_life};
+use outlast_core::{RunId, ShardCount, Status, name_in_any_life, name_in_life, split_life};
 use uuid::Uuid;
 
-use super::agenda;
+use super::agenda::{self, AgendaRow};
+use super::claim;
 use super::flight::{Answers, Flight, Place};
 use super::keys;
 use super::post::{self, Post, Receiver};
 use super::results;
 use crate::rows::cells;
-use crate::{Cell, Delivered, Delivery, Sql, StoreError, Tx, Type, reads};
+use crate::{Cell, Claimed, Delivered, Delivery, Hold, Sql, StoreError, Tx, Type, reads};
 
 /// Delivers `messages`, to one run in the order given. A message to a key that no run has yet is kept
 /// for the run that is started with it.
@@ -24,6 +25,29 @@ pub(crate) async fn deliver(
     messages: &[Delivery],
     shards: ShardCount,
 ) -> Result<Vec<Delivered>, StoreError> {
+    Ok(deliver_to(tx, messages, shards, None).await?.0)
+}
+
+/// Delivers a message, and if it wakes its run, which was suspended with `epoch`, lets `hold`'s node have it. A
+/// repeat finds what the claim's number took.
+pub(crate) async fn wake(
+    tx: &mut dyn Tx,
+    message: &Delivery,
+    hold: Hold,
+    epoch: i64,
+    shards: ShardCount,
+) -> Result<(Delivered, Option<Claimed>), StoreError> {
+    let messages = std::slice::from_ref(message);
+    let (mut delivered, claimed) = deliver_to(tx, messages, shards, Some((hold, epoch))).await?;
+    Ok((delivered.remove(0), claimed))
+}
+
+async fn deliver_to(
+    tx: &mut dyn Tx,
+    messages: &[Delivery],
+    shards: ShardCount,
+    taker: Option<(Hold, i64)>,
+) -> Result<(Vec<Delivered>, Option<Claimed>), StoreError> {
     let names = post::keys_of(messages.iter().map(|message| &message.to), shards);
     let mut keys = HashMap::new();
     if !names.is_empty() {
@@ -37,7 +61,10 @@ pub(crate) async fn deliver(
 
     let runs = receivers.iter().filter(|to| matches!(to, Receiver::Run(_))).map(Receiver::run);
     let runs = agenda::by_shard(runs);
+    // The first receiver is whom a taker would have.
+    let taker = taker.zip(receivers.first().map(Receiver::run));
     let mut flight = Flight::default();
+    let fenced = taker.map(|((hold, _), run)| flight.add(agenda::fence(run.shard(), hold.node)));
     let locks = agenda::add_locks(&mut flight, &runs, true);
     let results = results::add_looks(&mut flight, &runs);
     let noted = add_noted(&mut flight, &messages, &receivers);
@@ -45,7 +72,13 @@ pub(crate) async fn deliver(
     let settled = post::add_settled(&mut flight, addressed);
     let mut answers = flight.send(tx).await?;
 
-    let mut post = Post::to(agenda::found(&mut answers, &locks)?);
+    let rows = agenda::found(&mut answers, &locks)?;
+    let fenced = !answers.take_any(fenced).is_empty();
+    let waits = |row: &AgendaRow, epoch| row.status == Status::Waiting && row.epoch == epoch;
+    let takes = taker.filter(|((_, epoch), run)| {
+        fenced && rows.get(run).is_some_and(|row| waits(row, *epoch) && row.node.is_none())
+    });
+    let mut post = Post::to(rows);
     post.reserve(&keys);
     post.settled = post::settled(&mut answers, &settled)?;
     let results = results::found(&mut answers, &results)?;
@@ -71,12 +104,22 @@ pub(crate) async fn deliver(
     }
 
     let mut flight = Flight::default();
+    let is_new = !new.is_empty();
     for (shard, rows) in new {
         flight.each(&DELIVERIES_NOTE, rows, cells![shard]);
     }
+    let takes = takes.filter(|_| is_new);
+    if let Some((_, run)) = takes {
+        post.hand_over(run);
+    }
     post.add(&mut flight, tx);
-    flight.send_last(tx).await?;
-    Ok(delivered)
+    if let Some(((hold, _), run)) = takes {
+        flight.add(TAKE_WOKEN.with(cells![run.shard(), run, hold.node, hold.claim, Status::Running]));
+    }
+    let claimed = taker.map(|((hold, _), run)| claim::add_claimed(&mut flight, run, hold));
+    let mut answers = flight.send_last(tx).await?;
+    let claimed = claimed.map(|places| claim::found_claimed(&mut answers, places)).transpose()?.flatten();
+    Ok((delivered, claimed))
 }
 
 /// The messages as they are put into inboxes and, for settlements, as they are noted as settled.
@@ -137,7 +180,15 @@ fn ids_of(answers: &mut Answers, places: &[Place]) -> Result<HashSet<Uuid>, Stor
     Ok(ids)
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&DELIVERIES_LOOK, &DELIVERIES_NOTE];
+pub(crate) static STATEMENTS: &[&Sql] = &[&DELIVERIES_LOOK, &DELIVERIES_NOTE, &TAKE_WOKEN];
+
+// The row is locked, and was found waiting.
+static TAKE_WOKEN: Sql = Sql::new(
+    "take_woken",
+    "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
+      where shard = {p1} and id = {p2}",
+)
+.takes(&[Type::Int, Type::Id, Type::Id, Type::Int, Type::Int]);
 
 static DELIVERIES_LOOK: Sql = Sql::new(
     "deliveries_look",

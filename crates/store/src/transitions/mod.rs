@@ -29,7 +29,7 @@ mod takeover;
 pub(crate) use claim::{NOW, claim};
 pub(crate) use commit::{commit, commit_short};
 pub(crate) use control::control;
-pub(crate) use deliver::deliver;
+pub(crate) use deliver::{deliver, wake};
 pub(crate) use flight::{Flight, Place};
 pub(crate) use join::{add_definitions, found_definitions, join};
 pub(crate) use keys::{KeyName, add_look, found as found_keys};

@@ -148,6 +148,11 @@ impl Post {
         self.touched.insert(run, true);
     }
 
+    /// Leaves it to the caller to hand a run that was woken to somebody: it is not due, and nobody is told.
+    pub(crate) fn hand_over(&mut self, run: RunId) {
+        self.touched.insert(run, false);
+    }
+
     /// Receivers whose unread messages have to be counted: with all of these there may be too many.
     pub(crate) fn doubtful(&self, to: &[&Receiver]) -> Vec<RunId> {
         let room = i64::from(Limits::INBOX) - to.len() as i64;

@@ -22,6 +22,7 @@ mod signals;
 mod start;
 mod sweep;
 mod user_tx;
+mod wake;
 
 use std::time::Duration;
 

@@ -200,6 +200,20 @@ async fn deliver(world: World) {
 }
 
 #[store_test]
+async fn wake(world: World) {
+    let run = world.start("greet").await;
+    let turn = run.claimed_by("node").await;
+    turn.suspended().await;
+    let message = event(Address::Run(run.id), "approval", "yes");
+    let hold = Hold { node: turn.node, claim: world.number() };
+    let epoch = turn.claimed.epoch;
+    let (first, second) =
+        twice(&world, async || world.store().wake(&message, hold, epoch).await.unwrap()).await;
+    assert!(first.1.is_some());
+    assert_eq!(first, second);
+}
+
+#[store_test]
 async fn listen(world: World) {
     let listener = world.start("order").shard(0).held_by("node").await;
     listener.suspended().await;
