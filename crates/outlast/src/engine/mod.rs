@@ -382,6 +382,8 @@ pub(crate) struct OpenClaim {
 impl Drop for OpenClaim {
     fn drop(&mut self) {
         self.engine.claims.lock().open.remove(&self.hold.claim);
+        // Whoever waits until all is quiet hears of the last claim too.
+        self.engine.changed.notify_waiters();
     }
 }
 
