@@ -18,6 +18,7 @@ mod races;
 mod reads;
 mod renew;
 mod repeat;
+mod short_way;
 mod signals;
 mod start;
 mod sweep;

@@ -48,11 +48,8 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     if !moves.ending.is_empty() {
         flight.add(INBOX_GONE.with(cells![batch.shard, ids(&moves.ending)]));
     }
+    flight.each(&DOING_GONE, moves.moving, cells![batch.shard]);
     let ending = moves.ending;
-    let moving = [moves.waiting, ending.clone()].concat();
-    if !moving.is_empty() {
-        flight.add(DOING_GONE.with(cells![batch.shard, ids(&moving)]));
-    }
     let mut answers = flight.send_last(tx).await?;
 
     if answers.take(fenced).is_empty() {
@@ -85,19 +82,21 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
 #[derive(Default)]
 struct Moves {
     waits: Vec<Vec<Cell>>,
-    waiting: Vec<RunId>,
     ends: Vec<Vec<Cell>>,
     ending: Vec<RunId>,
+    moving: Vec<Vec<Cell>>,
 }
 
 impl Moves {
     fn take(&mut self, commit: &RunCommit) {
         let (run, epoch) = (commit.run, commit.epoch);
+        if commit.next.is_some() {
+            self.moving.push(cells![run, epoch]);
+        }
         match &commit.next {
             Some(Next::Suspend { wake_at, seen }) => {
                 let progress = i64::from(!commit.entries.is_empty());
                 self.waits.push(cells![run, epoch, *wake_at, *seen, progress]);
-                self.waiting.push(run);
             }
             Some(Next::Finish(end)) => {
                 let (codec, output) = payload_cells(end.output.as_ref());
@@ -212,10 +211,18 @@ static INBOX_GONE: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Ids]);
 
-/// A run that no turn works on does nothing.
+/// A run that no turn works on does nothing. Only if we let it go, by our epoch, or it has ended: what a run has
+/// saved that was taken from us is for whoever has it next.
 static DOING_GONE: Sql = Sql::new(
     "doing_gone",
-    "delete from outlast.doing as d where d.shard = {p1} and d.run {in:p2}
-        and (select a.node from outlast.agenda as a where a.shard = {p1} and a.id = d.run) is null",
+    "delete from outlast.doing where shard = {p1} and run in (select b.run from {batch}
+      where coalesce((select case when a.node is null then a.epoch else -1 end from outlast.agenda as a
+                       where a.shard = {p1} and a.id = b.run), b.epoch) = b.epoch)",
 )
-.takes(&[Type::Int, Type::Ids]);
+.on_sqlite(
+    "delete from outlast.doing where shard = {p1} and run = {b:run}
+        and coalesce((select case when a.node is null then a.epoch else -1 end from outlast.agenda as a
+                       where a.shard = {p1} and a.id = {b:run}), {b:epoch}) = {b:epoch}",
+)
+.rows(&[("run", Type::Id), ("epoch", Type::Int)])
+.takes(&[Type::Int]);
