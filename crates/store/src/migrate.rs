@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         text: include_str!("../migrations/0003_listeners_and_queues.sql"),
     },
     Migration { number: 4, name: "heard", text: include_str!("../migrations/0004_heard.sql") },
+    Migration { number: 5, name: "heard_before", text: include_str!("../migrations/0005_heard_before.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -82,6 +82,11 @@ const NEVER: &[(&str, &str)] = &[
           where not exists (select 1 from outlast.agenda as a where a.shard = l.shard and a.id = l.run)",
     ),
     (
+        "somebody listens to a run whose row does not say so",
+        "select count(*) from outlast.listeners as l
+              join outlast.agenda as a on a.shard = l.shard and a.id = l.run where a.heard = 0",
+    ),
+    (
         "a step is being done of a run that is not in the agenda",
         "select count(*) from outlast.doing as d
           where not exists (select 1 from outlast.agenda as a where a.shard = d.shard and a.id = d.run)",

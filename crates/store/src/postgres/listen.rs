@@ -153,7 +153,7 @@ fn read(hint: &str) -> Signal {
     }
 }
 
-async fn notify(pool: &Arc<Pool>, payloads: &[String]) -> Result<(), StoreError> {
+pub(super) async fn notify(pool: &Arc<Pool>, payloads: &[String]) -> Result<(), StoreError> {
     let mut leased = pool.lease().await?;
     if leased.is_unnamed() {
         let payloads: (&(dyn ToSql + Sync), PgType) = (&payloads, PgType::TEXT_ARRAY);

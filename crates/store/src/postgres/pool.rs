@@ -49,6 +49,8 @@ pub(super) struct Pool {
 pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) statements: HashMap<&'static str, Statement>,
+    /// Whether it was told how to plan.
+    pub(super) plans: bool,
     driver: AbortHandle,
 }
 
@@ -168,7 +170,7 @@ impl Pool {
             // Whoever uses the client hears of it.
             let _ = connection.await;
         });
-        Ok(Connection { client, statements: HashMap::new(), driver: driver.abort_handle() })
+        Ok(Connection { client, statements: HashMap::new(), plans: false, driver: driver.abort_handle() })
     }
 
     /// What it means that no connection could be had. Where we were let in before, whatever keeps us out now

@@ -130,6 +130,41 @@ macro_rules! with_place {
 use with_place;
 
 #[tokio::test]
+async fn a_connection_plans_as_we_say_whatever_it_was_used_for_first() {
+    with_place!(place);
+    for first in ["nothing", "hints", "a user"] {
+        // There is only one.
+        let store = place.open_with("?pool=1").await;
+        match first {
+            "hints" => listen::notify(&store.pool, &["due".to_owned()]).await.unwrap(),
+            "a user" => {
+                let mut tx = store.begin().await.unwrap();
+                tx.query("select 1", &[]).await.unwrap();
+                let reason = String::from("enough");
+                let run = crate::Address::Run(outlast_core::RunId::new(0, Default::default(), 1));
+                tx.control(&crate::Control::Cancel { run, reason }).await.unwrap();
+                tx.rollback().await.unwrap();
+            }
+            _ => {}
+        }
+        let get = work(|tx| {
+            let call = GET.with([Cell::Texts(vec![])]);
+            Box::pin(async move { tx.last_flight(vec![call]).await.map(drop) })
+        });
+        store.transact(TxKind::Plain, get).await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        for (setting, value) in
+            [("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off"), ("jit", "off")]
+        {
+            let said = tx.query(&format!("select current_setting('{setting}')"), &[]).await.unwrap();
+            assert_eq!(said, [[Value::Text(value.into())]], "{setting} after {first}");
+        }
+        tx.rollback().await.unwrap();
+    }
+    place.gone().await;
+}
+
+#[tokio::test]
 async fn every_kind_of_cell_goes_in_and_comes_out() {
     with_place!(place);
     for options in ["", "?statements=unnamed"] {

@@ -240,22 +240,22 @@ impl Session {
                 missing.push(ask);
             }
         }
-        if missing.is_empty() {
+        // Only where statements keep their names does the session stay with us; and what is set inside a
+        // transaction goes when that is rolled back.
+        let first = !connection.plans && self.stage == Stage::Before;
+        if missing.is_empty() && !first {
             return Ok(());
         }
-        // Only where statements keep their names does the session stay with us.
-        let first = connection.statements.is_empty();
         let plans =
             futures_util::future::OptionFuture::from(first.then(|| simple(&connection.client, PLANS)));
         let preparing =
             missing.iter().map(|ask| connection.client.prepare_typed(&ask.rendered.text, &ask.types));
         let prepared = futures_util::future::try_join_all(preparing);
-        let prepared = async {
-            let (plans, prepared) = futures_util::future::join(plans, prepared).await;
-            plans.transpose().and(prepared)
-        };
+        // A server that does not know one of these plans as it likes.
+        let prepared = async { futures_util::future::join(plans, prepared).await.1 };
         match timeout(self.patience, prepared).await {
             Ok(Ok(prepared)) => {
+                connection.plans |= first;
                 connection.statements.extend(missing.iter().map(|ask| ask.name).zip(prepared));
                 Ok(())
             }

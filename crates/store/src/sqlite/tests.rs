@@ -346,6 +346,28 @@ async fn a_schema_of_another_version_is_refused() {
 }
 
 #[tokio::test]
+async fn whoever_listened_before_runs_said_so_is_heard() {
+    let folder = TempDir::new().unwrap();
+    let store = at(&folder).await;
+    let mut tx = store.begin().await.unwrap();
+    let old = [
+        "insert into outlast_agenda (shard, id, status, kind, priority, attempt, crashes, epoch, news, queue, code)
+         values (0, x'01', 2, 1, 5, 1, 0, 1, 0, 'main', 'ship@1'), (0, x'02', 2, 1, 5, 1, 0, 1, 0, 'main', 'ship@1')",
+        "insert into outlast_listeners (shard, run, listener, name) values (0, x'01', x'03', 'ship')",
+        "delete from outlast_migrations where number > 4",
+    ];
+    for sql in old {
+        tx.execute(sql, &[]).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    drop(store);
+
+    let mut tx = at(&folder).await.begin().await.unwrap();
+    let heard = tx.query("select heard from outlast_agenda order by id", &[]).await.unwrap();
+    assert_eq!(heard, [[Value::Int(1)], [Value::Int(0)]]);
+}
+
+#[tokio::test]
 async fn a_file_that_is_refused_is_left_as_it_was() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("theirs.db");
