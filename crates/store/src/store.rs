@@ -2,6 +2,7 @@
 //! whichever database the URL named.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -27,6 +28,10 @@ pub(crate) const SIGNALS: usize = 1024;
 /// The most runs and bytes of a start that shares a transaction with others.
 const SMALL_RUNS: usize = 100;
 const SMALL_BYTES: usize = 64 << 10;
+
+/// How often a renewal tries to free runs while the node's own batches go on, and how long it waits in between.
+const STRANGER_TRIES: u32 = 10;
+const STRANGER_PAUSE: Duration = Duration::from_millis(3);
 
 /// Opens the database that `url` names, and brings its schema up to date.
 ///
@@ -186,9 +191,19 @@ impl Store for SqlStore {
         let look = ask.clone();
         let work = work!(|tx, look| transitions::renew(tx, &look, shards));
         let (mut renewed, strangers) = self.transact(TxKind::Single, work).await?;
-        if !strangers.is_empty() {
+        let strangers = Arc::new(strangers);
+        for _ in 0..STRANGER_TRIES {
+            if strangers.is_empty() {
+                break;
+            }
+            let (ask, strangers) = (ask.clone(), strangers.clone());
             let work = work!(|tx, ask, strangers| transitions::free_strangers(tx, &ask, &strangers));
-            renewed.freed = self.transact(TxKind::Fenced, work).await?;
+            let (freed, is_writing) = self.transact(TxKind::Fenced, work).await?;
+            renewed.freed += freed;
+            if !is_writing {
+                break;
+            }
+            tokio::time::sleep(STRANGER_PAUSE).await;
         }
         Ok(renewed)
     }

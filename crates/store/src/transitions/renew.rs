@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use outlast_core::{RunId, ShardCount, Status};
 
 use super::agenda;
-use super::flight::Flight;
+use super::flight::{Flight, Place};
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Dialect, Known, Renew, Renewed, Signal, Sql, StoreError, Tx, Type};
 
@@ -59,33 +59,42 @@ struct Held {
     claim: i64,
 }
 
-/// Makes runs due again that the node holds without knowing. One that someone has locked at this moment waits
-/// for the next renewal, because a renewal must not wait.
+/// Makes runs due again that the node holds without knowing, and says how many, and whether it has to be tried
+/// again: not while the node writes, perhaps for one of these runs, which would come behind whoever has it next.
+/// One that someone has locked at this moment waits for the next renewal, because a renewal must not wait.
 pub(crate) async fn free_strangers(
     tx: &mut dyn Tx,
     ask: &Renew,
     strangers: &[RunId],
-) -> Result<u64, StoreError> {
+) -> Result<(u64, bool), StoreError> {
+    let strangers = agenda::by_shard(strangers.iter().copied());
     let mut flight = Flight::default();
-    let locks = agenda::add_locks(&mut flight, &agenda::by_shard(strangers.iter().copied()), false);
-    let locked = agenda::found(&mut flight.send(tx).await?, &locks)?;
-    let (mut last, mut freed) = (Flight::default(), 0);
+    let nodes: Vec<Place> =
+        strangers.keys().map(|shard| flight.add(NODE_LOCK_FREE.with(cells![*shard, ask.node]))).collect();
+    let locks = agenda::add_locks(&mut flight, &strangers, false);
+    let mut answers = flight.send(tx).await?;
+    let ours: HashMap<u16, bool> =
+        strangers.keys().copied().zip(nodes.into_iter().map(|node| !answers.take(node).is_empty())).collect();
+    let locked = agenda::found(&mut answers, &locks)?;
+
     let mut shards: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
-    for row in locked.into_values().filter(|row| row.node == Some(ask.node)) {
+    for row in locked.into_values().filter(|row| row.node == Some(ask.node) && ours[&row.id.shard()]) {
         shards.entry(row.id.shard()).or_default().push(row.id);
-        freed += 1;
     }
-    for (shard, runs) in shards {
-        last.add(STRANGERS.with(cells![shard, ids(&runs), ask.node, ask.settled, Status::Ready]));
-    }
+    let mut last = Flight::default();
+    let free = |(shard, runs): (u16, Vec<RunId>)| {
+        last.add(STRANGERS.with(cells![shard, ids(&runs), ask.node, ask.settled, Status::Ready]))
+    };
+    let places: Vec<Place> = shards.into_iter().map(free).collect();
+    let mut answers = last.send_last(tx).await?;
+    let freed = places.into_iter().map(|place| answers.take(place).len() as u64).sum();
     if freed > 0 {
         tx.signal(Signal::Due);
     }
-    last.send_last(tx).await?;
-    Ok(freed)
+    Ok((freed, ours.values().any(|ours| !ours)))
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &HELD_BY, &STRANGERS];
+pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &HELD_BY, &NODE_LOCK_FREE, &STRANGERS];
 
 // One statement on PostgreSQL, so that a renewal is one round trip without a transaction around it.
 static NODES_RENEW: Sql = Sql::new(
@@ -110,9 +119,16 @@ static HELD_BY: Sql = Sql::new("held_by", "")
     .takes(&[Type::Int, Type::Id])
     .by("agenda_node");
 
+// Whoever takes runs from a node that lives locks its row against the fence.
+static NODE_LOCK_FREE: Sql = Sql::new(
+    "node_lock_free",
+    "select n.id from outlast.nodes as n where n.shard = {p1} and n.id = {p2} {skip_locked}",
+)
+.takes(&[Type::Int, Type::Id]);
+
 static STRANGERS: Sql = Sql::new(
     "renew_strangers",
     "update outlast.agenda set node = null, claim = null, epoch = epoch + 1, status = {p5}, due_at = {now}
-      where shard = {p1} and id {in:p2} and node = {p3} and claim <= {p4}",
+      where shard = {p1} and id {in:p2} and node = {p3} and claim <= {p4} returning id",
 )
 .takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);

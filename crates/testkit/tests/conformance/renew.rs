@@ -153,3 +153,20 @@ async fn a_renewal_does_not_wait_for_its_own_nodes_transaction(world: World) {
     tx.commit().await.unwrap();
     assert_eq!(world.journal(turn.run).await, ["debit"]);
 }
+
+// What the node is just writing for the run would come behind whoever has it next.
+#[store_test(postgres)]
+async fn a_stranger_is_not_freed_while_its_node_still_writes(world: World) {
+    let turn = world.start("greet").held_by("node").await;
+    let mut tx = world.begin().await;
+    let recorded = tx.record(turn.node, turn.run, turn.epoch, &outlast_testkit::step(1, "debit")).await;
+    assert_eq!(recorded.unwrap(), outlast_store::Committed::Done);
+    let ask = Renew { settled: world.number(), ..world.renewal("node").await };
+    let renewed = world.renew(&ask).await;
+    assert_eq!((renewed.alive, renewed.freed), (true, 0));
+    tx.commit().await.unwrap();
+
+    assert_eq!(world.renew(&ask).await.freed, 1);
+    let next = world.claim_as("other").await;
+    assert_eq!((next.epoch, world.journal(next.run).await), (3, vec!["debit".to_owned()]));
+}
