@@ -96,17 +96,19 @@ pub(crate) async fn free_strangers(
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &HELD_BY, &NODE_LOCK_FREE, &STRANGERS];
 
-// One statement on PostgreSQL, so that a renewal is one round trip without a transaction around it.
+// A renewal that was held up must not take back what a later one gave. One statement on PostgreSQL, so that a renewal is one round trip without a transaction around it.
 static NODES_RENEW: Sql = Sql::new(
     "nodes_renew",
     "with renewed as (
-         update outlast.nodes set lease_until = {now} + {p3} where shard = {p1} and id = {p2} returning id
+         update outlast.nodes set lease_until = greatest(lease_until, {now} + {p3})
+          where shard = {p1} and id = {p2} returning id
      )
      select {now}, a.id, a.epoch, a.news, a.claim
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
 )
 .on_sqlite(
-    "update outlast.nodes set lease_until = {now} + {p3} where shard = {p1} and id = {p2} returning {now}",
+    "update outlast.nodes set lease_until = max(lease_until, {now} + {p3})
+      where shard = {p1} and id = {p2} returning {now}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");
