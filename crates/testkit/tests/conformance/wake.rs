@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use outlast_core::Status;
-use outlast_store::{Address, Claimed, Committed, Delivered, Hold, Store};
+use outlast_store::{Address, Claimed, Committed, Delivered, Hold};
 use outlast_testkit::{Run, Turn, World, event, store_test};
 
 /// A run that waits, as its last turn left it.
