@@ -1,5 +1,6 @@
 //! Payloads: bytes with the name of the codec that made them.
 
+use std::fmt::Display;
 use std::io;
 
 use bytes::Bytes;
@@ -23,9 +24,13 @@ impl Payload {
     /// `value` as JSON, within `limits`. `what` names it in an error.
     ///
     /// NaN and the infinities are refused: JSON cannot hold them.
-    pub fn encode<T: Serialize + ?Sized>(what: &str, value: &T, limits: &Limits) -> Result<Payload, Error> {
+    pub fn encode<T: Serialize + ?Sized>(
+        what: impl Display,
+        value: &T,
+        limits: &Limits,
+    ) -> Result<Payload, Error> {
         let bytes = to_json(value).map_err(|refused| Error::Invalid {
-            what: what.into(),
+            what: what.to_string(),
             value: std::any::type_name::<T>().into(),
             remedy: format!("a value that can be written as JSON: {refused}"),
         })?;
@@ -33,19 +38,19 @@ impl Payload {
     }
 
     /// JSON text as it is, if it is JSON, not nested too deeply, and within `limits`.
-    pub fn from_json(what: &str, text: impl Into<Bytes>, limits: &Limits) -> Result<Payload, Error> {
-        let payload = Payload { codec: None, bytes: text.into() }.within(what, limits)?;
+    pub fn from_json(what: impl Display, text: impl Into<Bytes>, limits: &Limits) -> Result<Payload, Error> {
+        let payload = Payload { codec: None, bytes: text.into() }.within(&what, limits)?;
         // `Value` stops at a depth of 128 by itself; numbers of any size pass.
         serde_json::from_slice::<serde_json::Value>(&payload.bytes).map_err(|refused| {
-            Error::invalid(what, String::from_utf8_lossy(&payload.bytes), refused.to_string())
+            Error::invalid(&what.to_string(), String::from_utf8_lossy(&payload.bytes), refused.to_string())
         })?;
         Ok(payload)
     }
 
     /// The value again. `what` names it in an error.
-    pub fn decode<T: DeserializeOwned>(&self, what: &str) -> Result<T, Error> {
+    pub fn decode<T: DeserializeOwned>(&self, what: impl Display) -> Result<T, Error> {
         let failed = |detail: String| Error::Undecodable {
-            what: what.into(),
+            what: what.to_string(),
             wanted: std::any::type_name::<T>().into(),
             detail,
         };
@@ -60,11 +65,11 @@ impl Payload {
         self.codec.is_none().then(|| std::str::from_utf8(&self.bytes).ok()).flatten()
     }
 
-    fn within(self, what: &str, limits: &Limits) -> Result<Payload, Error> {
+    fn within(self, what: impl Display, limits: &Limits) -> Result<Payload, Error> {
         let limit = limits.payload.min(Limits::HARD_PAYLOAD);
         if self.bytes.len() > limit {
             return Err(Error::TooLarge {
-                what: what.into(),
+                what: what.to_string(),
                 size: self.bytes.len() as u64,
                 limit: limit as u64,
             });

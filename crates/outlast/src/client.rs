@@ -193,7 +193,7 @@ impl Client {
     ) -> Result<Delivery, Error> {
         let what = if kind == NewsKind::Event { "event name" } else { "promise name" };
         check_name(what, name)?;
-        let body = Payload::encode(&format!("{what} {name:?}"), value, &self.0.limits)?;
+        let body = Payload::encode(format_args!("{what} {name:?}"), value, &self.0.limits)?;
         let id = Uuid::from_u128(fastrand::u128(..));
         Ok(Delivery { id, to: to.check()?, kind, name: name.to_owned(), body: Some(body) })
     }

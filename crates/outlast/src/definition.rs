@@ -281,8 +281,10 @@ where
         let work = Work::new(code.call(ctx, input));
         Ok(Box::pin(async move {
             match work.await {
-                Ok(output) => Payload::encode(&format!("the output of {}", options.name), &output, &limits)
-                    .map_err(FailureDoc::Outlast),
+                Ok(output) => {
+                    Payload::encode(format_args!("the output of {}", options.name), &output, &limits)
+                        .map_err(FailureDoc::Outlast)
+                }
                 Err(error) => Err(FailureDoc::new(&Failure::Own(error))),
             }
         }))

@@ -37,7 +37,7 @@ impl Client {
         start: StartOptions,
     ) -> Result<NewRun, Error> {
         let options = definition.options();
-        let payload = Payload::encode(&format!("the input of {}", options.name), input, self.limits())?;
+        let payload = Payload::encode(format_args!("the input of {}", options.name), input, self.limits())?;
         let mut run = self.draft(
             options.name,
             options.version,

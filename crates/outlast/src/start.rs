@@ -324,7 +324,7 @@ impl<D> RunHandle<D> {
             None => Ok(Ok(ended.output.unwrap_or_else(|| crate::ctx::note_of(&())))),
             Some(error) => {
                 let payload = Payload { codec: None, bytes: error.into() };
-                Ok(Err(payload.decode(&format!("the error of {}", self.id))?))
+                Ok(Err(payload.decode(format_args!("the error of {}", self.id))?))
             }
         }
     }
@@ -334,7 +334,7 @@ impl<D: Definition> RunHandle<D> {
     /// Waits for the run's end, on whatever node it runs; gives its output or why there is none.
     pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
         match self.outcome().await? {
-            Ok(output) => Ok(output.decode(&format!("the output of {}", self.id))?),
+            Ok(output) => Ok(output.decode(format_args!("the output of {}", self.id))?),
             Err(failure) => Err(failure.typed()),
         }
     }
@@ -344,7 +344,9 @@ impl RunHandle<Untyped> {
     /// Waits for the run's end; gives its output as JSON, or why there is none.
     pub async fn result_json(&self) -> Result<Box<RawValue>, FailureDoc> {
         match self.outcome().await.map_err(FailureDoc::Outlast)? {
-            Ok(output) => output.decode(&format!("the output of {}", self.id)).map_err(FailureDoc::Outlast),
+            Ok(output) => {
+                output.decode(format_args!("the output of {}", self.id)).map_err(FailureDoc::Outlast)
+            }
             Err(failure) => Err(failure),
         }
     }

@@ -237,7 +237,7 @@ impl Ctx {
     pub async fn send<T: Serialize + ?Sized>(&self, to: RunId, name: &str, value: &T) -> Result<(), Error> {
         check_name("event name", name)?;
         self.check_cancelled()?;
-        let body = Payload::encode(&format!("event {name:?}"), value, &self.turn.limits)?;
+        let body = Payload::encode(format_args!("event {name:?}"), value, &self.turn.limits)?;
         let (_, full) = self.identity(Op::Send, "send")?;
         let sent = note_of(&OpenNote { until: None, run: Some(to) });
         let mut fresh = false;
@@ -307,7 +307,7 @@ impl Ctx {
     /// Saves a value with the run: seen from outside, and carried over by [`Ctx::continue_as_new`].
     pub fn save<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), Error> {
         let (plain, full) = self.identity(Op::State, name)?;
-        let payload = Payload::encode(&format!("saved value {name:?}"), value, &self.turn.limits)?;
+        let payload = Payload::encode(format_args!("saved value {name:?}"), value, &self.turn.limits)?;
         let payload = self.turn.fixed(Op::State, &full, || Ok(payload))?;
         self.turn.state().saved.insert(plain, payload);
         Ok(())
@@ -316,7 +316,7 @@ impl Ctx {
     /// What was last saved under `name`.
     pub fn saved<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let payload = self.turn.state().saved.get(&self.scoped(name)).cloned();
-        payload.map(|payload| payload.decode(&format!("saved value {name:?}"))).transpose()
+        payload.map(|payload| payload.decode(format_args!("saved value {name:?}"))).transpose()
     }
 
     /// Sets a searchable attribute of the run.

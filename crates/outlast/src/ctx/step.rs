@@ -154,16 +154,18 @@ impl Place {
         &self,
         handed: Handed,
     ) -> Poll<Result<T, Failure<E>>> {
-        let what = format!("the recorded result of {} {:?}", self.op.word(), self.full_name());
         match payload_of(handed)? {
             Err(failure) => Poll::Ready(Err(failure.typed())),
-            Ok(payload) => match payload.decode(&what) {
-                Ok(value) => Poll::Ready(Ok(value)),
-                Err(error) => {
-                    self.turn.state().misfit = Some(error.to_string());
-                    Poll::Pending
+            Ok(payload) => {
+                let what = format_args!("the recorded result of {} {:?}", self.op.word(), self.full_name());
+                match payload.decode(what) {
+                    Ok(value) => Poll::Ready(Ok(value)),
+                    Err(error) => {
+                        self.turn.state().misfit = Some(error.to_string());
+                        Poll::Pending
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -243,19 +245,28 @@ async fn one_attempt<T: Stored, E: StoredError>(
     called: std::thread::Result<impl Future<Output = Result<T, E>>>,
     span: tracing::Span,
 ) -> BodyEnd {
-    let what = format!("step {:?}", step.name);
+    let what = Named(&step.name);
     let done = guarded(&what, async {
         let work = called.unwrap_or_else(|panic| resume_unwind(panic)).instrument(span);
         let value = watched(&step, &policy, work).await?.map_err(Failure::Own)?;
-        Ok(Payload::encode(&format!("the result of {what}"), &value, limits_of(&step.turn))?)
+        Ok(Payload::encode(format_args!("the result of {what}"), &value, limits_of(&step.turn))?)
     });
     match done.await {
         Ok(payload) => BodyEnd::Done(payload),
         Err(failure) => {
             metrics::counter!("outlast_failed_step_attempts_total").increment(1);
             let saved = step.beat.lock().saved.clone();
-            policy.after(&what, step.attempt, failure, saved)
+            policy.after(&what.to_string(), step.attempt, failure, saved)
         }
+    }
+}
+
+/// A step in an error: words that hardly ever have to be made.
+struct Named<'a>(&'a str);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "step {:?}", self.0)
     }
 }
 
@@ -267,7 +278,7 @@ async fn watched<E, W: Future>(step: &StepInner, policy: &Policy<E>, work: W) ->
         return Ok(done);
     }
     let began = Instant::now();
-    let what = || format!("step {:?}", step.name);
+    let what = || Named(&step.name).to_string();
     let mut announced = false;
     loop {
         let silence = policy.heartbeat.map(|within| step.beat.lock().at + within);
@@ -337,7 +348,7 @@ pub(super) fn result_of<T: DeserializeOwned, E: DeserializeOwned>(
     name: &str,
 ) -> Result<T, Failure<E>> {
     match payload_of(handed)? {
-        Ok(payload) => Ok(payload.decode(&format!("the recorded result of {name:?}"))?),
+        Ok(payload) => Ok(payload.decode(format_args!("the recorded result of {name:?}"))?),
         Err(failure) => Err(failure.typed()),
     }
 }

@@ -125,7 +125,7 @@ async fn one_attempt<T: Stored, E: StoredError>(
     let done = guarded(&what, async {
         let work = called.unwrap_or_else(|panic| resume_unwind(panic));
         let value = work.await.map_err(Failure::Own)?;
-        Ok(Payload::encode(&format!("the result of {what}"), &value, limits_of(&turn))?)
+        Ok(Payload::encode(format_args!("the result of {what}"), &value, limits_of(&turn))?)
     });
     match done.await {
         Ok(payload) => record(&turn, &tx, name, payload).await,

@@ -1,6 +1,7 @@
 //! The user's futures, and what becomes of panics in them.
 
 use std::any::Any;
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -45,11 +46,11 @@ impl<T> Drop for Work<'_, T> {
 
 /// Runs the user's part of an attempt: a panic in it fails the attempt, with the message.
 pub(super) async fn guarded<T, E>(
-    what: &str,
+    what: impl Display,
     work: impl Future<Output = Result<T, Failure<E>>>,
 ) -> Result<T, Failure<E>> {
     let done = AssertUnwindSafe(work).catch_unwind().await;
-    done.unwrap_or_else(|panic| Err(Failure::Outlast(panicked(what, &*panic))))
+    done.unwrap_or_else(|panic| Err(Failure::Outlast(panicked(&what.to_string(), &*panic))))
 }
 
 pub(super) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {

@@ -204,13 +204,13 @@ fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
 }
 
 pub(super) fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
+    let [at, delay, node, claim, timeout] = place(run, hold);
     let code = code(&run.definition, run.version);
-    let about = cells![run.id, run.kind, run.priority];
-    about.into_iter().chain(place(run, hold)).chain(cells![&*run.queue, code]).collect()
+    cells![run.id, run.kind, run.priority, at, delay, node, claim, timeout, &*run.queue, code]
 }
 
 /// When a run is due and whose it is: at, delay, node, claim and timeout.
-pub(super) fn place(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
+pub(super) fn place(run: &NewRun, hold: Option<Hold>) -> [Cell; 5] {
     let (at, delay) = match run.due {
         Due::Now => (Cell::Null, Cell::Int(0)),
         Due::After(span) => (Cell::Null, Cell::Int(micros(span))),
@@ -218,7 +218,7 @@ pub(super) fn place(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
     };
     let hold = hold.filter(|_| run.due == Due::Now);
     let (node, claim) = (hold.map(|hold| hold.node.uuid()), hold.map(|hold| hold.claim));
-    cells![at, delay, node, claim, run.timeout.map(micros)]
+    [at, delay, Cell::from(node), Cell::from(claim), Cell::from(run.timeout.map(micros))]
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[

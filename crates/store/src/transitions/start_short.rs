@@ -29,8 +29,10 @@ pub(crate) async fn start_short(
     let nodes: HashSet<NodeId> = all().filter_map(|(_, hold)| Some(hold?.node)).collect();
     let nodes = Cell::Ids(nodes.into_iter().map(|node| node.uuid()).collect());
     let row = |(run, hold): (&NewRun, Option<Hold>)| {
-        let code = code(&run.definition, run.version);
-        record_row(run).into_iter().chain(place(run, hold)).chain(cells![code]).collect()
+        let mut row = record_row(run);
+        row.extend(place(run, hold));
+        row.push(code(&run.definition, run.version).into());
+        row
     };
     let params = places(*shard).into_iter().chain(cells![nodes]).collect();
     let placed = flight.each(&START, all().map(row).collect(), params);
