@@ -32,7 +32,7 @@ fn hot_statements_are_there_to_look_at() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hot_statements_find_their_index_among_many_rows_on_sqlite() {
     let world = World::open(StoreKind::Sqlite, 1).await;
-    fill(&world, 200_000).await;
+    fill(&world, 1_000_000).await;
     // Most files never see an ANALYZE.
     check(&world, "without statistics").await;
     world.raw("analyze").await;
