@@ -122,7 +122,7 @@ impl Entry {
     /// The body as one of the notes of this module.
     pub fn note<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
         let body = self.body.clone().unwrap_or_default();
-        body.decode(&format!("entry {} ({} {:?})", self.pos, self.op.word(), self.name))
+        body.decode(format_args!("entry {} ({} {:?})", self.pos, self.op.word(), self.name))
     }
 }
 

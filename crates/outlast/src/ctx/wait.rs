@@ -63,7 +63,7 @@ impl Waiting {
         let handed = std::task::ready!(self.poll(cx))?;
         let what = || format!("{} {:?}", self.op.word(), self.full_name().unwrap_or_default());
         Poll::Ready(match payload_of(handed)? {
-            Ok(payload) => payload.decode(&what()),
+            Ok(payload) => payload.decode(what()),
             Err(FailureDoc::Outlast(error)) => Err(error),
             Err(own) => Err(Error::misconfigured(format!("{} failed: {}", what(), own.message()))),
         })
