@@ -16,6 +16,9 @@ use crate::transitions::agenda::fence;
 use crate::transitions::flight::Flight;
 use crate::{Batch, Cell, Next, RunCommit, Signal, Sql, StoreError, Tx, Type};
 
+/// As many runs are worth a transaction of their own when others of the batch have to go the long way.
+const WORTH: usize = 32;
+
 /// Whether a run's commit may go the short way.
 fn is_short(run: &RunCommit) -> bool {
     let plain = run.sends.is_empty() && run.starts.is_empty() && run.prune_below.is_none();
@@ -31,7 +34,7 @@ fn is_short(run: &RunCommit) -> bool {
 /// Writes what can be written in one flight; `true` for each run of the batch that is done.
 pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<bool>, StoreError> {
     let short: Vec<&RunCommit> = batch.runs.iter().filter(|run| is_short(run)).collect();
-    if short.is_empty() {
+    if short.is_empty() || (short.len() < WORTH && short.len() < batch.runs.len()) {
         Flight::default().send_last(tx).await?;
         return Ok(vec![false; batch.runs.len()]);
     }
