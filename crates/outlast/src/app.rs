@@ -163,7 +163,7 @@ impl App {
 
     /// Whether this node has nothing in hand and takes nothing up just now. Runs may be waiting.
     pub fn is_idle(&self) -> bool {
-        self.engine.0.is_quiet()
+        self.engine.0.quiet().is_some()
     }
 
     /// Stops: no new work, work in hand is finished or handed back within `grace`, and whatever is left

@@ -17,7 +17,7 @@ use outlast_store::{
     Swept, UserTx,
 };
 use parking_lot::Mutex;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -33,6 +33,17 @@ pub struct Watched {
     is_locked: AtomicBool,
     /// What is heard instead of the store's hints, once somebody wants it so.
     hints: OnceLock<broadcast::Sender<Signal>>,
+    /// Who wants to hold the next answer about what is due.
+    holds_next_due: Mutex<Option<HeldAnswer>>,
+}
+
+/// The store has its answer; whoever asked gets it when they are let.
+#[derive(Debug, Clone, Default)]
+pub struct HeldAnswer {
+    /// The answer is there.
+    pub there: Arc<Notify>,
+    /// It may go.
+    pub go: Arc<Notify>,
 }
 
 impl std::fmt::Debug for Watched {
@@ -57,6 +68,7 @@ impl Watched {
             is_away: AtomicBool::new(false),
             is_locked: AtomicBool::new(false),
             hints: OnceLock::new(),
+            holds_next_due: Mutex::default(),
         })
     }
 
@@ -84,6 +96,11 @@ impl Watched {
     /// Whether somebody's transaction holds all that is due: claims find nothing and say that something is.
     pub fn lock_what_is_due(&self, locked: bool) {
         self.is_locked.store(locked, Ordering::SeqCst);
+    }
+
+    /// Holds the next answer about what is due.
+    pub fn hold_next_due(&self) -> HeldAnswer {
+        self.holds_next_due.lock().insert(HeldAnswer::default()).clone()
     }
 
     /// All hints get lost, and whoever begins to listen hears what is sent here.
@@ -237,7 +254,13 @@ impl Reads for Watched {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        pass_on!(self.next_due())
+        let answer = pass_on!(self.next_due());
+        let held = self.holds_next_due.lock().take();
+        if let Some(held) = held {
+            held.there.notify_one();
+            held.go.notified().await;
+        }
+        answer
     }
 
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {

@@ -364,11 +364,14 @@ impl Engine {
         self.work.notify_one();
     }
 
-    /// Whether nothing is in hand and no claim is on its way.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.running.lock().is_empty()
-            && self.claims.lock().open.is_empty()
-            && !self.claiming.load(Ordering::SeqCst)
+    /// Whether nothing is in hand and no claim is on its way: then the number of claims so far. Nothing was in
+    /// hand between two looks that give the same number.
+    pub(crate) fn quiet(&self) -> Option<i64> {
+        let claims = {
+            let claims = self.claims.lock();
+            claims.open.is_empty().then_some(claims.last)
+        };
+        claims.filter(|_| self.running.lock().is_empty() && !self.claiming.load(Ordering::SeqCst))
     }
 }
 

@@ -11,6 +11,7 @@ mod clients;
 mod deploys;
 mod jobs;
 mod pace;
+mod quiet;
 mod replay;
 mod steps;
 mod suspects;
