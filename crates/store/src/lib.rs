@@ -30,7 +30,7 @@ pub use clock::Clock;
 pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
 pub use error::{DriverError, StoreError};
 pub use model::*;
-pub use render::{Dialect, Rendered, render};
+pub use render::{Dialect, Rendered, Shape, render};
 pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
 pub use store::{SqlStore, open};

@@ -22,6 +22,15 @@ pub enum Dialect {
     Postgres,
 }
 
+/// How many rows of its batch a text takes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Any number, in arrays. SQLite has no such thing: it takes one.
+    Many,
+    /// One, in single values: taking arrays apart costs PostgreSQL more than writing a row.
+    One,
+}
+
 /// A statement as one database reads it.
 ///
 /// Its parameters are the columns of the batch, then the single values, then, when `now` says so, one
@@ -35,7 +44,7 @@ pub struct Rendered {
 }
 
 /// Fills the slots of a statement.
-pub fn render(sql: &Sql, dialect: Dialect) -> Rendered {
+pub fn render(sql: &Sql, dialect: Dialect, shape: Shape) -> Rendered {
     let text = match dialect {
         Dialect::Sqlite => sql.sqlite.unwrap_or(sql.text),
         Dialect::Postgres => sql.text,
@@ -46,7 +55,7 @@ pub fn render(sql: &Sql, dialect: Dialect) -> Rendered {
         out.text.push_str(&named(&rest[..at], dialect));
         rest = &rest[at..];
         rest = match slot(rest) {
-            Some((name, behind)) if fill(sql, dialect, name, &mut out) => behind,
+            Some((name, behind)) if fill(sql, dialect, shape, name, &mut out) => behind,
             _ => {
                 let places =
                     dialect == Dialect::Sqlite && rest[1..].starts_with(|c: char| c.is_ascii_digit());
@@ -71,7 +80,7 @@ pub(crate) fn named(text: &str, dialect: Dialect) -> Cow<'_, str> {
 #[derive(Debug)]
 pub(crate) struct Texts {
     dialect: Dialect,
-    known: RwLock<HashMap<&'static str, Arc<Rendered>>>,
+    known: RwLock<HashMap<(&'static str, Shape), Arc<Rendered>>>,
 }
 
 impl Texts {
@@ -80,12 +89,13 @@ impl Texts {
     }
 
     /// The text of a statement. Statements are known by their names, each of which is given once.
-    pub(crate) fn of(&self, sql: &'static Sql) -> Arc<Rendered> {
-        if let Some(known) = self.known.read().get(sql.name) {
+    pub(crate) fn of(&self, sql: &'static Sql, shape: Shape) -> Arc<Rendered> {
+        let key = (sql.name, shape);
+        if let Some(known) = self.known.read().get(&key) {
             return Arc::clone(known);
         }
-        let rendered = Arc::new(render(sql, self.dialect));
-        Arc::clone(self.known.write().entry(sql.name).or_insert(rendered))
+        let rendered = Arc::new(render(sql, self.dialect, shape));
+        Arc::clone(self.known.write().entry(key).or_insert(rendered))
     }
 }
 
@@ -95,11 +105,11 @@ fn slot(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Writes what stands for a slot; `false` when nobody knows it.
-fn fill(sql: &Sql, dialect: Dialect, name: &str, out: &mut Rendered) -> bool {
+fn fill(sql: &Sql, dialect: Dialect, shape: Shape, name: &str, out: &mut Rendered) -> bool {
     let sqlite = dialect == Dialect::Sqlite;
     let locks = |text: &'static str| if sqlite { "" } else { text };
     match name {
-        "batch" => out.text.push_str(&batch(sql, dialect)),
+        "batch" => out.text.push_str(&batch(sql, dialect, shape)),
         "now" => {
             let last = sql.batch.len() + sql.params.len() + 1;
             out.text.push_str(&match dialect {
@@ -158,19 +168,19 @@ fn member(place: usize, kind: Type, dialect: Dialect) -> String {
     }
 }
 
-fn batch(sql: &Sql, dialect: Dialect) -> String {
+fn batch(sql: &Sql, dialect: Dialect, shape: Shape) -> String {
     let mut text = String::new();
     let columns = sql.batch.iter().enumerate();
-    match dialect {
-        Dialect::Sqlite => {
+    match (dialect, shape) {
+        (Dialect::Sqlite, _) | (Dialect::Postgres, Shape::One) => {
             text.push_str("(select ");
-            for (at, (name, _)) in columns {
+            for (at, (name, kind)) in columns {
                 let comma = if at == 0 { "" } else { ", " };
-                let _ = write!(text, "{comma}?{} as {name}", at + 1);
+                let _ = write!(text, "{comma}{} as {name}", single(at + 1, *kind, dialect));
             }
             text.push_str(") as b");
         }
-        Dialect::Postgres => {
+        (Dialect::Postgres, Shape::Many) => {
             text.push_str("unnest(");
             for (at, (_, kind)) in columns {
                 let comma = if at == 0 { "" } else { ", " };
@@ -212,7 +222,7 @@ mod tests {
 
     #[test]
     fn postgres_gets_the_whole_batch_and_every_type() {
-        let rendered = render(&MOVE, Dialect::Postgres);
+        let rendered = render(&MOVE, Dialect::Postgres, Shape::Many);
         assert_eq!(
             rendered.text,
             "update outlast.agenda a set due_at = (select (extract(epoch from statement_timestamp()) * \
@@ -224,8 +234,19 @@ mod tests {
     }
 
     #[test]
+    fn postgres_gets_a_lone_row_in_single_values() {
+        let rendered = render(&MOVE, Dialect::Postgres, Shape::One);
+        assert!(
+            rendered.text.contains("from (select $1::int8 as shard, $2::uuid as id) as b"),
+            "{}",
+            rendered.text
+        );
+        assert!(rendered.now);
+    }
+
+    #[test]
     fn sqlite_gets_one_row_and_prefixed_names() {
-        let rendered = render(&MOVE, Dialect::Sqlite);
+        let rendered = render(&MOVE, Dialect::Sqlite, Shape::Many);
         assert_eq!(
             rendered.text,
             "update outlast_agenda a set due_at = ?6, node = ?3 from (select ?1 as shard, ?2 as id) as b
@@ -238,33 +259,36 @@ mod tests {
     #[test]
     fn locks_are_only_for_postgres() {
         let sql = Sql { text: "select 1 {for_update}|{skip_locked}|{key_share}", ..MOVE };
-        assert_eq!(render(&sql, Dialect::Sqlite).text, "select 1 ||");
+        assert_eq!(render(&sql, Dialect::Sqlite, Shape::Many).text, "select 1 ||");
         assert_eq!(
-            render(&sql, Dialect::Postgres).text,
+            render(&sql, Dialect::Postgres, Shape::Many).text,
             "select 1 for update|for update skip locked|for key share"
         );
-        assert!(!render(&sql, Dialect::Postgres).now);
+        assert!(!render(&sql, Dialect::Postgres, Shape::Many).now);
     }
 
     #[test]
     fn dollars_and_braces_that_are_no_slots_stay() {
         let sql = Sql { text: "select $1, '{\"a\":{}}', '$', '{p9}', 'ä{'", ..MOVE };
-        assert_eq!(render(&sql, Dialect::Postgres).text, sql.text);
-        assert_eq!(render(&sql, Dialect::Sqlite).text, "select ?1, '{\"a\":{}}', '$', '{p9}', 'ä{'");
+        assert_eq!(render(&sql, Dialect::Postgres, Shape::Many).text, sql.text);
+        assert_eq!(
+            render(&sql, Dialect::Sqlite, Shape::Many).text,
+            "select ?1, '{\"a\":{}}', '$', '{p9}', 'ä{'"
+        );
     }
 
     #[test]
     fn sqlite_may_have_a_text_of_its_own() {
         let sql = Sql::new("many", "select unnest({p1})").on_sqlite("select value from json_each({p1})");
         let sql = sql.takes(&[Type::Texts]);
-        assert_eq!(render(&sql, Dialect::Postgres).text, "select unnest($1::text[])");
-        assert_eq!(render(&sql, Dialect::Sqlite).text, "select value from json_each(?1)");
+        assert_eq!(render(&sql, Dialect::Postgres, Shape::Many).text, "select unnest($1::text[])");
+        assert_eq!(render(&sql, Dialect::Sqlite, Shape::Many).text, "select value from json_each(?1)");
     }
 
     #[test]
     fn a_text_is_rendered_once() {
         static STATEMENT: Sql = MOVE;
         let texts = Texts::new(Dialect::Sqlite);
-        assert!(Arc::ptr_eq(&texts.of(&STATEMENT), &texts.of(&STATEMENT)));
+        assert!(Arc::ptr_eq(&texts.of(&STATEMENT, Shape::Many), &texts.of(&STATEMENT, Shape::Many)));
     }
 }

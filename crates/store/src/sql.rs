@@ -3,7 +3,7 @@
 //! | slot | PostgreSQL | SQLite |
 //! | --- | --- | --- |
 //! | `outlast.name` | as it is | `outlast_name` |
-//! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once | `(select ?1 as column, …) as b`: row by row |
+//! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once; a lone row as on SQLite | `(select ?1 as column, …) as b`: row by row |
 //! | `{b:column}` | none | that column of the row, in SQLite's own texts: `?1` |
 //! | `{p1}`, `{p2}` … | `$n` with its type | `?n` |
 //! | `{in:p1}` | `= any($n)` | `in (select … from json_each(?n))` |
@@ -17,9 +17,9 @@
 //!
 //! Where the databases must differ by more than a slot, [`Sql::sqlite`] is SQLite's own text, with the
 //! same slots, batch and parameters; an empty text says that there is nothing to do on that database. A
-//! statement that is [`Sql::counted`] answers with one number: how many
-//! rows it changed, which PostgreSQL's text counts itself. A parameter of many values that stands alone (`{p1}` of
-//! [`Type::Texts`]) is an array on PostgreSQL and JSON text on SQLite: `unnest({p1})`, `json_each({p1})`.
+//! statement that is [`Sql::counted`] answers with one number: how many rows it changed. A parameter of many
+//! values that stands alone (`{p1}` of [`Type::Texts`]) is an array on PostgreSQL and JSON text on SQLite:
+//! `unnest({p1})`, `json_each({p1})`.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -41,7 +41,7 @@ pub struct Sql {
     pub params: &'static [Type],
     /// The index that its plan must use with many rows; `None` when it is not hot.
     pub index: Option<&'static str>,
-    /// Whether SQLite answers with the number of rows that were changed.
+    /// Whether it answers with the number of rows that were changed.
     pub counted: bool,
 }
 
@@ -144,7 +144,7 @@ impl Sql {
         Sql { sqlite: Some(text), ..self }
     }
 
-    /// Answers with how many rows it changed; PostgreSQL's text says so itself.
+    /// Answers with how many rows it changed.
     pub const fn counted(self) -> Sql {
         Sql { counted: true, ..self }
     }

@@ -109,7 +109,7 @@ async fn start_together(
         let calls: Vec<_> = short.iter().map(|call| (&*call.runs, call.hold)).collect();
         transitions::start_short(tx, &calls).await
     });
-    if let Some(started) = database.transact(TxKind::Single, short).await? {
+    if let Some(started) = if_new(database.transact(TxKind::Single, short).await)?.flatten() {
         return Ok(started);
     }
     let long = work!(|tx, calls| async move {
@@ -117,6 +117,14 @@ async fn start_together(
         transitions::start_all(tx, &calls).await
     });
     database.transact(TxKind::Plain, long).await
+}
+
+/// What a short way answered; nothing when it met something that it takes for new and that is there already.
+fn if_new<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match answer {
+        Err(error) if postgres::is_duplicate(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 impl SqlStore {
@@ -169,7 +177,8 @@ impl Store for SqlStore {
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
         let short = batch.clone();
         let short =
-            self.transact(TxKind::Fenced, work!(|tx, short| transitions::commit_short(tx, &short))).await?;
+            self.transact(TxKind::Fenced, work!(|tx, short| transitions::commit_short(tx, &short))).await;
+        let short = if_new(short)?.unwrap_or_else(|| vec![false; batch.runs.len()]);
         let left = batch.runs.iter().zip(&short).filter(|(_, done)| !**done).map(|(run, _)| run.clone());
         let left = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: left.collect() });
         if left.runs.is_empty() {

@@ -4,7 +4,7 @@
 //! PostgreSQL also after so many executions that it may settle on one plan for all parameters.
 
 use outlast_core::{NodeId, RunId};
-use outlast_store::{Dialect, Sql, Type, Value, render, statements};
+use outlast_store::{Dialect, Shape, Sql, Type, Value, render, statements};
 use outlast_testkit::{StoreKind, TABLES, World, skipped, store_test};
 use uuid::Uuid;
 
@@ -12,9 +12,12 @@ use uuid::Uuid;
 async fn every_statement_is_understood(world: World) {
     let mut wrong = Vec::new();
     // An empty text has nothing to do on this database.
-    for sql in statements::all().into_iter().filter(|sql| !render(sql, dialect(&world)).text.is_empty()) {
-        if let Err(refused) = explain(&world, sql).await {
-            wrong.push(format!("{}: {refused}", sql.name));
+    let has_text = |sql: &&Sql| !render(sql, dialect(&world), Shape::Many).text.is_empty();
+    for sql in statements::all().into_iter().filter(has_text) {
+        for shape in SHAPES {
+            if let Err(refused) = explain(&world, sql, shape).await {
+                wrong.push(format!("{} of {shape:?}: {refused}", sql.name));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -52,10 +55,15 @@ async fn hot_statements_find_their_index_among_many_rows_on_postgres() {
 
     let mut wrong = Vec::new();
     for sql in hot(Dialect::Postgres) {
-        wrong.extend(missing(sql, &settled_plan(&world, sql).await, "without values"));
+        for shape in SHAPES {
+            wrong.extend(missing(sql, &settled_plan(&world, sql, shape).await, "without values"));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
+
+/// A batch of rows, and a lone one.
+const SHAPES: [Shape; 2] = [Shape::Many, Shape::One];
 
 fn dialect(world: &World) -> Dialect {
     match world.kind() {
@@ -68,7 +76,7 @@ fn dialect(world: &World) -> Dialect {
 fn hot(dialect: Dialect) -> impl Iterator<Item = &'static Sql> {
     let asks = move |sql: &&'static Sql| {
         let table = sql.index.and_then(|index| index.split('_').next());
-        table.is_some_and(|table| render(sql, dialect).text.contains(table))
+        table.is_some_and(|table| render(sql, dialect, Shape::Many).text.contains(table))
     };
     statements::all().into_iter().filter(asks)
 }
@@ -76,8 +84,11 @@ fn hot(dialect: Dialect) -> impl Iterator<Item = &'static Sql> {
 async fn check(world: &World, when: &str) {
     let mut wrong = Vec::new();
     for sql in hot(dialect(world)) {
-        let plan = explain(world, sql).await.unwrap_or_else(|refused| panic!("{}: {refused}", sql.name));
-        wrong.extend(missing(sql, &plan, when));
+        for shape in SHAPES {
+            let plan = explain(world, sql, shape).await;
+            let plan = plan.unwrap_or_else(|refused| panic!("{}: {refused}", sql.name));
+            wrong.extend(missing(sql, &plan, when));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
@@ -90,15 +101,15 @@ fn missing(sql: &Sql, plan: &str, when: &str) -> Option<String> {
 }
 
 /// The plan of a statement, or why the database does not understand it.
-async fn explain(world: &World, sql: &Sql) -> Result<String, String> {
+async fn explain(world: &World, sql: &Sql, shape: Shape) -> Result<String, String> {
     let dialect = dialect(world);
     let explain = match dialect {
         Dialect::Sqlite => "explain query plan",
         Dialect::Postgres => "explain",
     };
-    let rendered = render(sql, dialect);
+    let rendered = render(sql, dialect, shape);
     let mut tx = world.begin().await;
-    let mut values = values(world, sql, rendered.now);
+    let mut values = values(world, sql, shape, rendered.now);
     if dialect == Dialect::Sqlite {
         // SQLite counts only as far as the text does.
         values.truncate(highest(&rendered.text));
@@ -112,9 +123,9 @@ async fn explain(world: &World, sql: &Sql) -> Result<String, String> {
 }
 
 /// The plan without values, which our transactions ask for.
-async fn settled_plan(world: &World, sql: &Sql) -> String {
-    let rendered = render(sql, Dialect::Postgres);
-    let values: Vec<String> = values(world, sql, rendered.now).iter().map(literal).collect();
+async fn settled_plan(world: &World, sql: &Sql, shape: Shape) -> String {
+    let rendered = render(sql, Dialect::Postgres, shape);
+    let values: Vec<String> = values(world, sql, shape, rendered.now).iter().map(literal).collect();
     let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
     let mut tx = world.begin().await;
     tx.execute("set local plan_cache_mode = force_generic_plan", &[]).await.unwrap();
@@ -143,8 +154,8 @@ fn highest(text: &str) -> usize {
 }
 
 /// What is bound to a statement: columns of the batch, single values, and the clock.
-fn values(world: &World, sql: &Sql, now: bool) -> Vec<Value> {
-    let many = world.kind() == StoreKind::Postgres;
+fn values(world: &World, sql: &Sql, shape: Shape, now: bool) -> Vec<Value> {
+    let many = world.kind() == StoreKind::Postgres && shape == Shape::Many;
     let batch = sql.batch.iter().map(|(name, kind)| {
         let value = column(name, *kind);
         if many { array(&[value], *kind) } else { value_of(world, &value, *kind) }
@@ -246,6 +257,7 @@ fn literal(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Int(number) => number.to_string(),
         Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Bytes(_) => "'\\x00'".to_owned(),
         other => panic!("{other:?}"),
     }
 }

@@ -7,17 +7,24 @@ use bytes::{Bytes, BytesMut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type as PgType, to_sql_checked};
 use uuid::Uuid;
 
+use crate::render::Shape;
 use crate::{Call, Cell, Row, StoreError, Type};
 
 /// The types of a statement's parameters: of the batch's columns, of the single values, of the clock.
-pub(super) fn types(sql: &crate::Sql, now: bool) -> Vec<PgType> {
-    let columns = sql.batch.iter().map(|(_, kind)| match kind {
-        Type::Int | Type::Ints => PgType::INT8_ARRAY,
-        Type::Text | Type::Texts => PgType::TEXT_ARRAY,
-        Type::Bytes => PgType::BYTEA_ARRAY,
-        Type::Id | Type::Ids => PgType::UUID_ARRAY,
+pub(super) fn types(sql: &crate::Sql, shape: Shape, now: bool) -> Vec<PgType> {
+    let columns = sql.batch.iter().map(|(_, kind)| match (shape, kind) {
+        (Shape::One, kind) => single(*kind),
+        (Shape::Many, Type::Int | Type::Ints) => PgType::INT8_ARRAY,
+        (Shape::Many, Type::Text | Type::Texts) => PgType::TEXT_ARRAY,
+        (Shape::Many, Type::Bytes) => PgType::BYTEA_ARRAY,
+        (Shape::Many, Type::Id | Type::Ids) => PgType::UUID_ARRAY,
     });
-    let single = sql.params.iter().map(|kind| match kind {
+    let params = sql.params.iter().map(|kind| single(*kind));
+    columns.chain(params).chain(now.then_some(PgType::INT8)).collect()
+}
+
+fn single(kind: Type) -> PgType {
+    match kind {
         Type::Int => PgType::INT8,
         Type::Text => PgType::TEXT,
         Type::Bytes => PgType::BYTEA,
@@ -25,13 +32,22 @@ pub(super) fn types(sql: &crate::Sql, now: bool) -> Vec<PgType> {
         Type::Ints => PgType::INT8_ARRAY,
         Type::Texts => PgType::TEXT_ARRAY,
         Type::Ids => PgType::UUID_ARRAY,
-    });
-    columns.chain(single).chain(now.then_some(PgType::INT8)).collect()
+    }
+}
+
+/// In which shape the rows of a call travel.
+pub(super) fn shape(call: &Call) -> Shape {
+    if call.rows.len() == 1 { Shape::One } else { Shape::Many }
 }
 
 /// What is bound to a call, in the order of [`types`].
-pub(super) fn params(call: Call, now: Option<i64>) -> Result<Vec<Param>, StoreError> {
+pub(super) fn params(mut call: Call, now: Option<i64>) -> Result<Vec<Param>, StoreError> {
     call.check()?;
+    let one = |cell| Param::One(Bound(cell));
+    let behind = call.params.into_iter().chain(now.map(Cell::Int)).map(one);
+    if let [row] = &mut call.rows[..] {
+        return Ok(std::mem::take(row).into_iter().map(one).chain(behind).collect());
+    }
     let mut columns: Vec<Vec<Bound>> =
         call.sql.batch.iter().map(|_| Vec::with_capacity(call.rows.len())).collect();
     for row in call.rows {
@@ -39,8 +55,7 @@ pub(super) fn params(call: Call, now: Option<i64>) -> Result<Vec<Param>, StoreEr
             column.push(Bound(cell));
         }
     }
-    let single = call.params.into_iter().chain(now.map(Cell::Int)).map(|cell| Param::One(Bound(cell)));
-    Ok(columns.into_iter().map(Param::Column).chain(single).collect())
+    Ok(columns.into_iter().map(Param::Column).chain(behind).collect())
 }
 
 /// A parameter.
@@ -100,8 +115,30 @@ impl ToSql for Bound {
     to_sql_checked!();
 }
 
-/// A row as the transitions read it.
-pub(super) fn row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+/// What a statement answered.
+#[derive(Debug)]
+pub(super) enum Said {
+    Rows(Vec<tokio_postgres::Row>),
+    /// How many rows it changed.
+    Count(u64),
+}
+
+impl Said {
+    /// As the transitions read it.
+    pub(super) fn rows(&self) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Said::Rows(rows) => rows.iter().map(row).collect(),
+            Said::Count(count) => Ok(vec![counted(*count)]),
+        }
+    }
+}
+
+/// The answer of a statement that says how many rows it changed.
+pub(super) fn counted(count: u64) -> Row {
+    Row(vec![Cell::Int(i64::try_from(count).unwrap_or(i64::MAX))])
+}
+
+fn row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
     let cell = |at| row.try_get::<_, Cell>(at).map_err(|error| super::error::meaning(&error));
     (0..row.len()).map(cell).collect::<Result<_, _>>().map(Row)
 }

@@ -94,6 +94,13 @@ pub(super) fn is_stale(error: &StoreError) -> bool {
     conflict(error) == Some("0A000")
 }
 
+/// Whether a statement that writes what nobody has written yet found that somebody has.
+pub(crate) fn is_duplicate(error: &StoreError) -> bool {
+    let StoreError::Refused(error) = error else { return false };
+    let said = error.downcast_ref::<PgError>();
+    said.is_some_and(|said| said.code == Some(SqlState::UNIQUE_VIOLATION))
+}
+
 fn conflict(error: &StoreError) -> Option<&str> {
     let StoreError::Conflict(error) = error else { return None };
     error.downcast_ref::<PgError>()?.code.as_ref().map(SqlState::code)

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::error::meaning;
 use super::pool::{Pool, answered, connect};
-use crate::{Signal, StoreError};
+use crate::{Shape, Signal, StoreError};
 
 /// How long hints are gathered.
 const GATHER: Duration = Duration::from_millis(2);
@@ -133,6 +133,8 @@ impl Hints {
 const ANYTHING: &str = "anything";
 
 const NOTIFY: &str = "select pg_notify('outlast', payload) from unnest($1::text[]) as payload";
+/// What the connection keeps it under.
+const NOTIFY_NAME: (&str, Shape) = ("notify", Shape::Many);
 
 pub(super) fn written(signal: Signal) -> String {
     match signal {
@@ -160,11 +162,11 @@ pub(super) async fn notify(pool: &Arc<Pool>, payloads: &[String]) -> Result<(), 
         answered(leased.client().execute_typed(NOTIFY, &[payloads])).await?;
     } else {
         let connection = leased.connection();
-        if !connection.statements.contains_key("notify") {
+        if !connection.statements.contains_key(&NOTIFY_NAME) {
             let prepared = connection.client.prepare_typed(NOTIFY, &[PgType::TEXT_ARRAY]);
-            connection.statements.insert("notify", answered(prepared).await?);
+            connection.statements.insert(NOTIFY_NAME, answered(prepared).await?);
         }
-        answered(connection.client.execute(&connection.statements["notify"], &[&payloads])).await?;
+        answered(connection.client.execute(&connection.statements[&NOTIFY_NAME], &[&payloads])).await?;
     }
     leased.give_back();
     Ok(())

@@ -8,6 +8,7 @@
 mod adapters;
 mod cells;
 mod error;
+pub(crate) use error::is_duplicate;
 mod listen;
 mod migrate;
 mod pool;

@@ -16,8 +16,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls, Socket, Statement, tls::NoTlsStream};
 
 use super::error::{chain, meaning};
-use crate::StoreError;
 use crate::address::refused;
+use crate::{Shape, StoreError};
 
 /// How long a new connection may take.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub(super) struct Pool {
 /// One connection with the statements it knows.
 pub(super) struct Connection {
     pub(super) client: Client,
-    pub(super) statements: HashMap<&'static str, Statement>,
+    pub(super) statements: HashMap<(&'static str, Shape), Statement>,
     /// Whether it was told how to plan.
     pub(super) plans: bool,
     driver: AbortHandle,

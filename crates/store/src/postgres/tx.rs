@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type as PgType};
 use tokio_postgres::{Client, Statement};
 
-use super::cells::{self, Param};
+use super::cells::{self, Param, Said};
 use super::error::{is_aftermath, is_stale, meaning};
 use super::pool::{Leased, execute};
-use crate::render::{Rendered, Texts};
+use crate::render::{Rendered, Shape, Texts};
 use crate::user_tx::{USER_IDLE, USER_LIMIT, failed_before};
 use crate::{Call, Clock, Dialect, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Row, Signal, StoreError, Tx, TxKind};
 
@@ -94,8 +94,7 @@ impl PgTx<'_> {
     async fn fly(&mut self, calls: Vec<Call>, commits: bool) -> Result<Vec<Vec<Row>>, StoreError> {
         let sending = Sending::of(calls, self.texts, self.clock)?;
         let answers = self.session.exchange(&sending.asks, commits).await?;
-        let answers = answers.iter().map(|rows| rows.iter().map(cells::row).collect());
-        Ok(sending.in_order(answers.collect::<Result<_, _>>()?))
+        Ok(sending.in_order(answers.iter().map(Said::rows).collect::<Result<_, _>>()?))
     }
 }
 
@@ -108,7 +107,9 @@ pub(super) struct Sending {
 
 /// A statement ready to be sent.
 pub(super) struct Ask {
-    name: &'static str,
+    name: (&'static str, Shape),
+    /// Whether the answer is how many rows it changed.
+    pub(super) counted: bool,
     pub(super) rendered: Arc<Rendered>,
     pub(super) types: Vec<PgType>,
     pub(super) params: Vec<Param>,
@@ -119,10 +120,11 @@ impl Sending {
         let is_sent = |call: &Call| !call.is_nothing(call.sql.text);
         let sent = calls.iter().map(is_sent).collect();
         let ask = |call: Call| {
-            let rendered = texts.of(call.sql);
-            let (name, types) = (call.sql.name, cells::types(call.sql, rendered.now));
+            let (sql, shape) = (call.sql, cells::shape(&call));
+            let rendered = texts.of(sql, shape);
+            let types = cells::types(sql, shape, rendered.now);
             let params = cells::params(call, rendered.now.then(|| clock.shift()))?;
-            Ok(Ask { name, rendered, types, params })
+            Ok(Ask { name: (sql.name, shape), counted: sql.counted, rendered, types, params })
         };
         let asks = calls.into_iter().filter(is_sent).map(ask).collect::<Result<_, StoreError>>()?;
         Ok(Sending { asks, sent })
@@ -136,8 +138,7 @@ impl Sending {
     }
 }
 
-type Rows = Vec<tokio_postgres::Row>;
-type Answer = Result<Rows, tokio_postgres::Error>;
+type Answer = Result<Said, tokio_postgres::Error>;
 
 impl Session {
     /// A transaction of ours, begun with its first flight.
@@ -176,7 +177,7 @@ impl Session {
     }
 
     /// Sends statements, with whatever rides ahead and behind, and gives their answers.
-    async fn exchange(&mut self, asks: &[Ask], commits: bool) -> Result<Vec<Rows>, StoreError> {
+    async fn exchange(&mut self, asks: &[Ask], commits: bool) -> Result<Vec<Said>, StoreError> {
         match self.stage {
             Stage::Before if asks.is_empty() => {
                 self.stage = if commits { Stage::Over } else { Stage::Before };
@@ -198,7 +199,7 @@ impl Session {
         let (client, known) = (&connection.client, &connection.statements);
         let mut requests: Vec<BoxFuture<'_, Answer>> = Vec::with_capacity(asks.len() + 2);
         requests.extend(ahead.map(|sql| simple(client, sql)));
-        requests.extend(asks.iter().map(|ask| ask.request(client, known.get(ask.name))));
+        requests.extend(asks.iter().map(|ask| ask.request(client, known.get(&ask.name))));
         requests.extend(behind.map(|sql| simple(client, sql)));
         let expected = requests.len();
         let answers = timeout(self.patience, pipeline(requests)).await;
@@ -234,7 +235,7 @@ impl Session {
         let connection = self.connection.connection();
         let mut missing: Vec<&Ask> = Vec::new();
         for ask in asks {
-            if !connection.statements.contains_key(ask.name)
+            if !connection.statements.contains_key(&ask.name)
                 && !missing.iter().any(|one| one.name == ask.name)
             {
                 missing.push(ask);
@@ -284,11 +285,13 @@ impl Session {
         let asked = async {
             // Polled in this order, so sent in this order; and answered in it.
             let ahead = ahead.map(|sql| simple(client, sql));
-            let (ahead, answer) = match ahead {
-                Some(ahead) => futures_util::future::join(ahead, request(client)).await,
-                None => (Ok(Vec::new()), request(client).await),
-            };
-            ahead.and(answer)
+            match ahead {
+                Some(ahead) => {
+                    let (ahead, answer) = futures_util::future::join(ahead, request(client)).await;
+                    ahead.and(answer)
+                }
+                None => request(client).await,
+            }
         };
         match timeout(self.patience, asked).await {
             Ok(Ok(answer)) => {
@@ -359,19 +362,26 @@ impl Ask {
         match statement {
             Some(statement) => {
                 let params: Vec<&(dyn ToSql + Sync)> = self.params.iter().map(|param| param as _).collect();
-                async move { client.query(statement, &params).await }.boxed()
+                match self.counted {
+                    true => async move { client.execute(statement, &params).await.map(Said::Count) }.boxed(),
+                    false => async move { client.query(statement, &params).await.map(Said::Rows) }.boxed(),
+                }
             }
             None => {
                 let typed = self.params.iter().map(|param| param as &(dyn ToSql + Sync));
                 let typed: Vec<_> = typed.zip(self.types.iter().cloned()).collect();
-                async move { client.query_typed(&self.rendered.text, &typed).await }.boxed()
+                let text = &*self.rendered.text;
+                match self.counted {
+                    true => async move { client.execute_typed(text, &typed).await.map(Said::Count) }.boxed(),
+                    false => async move { client.query_typed(text, &typed).await.map(Said::Rows) }.boxed(),
+                }
             }
         }
     }
 }
 
 fn simple<'c>(client: &'c Client, sql: &'c str) -> BoxFuture<'c, Answer> {
-    async move { client.batch_execute(sql).await.map(|()| Vec::new()) }.boxed()
+    async move { client.batch_execute(sql).await.map(|()| Said::Rows(Vec::new())) }.boxed()
 }
 
 /// Sends requests in order without waiting in between, then waits for all their answers.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::sync::broadcast::error::TryRecvError;
 
 use super::*;
-use crate::{Cell, Sql, Tx, Type, Value, statements};
+use crate::{Cell, Shape, Sql, Tx, Type, Value, statements};
 
 const PUT: Sql =
     Sql::new("test_put", "insert into outlast.meta (name, value) select b.name, b.value from {batch}")
@@ -432,7 +432,7 @@ async fn every_statement_can_be_prepared() {
     connection::migrate(&connection, &OpenOptions::default(), "memory").unwrap();
     let texts = Texts::new(Dialect::Sqlite);
     for sql in statements::all() {
-        let text = &texts.of(sql).text;
+        let text = &texts.of(sql, Shape::One).text;
         if let Err(error) = connection.prepare(text) {
             panic!("{}: {error}\n{text}", sql.name);
         }

@@ -12,7 +12,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
 use super::error::meaning;
-use crate::render::Texts;
+use crate::render::{Shape, Texts};
 use crate::{Call, Cell, Clock, Dialect, Row, Signal, StoreError, Tx};
 
 /// A begun transaction on a connection that nobody else uses meanwhile.
@@ -54,7 +54,7 @@ pub(super) fn run(
     clock: &Clock,
     call: &Call,
 ) -> Result<Vec<Row>, StoreError> {
-    let rendered = texts.of(call.sql);
+    let rendered = texts.of(call.sql, Shape::One);
     let named = |error| match meaning(error) {
         StoreError::Refused(error) => StoreError::Refused(format!("{}: {error}", call.sql.name).into()),
         other => other,

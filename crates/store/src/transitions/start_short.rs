@@ -105,14 +105,14 @@ pub(crate) static STATEMENTS: &[&Sql] = &[&START, &START_RECORD, &START_PLACE];
 
 static START: Sql = Sql::new(
     "start",
-    "with fence as materialized (
+    "with b as materialized (select * from {batch}), fence as materialized (
          select n.id from outlast.nodes as n where n.shard = {p1} and n.id {in:p4} {key_share}
      ), new as (
          insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
              owner, roles, trace, parent, parent_op, codec, input)
          select {p1}, b.id, b.tenant, b.definition, b.version, b.kind, b.queue, b.priority, {now}, b.owner,
                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input
-           from {batch} where true on conflict do nothing returning id
+           from b
      )
      insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
          epoch, news, expires_at, queue, code)
@@ -120,9 +120,8 @@ static START: Sql = Sql::new(
             case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
             case when n.id is not null then b.claim end, case when n.id is null then 0 else 1 end, 0,
             {now} + b.timeout, b.queue, b.code
-       from {batch} left join fence as n on n.id = b.node
-      where b.id in (select r.id from new as r)
-     on conflict do nothing returning id, case when node is null then 0 else 1 end",
+       from b left join fence as n on n.id = b.node
+     returning id, case when node is null then 0 else 1 end",
 )
 .on_sqlite("")
 .rows(&[

@@ -13,7 +13,7 @@ use sqlx::{Arguments, AssertSqlSafe, Column, Connection, Row as _, Type, ValueRe
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull as PgIsNull, ToSql, Type as PgType};
 
-use super::super::cells::Param;
+use super::super::cells::{Param, counted};
 use super::super::tx::Ask;
 use super::{Wire, perform, users_meaning};
 use crate::adapters::{Adapter, Verb, no_transaction};
@@ -42,6 +42,11 @@ impl Wire for Borrowed<'_> {
         for ask in asks {
             let text = AssertSqlSafe(Arc::<str>::from(&*ask.rendered.text));
             let query = sqlx::query_with(text, arguments(ask)?);
+            if ask.counted {
+                let done = query.execute(&mut *self.0).await.map_err(meaning)?;
+                answers.push(vec![counted(done.rows_affected())]);
+                continue;
+            }
             let rows = query.fetch_all(&mut *self.0).await.map_err(meaning)?;
             answers.push(rows.iter().map(row).collect::<Result<_, _>>()?);
         }

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use outlast_core::Error;
 use tokio_postgres::{Client, Transaction};
 
-use super::super::cells;
 use super::super::error::meaning;
 use super::super::tx::{Ask, pipeline};
 use super::{Wire, perform, users_meaning};
@@ -29,11 +28,11 @@ impl Wire for Borrowed<'_> {
     async fn exchange(&mut self, asks: &[Ask]) -> Result<Vec<Vec<Row>>, StoreError> {
         let requests = asks.iter().map(|ask| ask.request(self.0, None)).collect();
         let answers = pipeline(requests).await.into_iter().map(|answer| {
-            let rows = answer.map_err(|error| match error.as_db_error() {
+            let said = answer.map_err(|error| match error.as_db_error() {
                 Some(said) => users_meaning(said.code(), said.message()),
                 None => meaning(&error),
             });
-            rows?.iter().map(cells::row).collect()
+            said?.rows()
         });
         // The first error is the cause of all that follow.
         answers.collect()

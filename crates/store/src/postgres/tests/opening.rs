@@ -1,6 +1,7 @@
 //! Opening and closing: migrations, roles, wrong places.
 
 use super::*;
+use crate::Shape;
 
 #[tokio::test]
 async fn dropping_the_store_closes_its_connections() {
@@ -116,11 +117,12 @@ async fn every_statement_can_be_prepared() {
     let store = place.open().await;
     let connection = store.pool.lease().await.unwrap();
     for sql in statements::all() {
-        let rendered = store.texts.of(sql);
-        let prepared =
-            connection.client().prepare_typed(&rendered.text, &cells::types(sql, rendered.now)).await;
-        if let Err(error) = prepared {
-            panic!("{}: {}\n{}", sql.name, error::chain(&error), rendered.text);
+        for shape in [Shape::Many, Shape::One] {
+            let rendered = store.texts.of(sql, shape);
+            let types = cells::types(sql, shape, rendered.now);
+            if let Err(error) = connection.client().prepare_typed(&rendered.text, &types).await {
+                panic!("{}: {}\n{}", sql.name, error::chain(&error), rendered.text);
+            }
         }
     }
     place.gone().await;

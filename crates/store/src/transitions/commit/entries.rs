@@ -14,9 +14,29 @@ use crate::{Cell, RunCommit, Sql, Type};
 /// The most log lines that are kept of one turn.
 const LOG_LINES: u32 = 1_000;
 
-/// Adds everything but the moves of `runs`. The place given back says how many entries are new.
+/// Adds everything but the moves of `runs`; entries may have been recorded before.
 pub(crate) fn add_entries<'a>(
     flight: &mut Flight,
+    shard: u16,
+    node: NodeId,
+    runs: impl Iterator<Item = &'a RunCommit>,
+) {
+    add_all(flight, &JOURNAL_ADD, shard, node, runs);
+}
+
+/// The same for entries that should be new. The place given back says how many are.
+pub(crate) fn add_new_entries<'a>(
+    flight: &mut Flight,
+    shard: u16,
+    node: NodeId,
+    runs: impl Iterator<Item = &'a RunCommit>,
+) -> Option<Place> {
+    add_all(flight, &JOURNAL_NEW, shard, node, runs)
+}
+
+fn add_all<'a>(
+    flight: &mut Flight,
+    journal: &'static Sql,
     shard: u16,
     node: NodeId,
     runs: impl Iterator<Item = &'a RunCommit>,
@@ -26,7 +46,7 @@ pub(crate) fn add_entries<'a>(
         rows.take(run);
     }
     let held = || cells![shard, node];
-    let added = flight.each(&JOURNAL_ADD, rows.journal, held());
+    let added = flight.each(journal, rows.journal, held());
     flight.each(&INBOX_CONSUME, rows.consumed, held());
     for (run, epoch, below) in rows.prunes {
         flight.add(JOURNAL_PRUNE.with(cells![shard, node, run, epoch, below]));
@@ -78,6 +98,7 @@ impl Rows {
 
 pub(crate) static STATEMENTS: &[&Sql] = &[
     &JOURNAL_ADD,
+    &JOURNAL_NEW,
     &JOURNAL_RECORD,
     &INBOX_CONSUME,
     &JOURNAL_PRUNE,
@@ -104,30 +125,33 @@ macro_rules! tags_of {
 }
 
 macro_rules! journal_add {
-    ($insert:literal) => {
+    ($insert:literal, $behind:literal) => {
         concat!(
             $insert,
             " outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
              select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body from",
             held!(),
-            "on conflict do nothing"
+            $behind
         )
     };
 }
 
-static JOURNAL_ADD: Sql = Sql::new(
-    "journal_add",
-    concat!("with added as (", journal_add!("insert into"), " returning 1) select count(*) from added"),
-)
-// A row that is refused fails the whole transaction anyway: SQLite need not be ready to undo it alone.
-.on_sqlite(journal_add!("insert or fail into"))
-.counted()
-.rows(ENTRY)
-.takes(&[Type::Int, Type::Id]);
+static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!("insert into", "on conflict do nothing"))
+    .rows(ENTRY)
+    .takes(&[Type::Int, Type::Id]);
+
+/// Entries that nobody has recorded yet: PostgreSQL refuses the transaction otherwise. Looking for others first
+/// would cost it a third of the whole, SQLite nothing.
+static JOURNAL_NEW: Sql = Sql::new("journal_new", journal_add!("insert into", ""))
+    // A row that is refused fails the whole transaction anyway: SQLite need not be ready to undo it alone.
+    .on_sqlite(journal_add!("insert or fail into", "on conflict do nothing"))
+    .counted()
+    .rows(ENTRY)
+    .takes(&[Type::Int, Type::Id]);
 
 /// Gives a row only if it recorded: an entry that was there before belongs to another transaction.
 pub(crate) static JOURNAL_RECORD: Sql =
-    Sql::new("journal_record", concat!(journal_add!("insert into"), " returning pos"))
+    Sql::new("journal_record", journal_add!("insert into", "on conflict do nothing returning pos"))
         .rows(ENTRY)
         .takes(&[Type::Int, Type::Id]);
 

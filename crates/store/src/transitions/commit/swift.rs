@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use outlast_core::{RunId, Status};
 
-use super::entries::add_entries;
+use super::entries::add_new_entries;
 use crate::rows::{ReadRow, cells, ids, payload_cells};
 use crate::transitions::agenda::fence;
 use crate::transitions::flight::Flight;
@@ -43,7 +43,7 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     let held = || cells![batch.shard, batch.node];
     let mut flight = Flight::default();
     let fenced = flight.add(fence(batch.shard, batch.node));
-    let added = add_entries(&mut flight, batch.shard, batch.node, short.iter().copied());
+    let added = add_new_entries(&mut flight, batch.shard, batch.node, short.iter().copied());
     let waits = [held(), cells![Status::Ready, Status::Waiting]].concat();
     let waiting = flight.each(&SUSPEND, moves.waits, waits);
     let ended = flight.each(&FINISH, moves.ends.clone(), held());
@@ -178,12 +178,8 @@ static FINISH: Sql = Sql::new(
         ", gone as (
              delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.run
          )
-, ended as (
-             insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-             select {p1}, f.run, f.status, f.epoch, {now}, f.codec, f.output, f.error from fit as f
-             on conflict do nothing returning 1
-         )
-         select count(*) from ended"
+         insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+         select {p1}, f.run, f.status, f.epoch, {now}, f.codec, f.output, f.error from fit as f"
     ),
 )
 .on_sqlite(
