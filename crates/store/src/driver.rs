@@ -43,8 +43,8 @@ pub enum TxKind {
     Fenced,
     /// Anything else that writes.
     Plain,
-    /// One statement, which is a transaction by itself and needs no bounds: it ends without us, and waits
-    /// only for transactions that are bounded.
+    /// Perhaps one statement, which is a transaction by itself and needs no bounds: it ends without us, and
+    /// waits only for transactions that are bounded. Otherwise as if it held a fence.
     Single,
     /// Reads only, on one snapshot.
     Read,

@@ -177,7 +177,7 @@ impl Store for SqlStore {
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
         let short = batch.clone();
         let short =
-            self.transact(TxKind::Fenced, work!(|tx, short| transitions::commit_short(tx, &short))).await;
+            self.transact(TxKind::Single, work!(|tx, short| transitions::commit_short(tx, &short))).await;
         let short = if_new(short)?.unwrap_or_else(|| vec![false; batch.runs.len()]);
         let left = batch.runs.iter().zip(&short).filter(|(_, done)| !**done).map(|(run, _)| run.clone());
         let left = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: left.collect() });

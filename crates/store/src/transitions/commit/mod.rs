@@ -8,6 +8,7 @@
 //! for the run's node and epoch.
 
 mod entries;
+mod lone;
 mod moves;
 mod swift;
 
@@ -302,7 +303,7 @@ fn add_children(flight: &mut Flight, tx: &mut dyn Tx, found: &mut Found, childre
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    [&[&RECORDED], entries::STATEMENTS, moves::STATEMENTS, swift::STATEMENTS].concat()
+    [&[&RECORDED], entries::STATEMENTS, moves::STATEMENTS, lone::STATEMENTS, swift::STATEMENTS].concat()
 }
 
 // The last entry, because an earlier one may have left the journal in the same commit.

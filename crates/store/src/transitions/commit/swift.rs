@@ -11,10 +11,11 @@ use std::collections::HashSet;
 use outlast_core::{RunId, Status};
 
 use super::entries::add_new_entries;
+use super::lone;
 use crate::rows::{ReadRow, cells, ids, payload_cells};
 use crate::transitions::agenda::fence;
 use crate::transitions::flight::Flight;
-use crate::{Batch, Cell, Next, RunCommit, Signal, Sql, StoreError, Tx, Type};
+use crate::{Batch, Cell, Dialect, Next, RunCommit, Signal, Sql, StoreError, Tx, Type};
 
 /// As many runs are worth a transaction of their own when others of the batch have to go the long way.
 const WORTH: usize = 32;
@@ -33,6 +34,9 @@ fn is_short(run: &RunCommit) -> bool {
 
 /// Writes what can be written in one flight; `true` for each run of the batch that is done.
 pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<bool>, StoreError> {
+    if let (Dialect::Postgres, Some(run)) = (tx.dialect(), lone::lone(batch)) {
+        return Ok(vec![lone::commit(tx, batch, run).await?]);
+    }
     let short: Vec<&RunCommit> = batch.runs.iter().filter(|run| is_short(run)).collect();
     if short.is_empty() || (short.len() < WORTH && short.len() < batch.runs.len()) {
         Flight::default().send_last(tx).await?;
