@@ -14,7 +14,8 @@ use crate::{Entry, Op, Phase};
 pub struct Replay {
     entries: Vec<Entry>,
     records: HashMap<(Op, String), Record>,
-    /// Results of operations that were asked for and not handed over, lowest position first.
+    /// Results of operations that were asked for and not handed over, lowest position first, each with who
+    /// asked. Those who were dropped meanwhile are still among them.
     due: BinaryHeap<Reverse<(u32, usize)>>,
     /// How many recorded operations the code has not come to yet.
     unmet: usize,
@@ -25,7 +26,8 @@ struct Record {
     opened: Option<usize>,
     attempts: Vec<usize>,
     result: Option<usize>,
-    asked: bool,
+    /// Its result was handed over.
+    handed: bool,
     /// The code has come to it: asked for its result or, while it has none, for how it was opened.
     met: bool,
 }
@@ -73,7 +75,8 @@ impl Replay {
         self.entries.is_empty()
     }
 
-    /// An operation asks for its record. `slot` is handed back by [`Replay::hand_over`].
+    /// An operation asks for its record. `slot` is handed back by [`Replay::hand_over`]. Whoever was dropped before
+    /// it got its result may ask again, with another slot; and several may wait for the same.
     pub fn ask(&mut self, op: Op, name: &str, slot: usize) -> Asked {
         // The key is built only for look-ups in a journal that has something.
         if self.records.is_empty() {
@@ -81,9 +84,7 @@ impl Replay {
         }
         let Some(record) = self.records.get_mut(&(op, name.to_owned())) else { return Asked::default() };
         self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
-        if !std::mem::replace(&mut record.asked, true)
-            && let Some(place) = record.result
-        {
+        if let Some(place) = record.result.filter(|_| !record.handed) {
             self.due.push(Reverse((self.entries[place].pos, slot)));
         }
         Asked {
@@ -113,15 +114,30 @@ impl Replay {
         let record = self.records.get_mut(&(op, name.to_owned()))?;
         let place = record.result?;
         self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
-        record.asked = true;
+        record.handed = true;
         Some(self.entries[place].clone())
     }
 
-    /// The next result to hand over: the slot that asked for it, and the entry.
-    pub fn hand_over(&mut self) -> Option<(usize, Entry)> {
-        let Reverse((pos, slot)) = self.due.pop()?;
-        let place = self.entries.binary_search_by_key(&pos, |entry| entry.pos).ok()?;
-        Some((slot, self.entries[place].clone()))
+    /// The next result to hand over: a slot that asked for it and is still there, and the entry.
+    pub fn hand_over(&mut self, is_there: impl Fn(usize) -> bool) -> Option<(usize, Entry)> {
+        while let Some(Reverse((pos, slot))) = self.due.pop() {
+            if !is_there(slot) {
+                continue;
+            }
+            let place = self.entries.binary_search_by_key(&pos, |entry| entry.pos).ok()?;
+            let entry = self.entries[place].clone();
+            // Only a child's end can be asked for twice.
+            if entry.op == Op::Child
+                && let Some(record) = self.records.get_mut(&(entry.op, entry.name.clone()))
+            {
+                record.handed = true;
+                while self.due.peek().is_some_and(|Reverse((other, _))| *other == pos) {
+                    self.due.pop();
+                }
+            }
+            return Some((slot, entry));
+        }
+        None
     }
 
     /// Whether a result waits to be handed over.
@@ -165,9 +181,25 @@ mod tests {
         assert!(replay.ask(Op::Step, "a", 1).recorded);
         assert!(!replay.ask(Op::Step, "new", 2).recorded);
 
-        let order: Vec<usize> = std::iter::from_fn(|| replay.hand_over()).map(|(slot, _)| slot).collect();
+        let order: Vec<usize> =
+            std::iter::from_fn(|| replay.hand_over(|_| true)).map(|(slot, _)| slot).collect();
         assert_eq!(order, [1, 0]);
         assert_eq!(replay.leftovers().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn a_result_waits_for_who_asks_again_after_it_was_dropped() {
+        let child = |pos, name| Entry { op: Op::Child, ..done(pos, name) };
+        let mut replay = Replay::new(vec![done(1, "a"), child(2, "kid")]);
+        replay.ask(Op::Child, "kid", 1);
+        replay.ask(Op::Step, "a", 2);
+        assert_eq!(replay.hand_over(|slot| slot != 1).map(|(slot, _)| slot), Some(2));
+        assert!(replay.hand_over(|slot| slot != 1).is_none(), "nobody is there to take it");
+
+        assert!(replay.ask(Op::Child, "kid", 3).recorded);
+        replay.ask(Op::Child, "kid", 4);
+        assert_eq!(replay.hand_over(|_| true).map(|(slot, _)| slot), Some(3));
+        assert!(replay.hand_over(|_| true).is_none(), "it is handed over once");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use outlast_core::{Error, Limits};
 use outlast_store::{DynStore, OpenOptions};
+use tokio::runtime::Handle;
 
 use crate::Client;
 use crate::definition::{Definition, Registry};
@@ -39,6 +40,8 @@ pub struct Outlast {
     settings: Settings,
     limits: Limits,
     notify_in_tx: bool,
+    /// Where it was opened, and so where the store's own tasks are.
+    home: Option<Handle>,
     wrong: Option<Error>,
 }
 
@@ -59,6 +62,7 @@ impl Outlast {
             settings: Settings::default(),
             limits: Limits::default(),
             notify_in_tx: true,
+            home: Handle::try_current().ok(),
             wrong: None,
         }
     }
@@ -117,7 +121,7 @@ impl Outlast {
 
     /// A client only: starts, sends and looks, but runs nothing.
     pub fn client(self) -> Client {
-        Client::new(self.store, self.limits, self.notify_in_tx)
+        Client::new(self.store, self.limits, self.notify_in_tx, self.home)
     }
 
     /// Joins as a node and begins to run what is registered.
@@ -126,7 +130,7 @@ impl Outlast {
             return Err(wrong);
         }
         self.settings.check()?;
-        let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx);
+        let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx, self.home);
         let engine =
             Engine::new(self.store, self.registry, self.states, self.settings, self.limits, client.clone());
         engine.begin().await?;

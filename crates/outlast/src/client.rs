@@ -10,6 +10,7 @@ use outlast_store::{
     Listen, Listened, LogLine, NewsKind, NodeView, Page, RunView, StoreError,
 };
 use serde::Serialize;
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use crate::definition::{Definition, check_duration};
@@ -79,8 +80,8 @@ impl Target {
 }
 
 impl Client {
-    pub(crate) fn new(store: DynStore, limits: Limits, notify_in_tx: bool) -> Client {
-        let waiter = Waiter::new(store.clone());
+    pub(crate) fn new(store: DynStore, limits: Limits, notify_in_tx: bool, home: Option<Handle>) -> Client {
+        let waiter = Waiter::new(store.clone(), home);
         Client(Arc::new(Inner { store, limits, waiter, engine: OnceLock::new(), notify_in_tx }))
     }
 

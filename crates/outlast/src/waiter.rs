@@ -11,6 +11,7 @@ use std::time::Duration;
 use outlast_core::{Error, RunId};
 use outlast_store::{DynStore, Ended, Signal};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -31,6 +32,8 @@ struct Shared {
     engine: OnceLock<Weak<Engine>>,
     waiting: Mutex<Waiting>,
     more: Notify,
+    /// Where to look: a caller's own runtime may end while others wait.
+    home: Option<Handle>,
 }
 
 #[derive(Default)]
@@ -41,12 +44,13 @@ struct Waiting {
 }
 
 impl Waiter {
-    pub(crate) fn new(store: DynStore) -> Waiter {
+    pub(crate) fn new(store: DynStore, home: Option<Handle>) -> Waiter {
         Waiter(Arc::new(Shared {
             store,
             engine: OnceLock::new(),
             waiting: Mutex::default(),
             more: Notify::new(),
+            home,
         }))
     }
 
@@ -70,7 +74,8 @@ impl Waiter {
             !std::mem::replace(&mut waiting.looking, true)
         };
         if start {
-            tokio::spawn(look(Arc::downgrade(&self.0), self.0.store.signals()));
+            let looking = Looking { shared: Arc::downgrade(&self.0), over: false };
+            self.0.home.clone().unwrap_or_else(Handle::current).spawn(look(looking, self.0.store.signals()));
         }
         if !self.0.is_in_hand(run) {
             if let Some((_, ended)) = self.0.store.ended(&[run]).await?.pop() {
@@ -103,8 +108,24 @@ impl Drop for Waiter {
     }
 }
 
+/// Who looks. Whoever waits when it ends early is told so, and the next one to wait begins anew.
+struct Looking {
+    shared: Weak<Shared>,
+    over: bool,
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade().filter(|_| !self.over) {
+            let mut waiting = shared.waiting.lock();
+            waiting.looking = false;
+            waiting.by_run.clear();
+        }
+    }
+}
+
 /// Looks whenever there is reason to, as long as somebody waits.
-async fn look(shared: Weak<Shared>, mut signals: tokio::sync::broadcast::Receiver<Signal>) {
+async fn look(mut looking: Looking, mut signals: tokio::sync::broadcast::Receiver<Signal>) {
     // Not pushed back by hints, which never end on a busy node: one that got lost is made up for.
     let mut next_look = Instant::now() + LOOK_EVERY;
     loop {
@@ -124,7 +145,7 @@ async fn look(shared: Weak<Shared>, mut signals: tokio::sync::broadcast::Receive
         if all {
             next_look = Instant::now() + LOOK_EVERY;
         }
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = looking.shared.upgrade() else { return };
         let wanted: Vec<RunId> = {
             let mut waiting = shared.waiting.lock();
             waiting.by_run.retain(|_, tell| {
@@ -132,7 +153,9 @@ async fn look(shared: Weak<Shared>, mut signals: tokio::sync::broadcast::Receive
                 !tell.is_empty()
             });
             if waiting.by_run.is_empty() {
+                // From here on another may look.
                 waiting.looking = false;
+                looking.over = true;
                 return;
             }
             match all {

@@ -329,11 +329,14 @@ impl<T: Stored, E: StoredError> Future for Step<'_, T, E> {
                 this.body = None;
                 return this.place.taken(handed);
             }
-            Placed::Start(attempt, saved) => this.body = Some(this.start(attempt, saved)),
+            Placed::Start(attempt, saved) => {
+                let turn = this.place.turn.clone();
+                this.body = Some(turn.in_body(|| this.start(attempt, saved)));
+            }
             Placed::Pending => {}
         }
         if let Some(body) = &mut this.body
-            && let Poll::Ready(end) = body.poll_unpin(cx)
+            && let Poll::Ready(end) = this.place.turn.in_body(|| body.poll_unpin(cx))
         {
             this.body = None;
             this.place.ended(end);

@@ -216,7 +216,8 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                 Body::Begins(begins) => match std::task::ready!(begins.as_mut().poll(cx)) {
                     Ok(tx) => {
                         let name = this.place.full_name().to_owned();
-                        let called = (this.call)(tx, this.place.turn.clone(), name);
+                        let turn = this.place.turn.clone();
+                        let called = turn.clone().in_body(|| (this.call)(tx, turn, name));
                         this.body = Body::Works(Work::new(called));
                     }
                     Err(error) => {
@@ -227,7 +228,7 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                     }
                 },
                 Body::Works(works) => {
-                    let attempt = std::task::ready!(works.poll_unpin(cx));
+                    let attempt = std::task::ready!(this.place.turn.in_body(|| works.poll_unpin(cx)));
                     if let Some(end) = this.came_out(attempt) {
                         this.body = Body::None;
                         this.place.ended(end);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use outlast_core::{RunId, Timestamp};
@@ -115,11 +115,11 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
             codes: engine.registry.codes(),
             limit: slots.len() as u32,
         };
-        let asked = Instant::now();
+        let asked = engine.clock.asks();
         let claims = answer(engine, &ask).await;
         if let Some(claims) = claims {
             engine.clock.told(claims.now, asked);
-            metrics::histogram!("outlast_claim_seconds").record(asked.elapsed().as_secs_f64());
+            metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
             found.maybe_more |= claims.runs.len() == slots.len();
             found.locked |= claims.next_due.is_some_and(|due| due <= claims.now);
             found.next_due = found.next_due.into_iter().chain(claims.next_due).min();

@@ -28,16 +28,31 @@ struct Base {
     answered: Instant,
 }
 
+/// When the store was asked, and with which shift.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    shift: i64,
+}
+
 impl EngineClock {
     pub(crate) fn new(clock: Clock, local: bool) -> EngineClock {
         let base = Base { micros: 0, asked: Instant::now(), answered: Instant::now() };
         EngineClock { clock, local, base: Mutex::new(base) }
     }
 
-    /// Takes over what the store said: `now` was true at some moment between `asked` and this one.
-    pub(crate) fn told(&self, now: Timestamp, asked: Instant) {
-        let micros = now.micros() - self.clock.shift();
-        *self.base.lock() = Base { micros, asked, answered: Instant::now() };
+    /// The store is about to be asked something that it answers with its time.
+    pub(crate) fn asks(&self) -> Asked {
+        Asked { at: Instant::now(), shift: self.clock.shift() }
+    }
+
+    /// Takes over what the store said: `now` was true at some moment between `asked` and this one. Nobody knows
+    /// which shift is in it if a test moved the clock meanwhile.
+    pub(crate) fn told(&self, now: Timestamp, asked: Asked) {
+        if asked.shift == self.clock.shift() {
+            let micros = now.micros() - asked.shift;
+            *self.base.lock() = Base { micros, asked: asked.at, answered: Instant::now() };
+        }
     }
 
     /// The database's time is not before this.

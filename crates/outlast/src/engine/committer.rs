@@ -87,7 +87,7 @@ impl Committer {
     /// Starts one task per lane.
     pub(crate) fn start(&self, engine: &Arc<Engine>) {
         for lane in &self.lanes {
-            engine.tasks.spawn(run_lane(Arc::downgrade(engine), lane.clone()));
+            engine.spawn(run_lane(Arc::downgrade(engine), lane.clone()));
         }
     }
 

@@ -19,6 +19,7 @@ use tokio::time::Sleep;
 use super::turn::{
     BodyEnd, CANCEL_NAME, CANCEL_SLOT, Cancelled, Handed, Stage, State, Turn, cancel_reason, note_payload,
 };
+use crate::ctx::Work;
 use crate::definition::Outcome;
 
 /// How often the user's code is polled in a row before other tasks get their turn.
@@ -91,6 +92,13 @@ impl Drive {
             let what = self.turn.record.definition.clone();
             Poll::Ready(Err(FailureDoc::Outlast(Error::Panicked { what, message: panic_message(&*panic) })))
         })
+    }
+
+    /// The turn is over: the code and all that it holds (a transaction, above all) goes before its end is
+    /// committed.
+    pub(crate) fn give_up(&mut self) {
+        let code = std::mem::replace(&mut self.code, Box::pin(std::future::pending()));
+        drop(Work::new(code));
     }
 
     /// The code is idle: what comes next?
@@ -185,6 +193,11 @@ impl Future for Drive {
             if self.wake.set.load(Ordering::SeqCst) {
                 continue;
             }
+            // Tokio makes what has done much wait although it is ready: the code is not idle, it goes on later.
+            if !tokio::task::coop::has_budget_remaining() {
+                self.wake.wake_by_ref();
+                return Poll::Pending;
+            }
             if expired(&self.turn) {
                 let after_ms = self.turn.run_time().as_millis() as u64;
                 let error = Error::TimedOut { what: format!("run {}", self.turn.id()), after_ms };
@@ -213,7 +226,10 @@ fn expired(turn: &Turn) -> bool {
 
 /// Hands the next result over. `false` when there is none.
 fn hand_over(turn: &Turn, state: &mut State) -> bool {
-    if let Some((slot, entry)) = state.replay.hand_over() {
+    let slots = &state.slots;
+    if let Some((slot, entry)) =
+        state.replay.hand_over(|slot| slot == CANCEL_SLOT || slots.contains_key(&slot))
+    {
         match slot {
             CANCEL_SLOT => {
                 enforce_cancel(state, entry.body.and_then(|b| b.decode("cancel").ok()).unwrap_or_default())

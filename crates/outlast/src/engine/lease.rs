@@ -25,7 +25,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
         }
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
         pause = (engine.settings.renew_every / 6).mul_f64(0.5 + fastrand::f64());
-        let asked = Instant::now();
+        let (asked, asks) = (Instant::now(), engine.clock.asks());
         let ask = Renew {
             node: engine.node(),
             lease: engine.settings.lease,
@@ -37,7 +37,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
             Ok(Ok(renewed)) if renewed.alive => {
                 renewed_at = asked;
                 pause = engine.settings.renew_every;
-                engine.clock.told(renewed.now, asked.into_std());
+                engine.clock.told(renewed.now, asks);
                 for run in renewed.lost {
                     // It may have been handed in between our list and the answer: the epoch tells.
                     let known = ask.known.iter().find(|known| known.run == run).map(|known| known.epoch);

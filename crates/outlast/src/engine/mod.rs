@@ -24,6 +24,7 @@ use std::time::Duration;
 use outlast_core::{Error, Limits, NodeId, RunId};
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -120,6 +121,8 @@ pub(crate) struct Engine {
     pub(crate) committer: Committer,
     pub(crate) client: Client,
     pub(crate) tasks: TaskTracker,
+    /// Where the work is done: a caller's own runtime may end while runs go on.
+    runtime: Handle,
     /// No new work.
     pub(crate) stop: CancellationToken,
     /// Turns in hand are dropped.
@@ -183,6 +186,7 @@ impl Engine {
             committer: Committer::new(store.shards()),
             client,
             tasks: TaskTracker::new(),
+            runtime: Handle::current(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             lanes_stop: CancellationToken::new(),
@@ -206,16 +210,21 @@ impl Engine {
     /// Joins and begins to work.
     pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Error> {
         self.store.own().await?;
-        let asked = std::time::Instant::now();
+        let asked = self.clock.asks();
         self.clock.told(self.store.now().await?, asked);
         self.store.join(&self.card()).await?;
         lease::sweep_all(self).await;
         self.committer.start(self);
-        self.tasks.spawn(claim::listen(self.clone()));
-        self.tasks.spawn(claim::run(self.clone()));
-        self.tasks.spawn(lease::renew_loop(self.clone()));
-        self.tasks.spawn(lease::sweep_loop(self.clone()));
+        self.spawn(claim::listen(self.clone()));
+        self.spawn(claim::run(self.clone()));
+        self.spawn(lease::renew_loop(self.clone()));
+        self.spawn(lease::sweep_loop(self.clone()));
         Ok(())
+    }
+
+    /// Does something beside everything else, on the engine's own runtime whoever calls.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(work, &self.runtime);
     }
 
     /// Stops: no new work, work in hand is finished or handed back within `grace`, then dropped and

@@ -28,10 +28,9 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
     let engine = engine.clone();
     // Known before the task runs, so that no renewal takes the run for a stranger.
     let placeholder = JobTurn::new(engine.clone(), loaded.record.clone(), &claimed);
-    hold(&engine, claimed.id, claimed.epoch, Holder::Job(placeholder.clone()));
-    let tasks = engine.tasks.clone();
-    tasks.spawn(async move {
-        let (id, epoch) = (claimed.id, claimed.epoch);
+    let in_hand = InHand::new(&engine, &claimed, slot, Holder::Job(placeholder.clone()));
+    engine.clone().spawn(async move {
+        let id = claimed.id;
         match engine.registry.get(&claimed.code) {
             None => {
                 let reason = format!("this node does not know {}", claimed.code);
@@ -53,17 +52,16 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
             },
         }
         drop(alone);
-        release(&engine, id, epoch, slot);
+        drop(in_hand);
     });
 }
 
 /// Hands a suspect back until its turn comes, without charging an attempt.
 pub(super) async fn hand_back(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
-    let (id, epoch, attempt) = (claimed.id, claimed.epoch, claimed.attempt);
+    let attempt = claimed.attempt;
     let placeholder = JobTurn::new(engine.clone(), loaded.record, &claimed);
-    hold(engine, id, epoch, Holder::Job(placeholder.clone()));
+    let _in_hand = InHand::new(engine, &claimed, slot, Holder::Job(placeholder.clone()));
     placeholder.end(Next::Retry { after: SUSPECT_PAUSE, attempt }, Vec::new()).await;
-    release(engine, id, epoch, slot);
 }
 
 /// Begins the turn of a run that was started and held in one go: it has no journal and no news.
@@ -103,15 +101,34 @@ pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
 
 /// A warm run goes on.
 pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: Slot) {
-    let engine = engine.clone();
-    let (id, epoch) = (claimed.id, claimed.epoch);
+    let in_hand = InHand::new(engine, &claimed, slot, Holder::Workflow(drive.turn.clone()));
     drive.turn.arrive(arrival(claimed));
-    hold(&engine, id, epoch, Holder::Workflow(drive.turn.clone()));
-    let tasks = engine.tasks.clone();
-    tasks.spawn(async move {
-        drive_turn(&engine, drive).await;
-        release(&engine, id, epoch, slot);
+    engine.spawn(async move {
+        drive_turn(&in_hand.engine, drive).await;
     });
+}
+
+/// A run in hand; released when dropped, however its task ended.
+struct InHand {
+    engine: Arc<Engine>,
+    id: RunId,
+    epoch: i64,
+    slot: Option<Slot>,
+}
+
+impl InHand {
+    fn new(engine: &Arc<Engine>, claimed: &Claimed, slot: Slot, who: Holder) -> InHand {
+        hold(engine, claimed.id, claimed.epoch, who);
+        InHand { engine: engine.clone(), id: claimed.id, epoch: claimed.epoch, slot: Some(slot) }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            release(&self.engine, self.id, self.epoch, slot);
+        }
+    }
 }
 
 fn hold(engine: &Engine, id: RunId, epoch: i64, who: Holder) {
@@ -225,6 +242,9 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
         TurnEnd::Continue => (start_over(&turn), false),
         TurnEnd::Stopped => (Next::Release, false),
     };
+    if !warm {
+        drive.give_up();
+    }
     let outcome = outcome_label(&next);
     turn.submit(Some(next));
     if !turn.settled().await {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(crate) struct Turn {
     pub(crate) waker: AtomicWaker,
     /// Set when someone asks the run to stop: bodies of steps may look.
     pub(crate) cancel: watch::Sender<Option<String>>,
+    /// The body of a step is being polled.
+    in_body: AtomicBool,
 }
 
 pub(crate) struct State {
@@ -74,6 +77,8 @@ pub(crate) struct State {
     pub(crate) beats: HashMap<String, Payload>,
     /// Steps whose bodies listen for the cancellation and may finish cleanly.
     pub(crate) listeners: HashSet<String>,
+    /// How children ended, by name: whoever asks once more is told at once.
+    ended_children: HashMap<String, Entry>,
     log_lines: u32,
 }
 
@@ -172,6 +177,7 @@ impl Turn {
             saved,
             beats,
             listeners: HashSet::new(),
+            ended_children: HashMap::new(),
             log_lines: 0,
         };
         let turn = Turn {
@@ -183,6 +189,7 @@ impl Turn {
             state: Mutex::new(state),
             waker: AtomicWaker::new(),
             cancel: watch::Sender::new(None),
+            in_body: AtomicBool::new(false),
         };
         turn.notice_cancel(&mut turn.state());
         turn
@@ -304,12 +311,40 @@ impl Turn {
     /// Fixes the identity of an operation: its name, and its occurrence when it is not the first.
     pub(crate) fn name(&self, op: Op, plain: &str) -> String {
         let mut state = self.state();
+        self.refuse_in_body(&mut state, op, plain);
         let count = state.counts.entry((op, plain.to_owned())).or_insert(0);
         *count += 1;
         match *count {
             1 => plain.to_owned(),
             n => format!("{plain}#{n}"),
         }
+    }
+
+    /// Polls or calls the body of a step, which must not use the run's context.
+    pub(crate) fn in_body<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Left<'a>(&'a AtomicBool);
+        impl Drop for Left<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Relaxed);
+            }
+        }
+        self.in_body.store(true, Ordering::Relaxed);
+        let _left = Left(&self.in_body);
+        work()
+    }
+
+    /// What a body does is not repeated, and so nothing that it asks of the run would be found again: the code
+    /// has to change. `true` when that was the case.
+    fn refuse_in_body(&self, state: &mut State, op: Op, name: &str) -> bool {
+        let refused = self.in_body.load(Ordering::Relaxed);
+        if refused {
+            state.misfit = Some(format!(
+                "the body of a step uses the workflow's context for {} {name:?}: a replay would not come to it; \
+                 do that outside of the step",
+                op.word()
+            ));
+        }
+        refused
     }
 
     /// An operation begins to wait. Gives its slot.
@@ -330,7 +365,9 @@ impl Turn {
             (_, Some(Deadline::At(time))) => Some(time),
             (_, None) => None,
         };
+        let ended = (ask.op == Op::Child).then(|| state.ended_children.get(&ask.name).cloned()).flatten();
         let (stage, until) = match (&state.cancelled, asked.recorded, attempts.last()) {
+            _ if let Some(ended) = ended => (Stage::Handed(Handed::Entry(ended)), until),
             (_, true, _) => (Stage::Recorded, until),
             (Cancelled::Enforced(reason), ..) => (Stage::Handed(Handed::Cancelled(reason.clone())), until),
             (_, _, Some(failed)) => (Stage::Backoff, Some(failed.next_at)),
@@ -436,6 +473,9 @@ impl Turn {
         make: impl FnOnce() -> Result<Payload, Error>,
     ) -> Result<Payload, Error> {
         let mut state = self.state();
+        if self.refuse_in_body(&mut state, op, name) {
+            return make();
+        }
         if let Some(entry) = state.replay.take(op, name) {
             return Ok(entry.body.unwrap_or_default());
         }
@@ -500,9 +540,21 @@ impl State {
         self.outbox.entries.is_empty() && self.durable >= self.submitted
     }
 
-    /// Hands a result to the operation in `slot`.
+    /// Hands a result to the operation in `slot`; a child's end to everybody who waits for it.
     pub(crate) fn hand(&mut self, slot: usize, handed: Handed) {
         self.granted = false;
+        if let Handed::Entry(entry) = &handed
+            && entry.op == Op::Child
+        {
+            for place in
+                self.slots.values_mut().filter(|place| place.op == Op::Child && place.name == entry.name)
+            {
+                place.stage = Stage::Handed(handed.clone());
+                place.wake();
+            }
+            self.ended_children.insert(entry.name.clone(), entry.clone());
+            return;
+        }
         if let Some(place) = self.slots.get_mut(&slot) {
             place.stage = Stage::Handed(handed);
             place.wake();

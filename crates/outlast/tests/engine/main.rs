@@ -12,6 +12,7 @@ mod deploys;
 mod jobs;
 mod pace;
 mod quiet;
+mod races;
 mod replay;
 mod steps;
 mod suspects;

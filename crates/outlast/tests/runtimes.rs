@@ -1,0 +1,81 @@
+//! Callers with a runtime of their own, which may end: the runs that they started or woke go on, and so do
+//! those who wait.
+
+use std::time::Duration;
+
+use outlast::prelude::*;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Works for a moment, waits for an event, works again.
+fn flow() -> Workflow<u32, u32, AnyError> {
+    Workflow::new("flow", |ctx: Ctx, n: u32| async move {
+        let work = |_| async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok::<(), AnyError>(())
+        };
+        ctx.step("before", work).await?;
+        let more = ctx.event::<u32>("go").await?;
+        ctx.step("after", work).await?;
+        Ok::<u32, AnyError>(n + more)
+    })
+}
+
+/// Does something on a runtime that ends at once.
+fn briefly<T>(work: impl Future<Output = T>) -> T {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+fn opened() -> (Runtime, outlast::App) {
+    let home = Runtime::new().unwrap();
+    let open = async { Outlast::open("sqlite::memory:").await?.workflow(flow()).run().await };
+    let app = home.block_on(open).unwrap();
+    (home, app)
+}
+
+async fn is_waiting(run: &outlast::RunHandle<Workflow<u32, u32, AnyError>>) {
+    while run.status().await.unwrap().status != Status::Waiting {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[test]
+fn a_run_goes_on_when_the_runtime_that_started_it_ends() {
+    let (home, app) = opened();
+    let run = briefly(app.start(flow(), 1).into_future()).unwrap();
+    home.block_on(async {
+        timeout(LONG, is_waiting(&run)).await.expect("its first step is done");
+        run.send("go", &2_u32).await.unwrap();
+        assert_eq!(timeout(LONG, run.result()).await.expect("it ends").unwrap(), 3);
+    });
+}
+
+#[test]
+fn a_run_goes_on_when_the_runtime_that_woke_it_ends() {
+    let (home, app) = opened();
+    let run = home.block_on(async {
+        let run = app.start(flow(), 1).await.unwrap();
+        timeout(LONG, is_waiting(&run)).await.expect("its first step is done");
+        run
+    });
+    briefly(run.send("go", &2_u32)).unwrap();
+    let ended = home.block_on(async { timeout(LONG, run.result()).await.expect("it ends") });
+    assert_eq!(ended.unwrap(), 3);
+}
+
+#[test]
+fn others_are_told_when_the_runtime_of_the_first_who_waited_ends() {
+    let (home, app) = opened();
+    let run = home.block_on(app.start(flow(), 1).into_future()).unwrap();
+    let waits = run.result();
+    briefly(async {
+        assert!(timeout(Duration::from_millis(20), waits).await.is_err());
+    });
+    home.block_on(async {
+        timeout(LONG, is_waiting(&run)).await.expect("its first step is done");
+        run.send("go", &2_u32).await.unwrap();
+        assert_eq!(timeout(LONG, run.result()).await.expect("they are told").unwrap(), 3);
+    });
+}
