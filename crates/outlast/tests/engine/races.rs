@@ -96,7 +96,7 @@ fn kid() -> Workflow<u32, u32, AnyError> {
     })
 }
 
-/// Reminds every ten seconds until the child is done.
+/// Reminds every seven seconds until the child is done, and works on afterwards.
 fn reminding() -> Workflow<Option<String>, (u32, u32), AnyError> {
     Workflow::new("reminding", |ctx: Ctx, key: Option<String>| async move {
         let ledger = ctx.state::<Ledger>();
@@ -106,9 +106,9 @@ fn reminding() -> Workflow<Option<String>, (u32, u32), AnyError> {
             None => start.await?,
         };
         let mut reminders = 0;
-        loop {
+        let result = loop {
             tokio::select! {
-                result = child.result() => return Ok((result?, reminders)),
+                result = child.result() => break result?,
                 slept = ctx.sleep(7.seconds()) => slept?,
             }
             reminders += 1;
@@ -117,7 +117,9 @@ fn reminding() -> Workflow<Option<String>, (u32, u32), AnyError> {
                 Ok::<(), AnyError>(())
             })
             .await?;
-        }
+        };
+        ctx.sleep(1.minute()).await?;
+        Ok((result, reminders))
     })
 }
 
@@ -162,6 +164,8 @@ engine_test! {
         let own = lab.app().start(reminding(), None).await.unwrap().id();
         let shared = lab.app().start(reminding(), Some("kid".into())).await.unwrap().id();
         lab.advance(30.seconds()).await;
+        lab.restart(|app| app.workflow(reminding()).workflow(kid())).await;
+        lab.advance(1.minute()).await;
         lab.restart(|app| app.workflow(reminding()).workflow(kid())).await;
         lab.advance(2.minutes()).await;
         let mut reminders = 0;
