@@ -129,6 +129,9 @@ pub struct Claim {
     pub codes: Vec<String>,
     /// At most this many.
     pub limit: u32,
+    /// How long before its time a run may be taken that waits: to be in hand when its timer goes off. Runs that
+    /// would begin, or try again, are never taken before their time.
+    pub early: Duration,
 }
 
 /// The answer to a claim.

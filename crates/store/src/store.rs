@@ -109,14 +109,14 @@ async fn start_together(
         let calls: Vec<_> = short.iter().map(|call| (&*call.runs, call.hold)).collect();
         transitions::start_short(tx, &calls).await
     });
-    if let Some(started) = if_new(database.transact(TxKind::Single, short).await)?.flatten() {
+    if let Some(started) = if_new(database.transact_here(TxKind::Single, short).await)?.flatten() {
         return Ok(started);
     }
     let long = work!(|tx, calls| async move {
         let calls: Vec<_> = calls.iter().map(|call| (&*call.runs, call.hold)).collect();
         transitions::start_all(tx, &calls).await
     });
-    database.transact(TxKind::Plain, long).await
+    database.transact_here(TxKind::Plain, long).await
 }
 
 /// What a short way answered; nothing when it met something that it takes for new and that is there already.
@@ -132,6 +132,14 @@ impl SqlStore {
         match &self.database {
             Database::Sqlite(database) => database.transact(kind, work).await,
             Database::Postgres(database) => database.transact(kind, work).await,
+        }
+    }
+
+    /// For the committer, which is a task of its own.
+    async fn transact_here<T: Send + 'static>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.transact(kind, work).await,
+            Database::Postgres(database) => database.transact_here(kind, work).await,
         }
     }
 }
@@ -157,7 +165,8 @@ impl Store for SqlStore {
             // What is big would hold up others.
             Database::Postgres(database) if !keyed && is_big => {
                 let call = StartCall { runs, hold };
-                Ok(start_together(database.clone(), [call].into()).await?.pop().unwrap_or_default())
+                let started = database.beside(start_together(database.clone(), [call].into())).await?;
+                Ok(started.into_iter().next().unwrap_or_default())
             }
             Database::Postgres(database) if !keyed => {
                 let database = database.clone();
@@ -176,8 +185,9 @@ impl Store for SqlStore {
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
         let short = batch.clone();
-        let short =
-            self.transact(TxKind::Single, work!(|tx, short| transitions::commit_short(tx, &short))).await;
+        let short = self
+            .transact_here(TxKind::Single, work!(|tx, short| transitions::commit_short(tx, &short)))
+            .await;
         let short = if_new(short)?.unwrap_or_else(|| vec![false; batch.runs.len()]);
         let left = batch.runs.iter().zip(&short).filter(|(_, done)| !**done).map(|(run, _)| run.clone());
         let left = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: left.collect() });
@@ -185,8 +195,9 @@ impl Store for SqlStore {
             return Ok(vec![Committed::Done; batch.runs.len()]);
         }
         let shards = self.shards();
-        let long =
-            self.transact(TxKind::Fenced, work!(|tx, left| transitions::commit(tx, &left, shards))).await?;
+        let long = self
+            .transact_here(TxKind::Fenced, work!(|tx, left| transitions::commit(tx, &left, shards)))
+            .await?;
         let mut long = long.into_iter();
         let mut answer = |done| match done {
             true => Committed::Done,

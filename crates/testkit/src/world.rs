@@ -207,7 +207,15 @@ impl World {
     pub async fn ask(&self, name: &str, shard: u16) -> Claim {
         let node = self.node(name).await;
         let codes = self.0.nodes.lock().get(name).map(|member| member.codes.clone()).unwrap_or_default();
-        Claim { node, number: self.number(), shard, queues: vec![QUEUE.into()], codes, limit: 1 }
+        Claim {
+            node,
+            number: self.number(),
+            shard,
+            queues: vec![QUEUE.into()],
+            codes,
+            limit: 1,
+            early: Duration::ZERO,
+        }
     }
 
     /// Claims.

@@ -23,6 +23,9 @@ const SUSPECT: u32 = 2;
 pub(super) const SUSPECTS: u32 = 16;
 /// How soon a due run that somebody's transaction has locked is asked for again: at first, and at most.
 const LOCKED_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// How long before its timer goes off a run that waits may be taken, and how soon a timer has to be for a run not
+/// to be put aside for it. Everybody whose time comes together is in hand then, and is late by microseconds.
+pub(super) const EARLY: Duration = Duration::from_millis(100);
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -31,6 +34,8 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut locked_pause = LOCKED_PAUSE.0;
     // Whether nothing but time has passed since there was nothing to do.
     let mut quiet = false;
+    // Whether those who wait for a timer may be taken before their time.
+    let mut early = false;
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first.
         let slot = tokio::select! {
@@ -44,26 +49,37 @@ pub(super) async fn run(engine: Arc<Engine>) {
         engine.claiming.store(true, Ordering::SeqCst);
         let found = match quiet {
             true => look_first(&engine).await,
-            false => claim_all(&engine).await,
+            false => claim_all(&engine, early).await,
         };
         engine.claiming.store(false, Ordering::SeqCst);
         engine.changed.notify_waiters();
         if found.maybe_more {
             continue;
         }
-        let pause = match found.next_due {
-            _ if found.locked => locked_pause,
-            Some(due) if !engine.clock.is_stopped() => {
-                engine.clock.until(due).min(engine.settings.poll_every)
+        let next = found.next_due.filter(|_| !engine.clock.is_stopped()).map(|due| engine.clock.until(due));
+        let was_early = std::mem::take(&mut early);
+        let (pause, before_time) = match next {
+            _ if found.locked => (locked_pause, false),
+            // Soon: whoever can wait in hand is taken now, the others when their time comes.
+            Some(left) if left <= EARLY && !was_early && engine.has_room() => {
+                early = true;
+                continue;
             }
-            _ => engine.settings.poll_every,
+            Some(left) if left <= EARLY => (left, false),
+            // Half of it, so that one claim takes what is due within the other half as well.
+            Some(left) => (left - EARLY / 2, true),
+            None => (engine.settings.poll_every, false),
         };
+        let pause = pause.min(engine.settings.poll_every);
         locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         quiet = false;
         tokio::select! {
             () = engine.work.notified() => {}
             // A timer is waited for to the end: never early, late by less than a millisecond.
-            () = tokio::time::sleep(pause) => quiet = pause == engine.settings.poll_every,
+            () = tokio::time::sleep(pause) => {
+                quiet = pause == engine.settings.poll_every;
+                early = before_time && !quiet;
+            }
             _ = moves.changed() => engine.each_running(|holder| holder.look()),
             () = engine.stop.cancelled() => return,
         }
@@ -87,17 +103,19 @@ async fn look_first(engine: &Arc<Engine>) -> Found {
         Ok(next_due) if next_due.is_none_or(|due| due > engine.clock.at_most()) => {
             Found { next_due, ..Found::default() }
         }
-        _ => claim_all(engine).await,
+        _ => claim_all(engine, false).await,
     }
 }
 
-/// Claims from every shard.
-async fn claim_all(engine: &Arc<Engine>) -> Found {
+/// Claims from every shard. Those who wait are taken before their time only into slots that are not needed.
+async fn claim_all(engine: &Arc<Engine>, early: bool) -> Found {
     let mut found = Found::default();
     let (mut suspects, mut opened) = (Vec::new(), Vec::new());
     for shard in (0..engine.store.shards()).take_while(|_| !engine.stop.is_cancelled()) {
         let mut slots = Vec::new();
+        let early = early && engine.has_room();
         while slots.len() < MOST
+            && (!early || engine.has_room())
             && let Ok(slot) = engine.slots.clone().try_acquire_owned()
         {
             slots.push(Slot(slot));
@@ -114,6 +132,7 @@ async fn claim_all(engine: &Arc<Engine>) -> Found {
             queues: engine.queues(),
             codes: engine.registry.codes(),
             limit: slots.len() as u32,
+            early: if early { EARLY } else { Duration::ZERO },
         };
         let asked = engine.clock.asks();
         let claims = answer(engine, &ask).await;

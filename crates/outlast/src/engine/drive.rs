@@ -72,7 +72,7 @@ impl Wake for Flag {
 enum Idle {
     /// Something was handed over or may start: poll the code again.
     Again,
-    /// Bodies run, or a commit is on its way.
+    /// Bodies run, a commit is on its way, or a timer is about to go off.
     Wait,
     End(TurnEnd),
 }
@@ -147,6 +147,11 @@ impl Drive {
             return Idle::End(TurnEnd::Misfit(reason));
         }
         let wake_at = state.slots.values().filter_map(|slot| slot.until).min();
+        if wake_at.is_some_and(|at| turn.engine.stays_in_hand(at)) {
+            drop(state);
+            turn.submit(None);
+            return Idle::Wait;
+        }
         Idle::End(TurnEnd::Waiting { wake_at, seen: state.seen })
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, NodeId, RunId};
+use outlast_core::{Error, Limits, NodeId, RunId, Timestamp};
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -366,6 +366,16 @@ impl Engine {
 
     fn holder(&self, run: RunId) -> Option<Holder> {
         self.running.lock().get(&run).map(|held| held.who.clone())
+    }
+
+    /// Whether so many slots are free that some may be held for what is about to happen.
+    fn has_room(&self) -> bool {
+        2 * self.slots.available_permits() > self.settings.concurrency
+    }
+
+    /// Whether a run whose next timer goes off at `time` stays in hand until then.
+    pub(crate) fn stays_in_hand(&self, time: Timestamp) -> bool {
+        !self.clock.is_stopped() && self.clock.until(time) <= claim::EARLY && self.has_room()
     }
 
     /// Something happened that may make work possible.

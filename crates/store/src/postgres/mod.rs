@@ -80,13 +80,25 @@ impl Postgres {
         kind: TxKind,
         work: Work<T>,
     ) -> Result<T, StoreError> {
-        let span = tracing::debug_span!("outlast.transaction", ?kind);
         let store = Arc::clone(self);
-        let task = self.runtime.spawn(async move { store.repeat(kind, work).await }.instrument(span));
-        task.await.unwrap_or_else(|error| match error.is_panic() {
+        self.beside(async move { store.transact_here(kind, work).await }).await
+    }
+
+    /// Does something to its end, also when the caller does not wait for it any more.
+    pub(crate) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.runtime.spawn(work).await.unwrap_or_else(|error| match error.is_panic() {
             true => Err(StoreError::Refused("a transition panicked".into())),
             false => Err(StoreError::Unavailable("the store is closing".into())),
         })
+    }
+
+    /// The same for a caller that is a task of its own and waits to the end: one hop less.
+    pub(crate) async fn transact_here<T>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
+        let span = tracing::debug_span!("outlast.transaction", ?kind);
+        self.repeat(kind, work).instrument(span).await
     }
 
     async fn repeat<T>(&self, kind: TxKind, mut work: Work<T>) -> Result<T, StoreError> {

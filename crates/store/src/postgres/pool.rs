@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -43,6 +44,8 @@ pub(super) struct Pool {
     was_in: AtomicBool,
     free: Mutex<Vec<Connection>>,
     places: Arc<Semaphore>,
+    /// Where connections are driven: whoever opens one may have a runtime of their own, which may end.
+    runtime: Handle,
 }
 
 /// One connection with the statements it knows.
@@ -141,7 +144,8 @@ impl Pool {
         let Target { config, size, unnamed } = target;
         let places = Arc::new(Semaphore::new(size));
         let (unnamed, was_in) = (unnamed.into(), false.into());
-        Pool { config, size, unnamed, was_in, free: Mutex::default(), places }
+        let runtime = Handle::current();
+        Pool { config, size, unnamed, was_in, free: Mutex::default(), places, runtime }
     }
 
     /// A connection: a free one, or a new one when there are fewer than there may be.
@@ -166,7 +170,7 @@ impl Pool {
     async fn open(&self) -> Result<Connection, StoreError> {
         let (client, connection) = connect(&self.config).await.map_err(|error| self.refusal(error))?;
         self.was_in.store(true, Ordering::Relaxed);
-        let driver = tokio::spawn(async move {
+        let driver = self.runtime.spawn(async move {
             // Whoever uses the client hears of it.
             let _ = connection.await;
         });

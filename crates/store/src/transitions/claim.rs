@@ -11,7 +11,7 @@ use outlast_core::{RunId, Status, Timestamp};
 
 use super::agenda::fence;
 use super::flight::{Answers, Flight, Place};
-use crate::rows::{self, ReadRow, cells, ids};
+use crate::rows::{self, ReadRow, cells, ids, micros};
 use crate::{Cell, Claim, Claimed, Claims, Dialect, Hold, News, Row, Sql, StoreError, Tx, Type};
 
 /// The most urgent priority is 0, the least urgent this.
@@ -149,7 +149,9 @@ pub(super) fn found_claimed(
 
 /// What a claim asks for.
 fn wanted(ask: &Claim) -> Vec<Cell> {
-    cells![ask.shard, Cell::Texts(ask.queues.clone()), Cell::Texts(ask.codes.clone()), ask.limit]
+    let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
+    let early = micros(ask.early);
+    cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting]
 }
 
 /// Every queue at every priority.
@@ -198,26 +200,37 @@ static PICK_AND_TAKE: Sql = Sql::new(
            from (select g.priority, q.queue
                    from generate_series(0, 9) as g(priority)
                         cross join unnest({p2}) with ordinality as q(queue, place)
-                  where exists (select 1 from outlast.nodes as n where n.shard = {p1} and n.id = {p5})
+                  where exists (select 1 from outlast.nodes as n where n.shard = {p1} and n.id = {p7})
                     and not exists (select 1 from outlast.agenda as o
-                                     where o.shard = {p1} and o.node = {p5} and o.claim = {p6})
+                                     where o.shard = {p1} and o.node = {p7} and o.claim = {p8})
                   order by g.priority, q.place) as line
                 cross join lateral (
                    select a.shard, a.id, a.epoch, a.due_at from outlast.agenda as a
                     where a.shard = {p1} and a.queue = line.queue and a.priority = line.priority
-                      and a.due_at <= {now} and a.code {in:p3}
+                      and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6})
+                      and a.code {in:p3}
                     order by a.due_at, a.id
                     limit {p4} {skip_locked}
                 ) as p
           limit {p4}
      )
      update outlast.agenda as a
-        set node = {p5}, claim = {p6}, epoch = a.epoch + 1, status = {p7}, due_at = null
+        set node = {p7}, claim = {p8}, epoch = a.epoch + 1, status = {p9}, due_at = null
        from picked as p where a.shard = p.shard and a.id = p.id
      returning a.id, p.epoch, a.priority, p.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news",
 )
 .on_sqlite("")
-.takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Id, Type::Int, Type::Int])
+.takes(&[
+    Type::Int,
+    Type::Texts,
+    Type::Texts,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Id,
+    Type::Int,
+    Type::Int,
+])
 .by("agenda_due");
 
 // SQLite keeps the order of a `cross join` and reads a line in the order of its index.
@@ -227,10 +240,10 @@ static PICK: Sql = Sql::new("claim_pick_rows", "")
          select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
            from g cross join json_each({p2}) as q cross join outlast.agenda as a
           where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
-            and a.due_at <= {now} and a.code {in:p3}
+            and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6}) and a.code {in:p3}
           limit {p4}",
     )
-    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int])
+    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Int, Type::Int])
     .by("agenda_due");
 
 static TAKE: Sql = Sql::new("claim_take", "")

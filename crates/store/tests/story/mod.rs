@@ -64,6 +64,7 @@ fn claim(node: &NodeCard, number: i64, shard: u16) -> Claim {
         queues: vec!["default".into()],
         codes: vec![code("greet", 1)],
         limit: 10,
+        early: std::time::Duration::ZERO,
     }
 }
 

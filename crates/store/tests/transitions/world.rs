@@ -96,6 +96,7 @@ impl World {
             queues: vec!["main".into(), "mail".into()],
             codes: vec!["greet@1".into(), "mail@1".into()],
             limit: 10,
+            early: std::time::Duration::ZERO,
         }
     }
 

@@ -239,3 +239,27 @@ async fn eight_racing_claimers_never_share_a_run(world: World) {
     let distinct: HashSet<RunId> = claimed.iter().copied().collect();
     assert_eq!((claimed.len(), distinct.len()), (240, 240));
 }
+
+#[store_test]
+async fn a_run_that_waits_may_be_taken_before_its_time_and_no_other(world: World) {
+    let now = world.now().await;
+    let soon = now + SECOND;
+    let waits = world.start("greet").shard(0).await;
+    let turn = world.claim_as("node").await;
+    world.commit(turn.suspend_until(soon)).await;
+    let later = world.start("greet").shard(0).await;
+    let turn = world.claim_as("node").await;
+    world.commit(turn.suspend_until(now + MINUTE)).await;
+    // Due before the others, but it would begin.
+    let begins = world.start("greet").shard(0).due(Due::At(now + SECOND / 2)).await;
+
+    let plain = world.claim(&Claim { limit: 10, ..world.ask("node", 0).await }).await;
+    assert!(plain.runs.is_empty(), "{:?}", plain.runs);
+    let early = Claim { limit: 10, early: 2 * SECOND, ..world.ask("node", 0).await };
+    let taken = world.claim(&early).await;
+    assert_eq!(taken.runs.iter().map(|run| run.id).collect::<Vec<_>>(), [waits.id]);
+    assert_eq!(taken.runs[0].due_at, soon, "whoever has it knows when its time comes");
+    assert_eq!(taken.next_due, Some(now + SECOND / 2));
+    assert_eq!(world.status(begins.id).await, Status::Ready);
+    assert_eq!(world.status(later.id).await, Status::Waiting);
+}
