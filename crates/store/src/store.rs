@@ -257,6 +257,9 @@ impl Store for SqlStore {
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         let ask = Arc::new(ask.clone());
         let look = ask.clone();
+        if let Database::Postgres(database) = &self.database {
+            database.keep_statistics().await;
+        }
         if !self.transact(TxKind::Read, work!(|tx, look| transitions::to_sweep(tx, &look))).await? {
             return Ok(Swept::default());
         }

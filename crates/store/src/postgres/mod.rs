@@ -12,6 +12,7 @@ pub(crate) use error::is_duplicate;
 mod listen;
 mod migrate;
 mod pool;
+mod statistics;
 mod tx;
 mod user;
 
@@ -27,6 +28,7 @@ use tracing::Instrument;
 use self::error::is_worth_repeating;
 use self::listen::Hints;
 use self::pool::{Pool, Target};
+use self::statistics::NextLook;
 use self::tx::{PgTx, Session};
 use self::user::PgUserTx;
 use crate::render::{Dialect, Texts};
@@ -44,6 +46,7 @@ pub(crate) struct Postgres {
     runtime: Handle,
     carrier: AbortHandle,
     listener: OnceLock<AbortHandle>,
+    next_look: NextLook,
 }
 
 /// Opens a database and brings its schema up to date.
@@ -67,6 +70,7 @@ pub(crate) async fn open(url: &str, options: OpenOptions) -> Result<Arc<Postgres
         runtime,
         carrier,
         listener: OnceLock::new(),
+        next_look: NextLook::default(),
     }))
 }
 

@@ -4,6 +4,7 @@
 
 mod opening;
 mod proxy;
+mod statistics;
 mod users;
 
 use std::sync::atomic::{AtomicU32, Ordering};
