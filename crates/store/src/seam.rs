@@ -42,7 +42,7 @@ pub trait Store: Reads {
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError>;
 
     /// Delivers a message to a run that was suspended with this epoch and, if that wakes it, lets a node have it
-    /// at once: it is claimed as by [`Store::claim`] with the same number.
+    /// at once: it is claimed as by [`Store::claim`] with the same number, with what is new since it was suspended.
     async fn wake(
         &self,
         message: &Delivery,

@@ -240,6 +240,13 @@ impl Store for SqlStore {
         epoch: i64,
     ) -> Result<(Delivered, Option<Claimed>), StoreError> {
         let (message, shards) = (Arc::new(message.clone()), self.shards());
+        if let Database::Postgres(database) = &self.database {
+            let message = message.clone();
+            let short = work!(|tx, message| transitions::wake_short(tx, &message, hold, epoch));
+            if let Some(woken) = if_new(database.transact(TxKind::Single, short).await)?.flatten() {
+                return Ok(woken);
+            }
+        }
         let work = work!(|tx, message| transitions::wake(tx, &message, hold, epoch, shards));
         self.transact(TxKind::Plain, work).await
     }

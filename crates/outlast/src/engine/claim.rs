@@ -61,7 +61,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
         let (pause, before_time) = match next {
             _ if found.locked => (locked_pause, false),
             // Soon: whoever can wait in hand is taken now, the others when their time comes.
-            Some(left) if left <= EARLY && !was_early && engine.has_room() => {
+            Some(left) if left <= EARLY && !was_early && engine.room() > 0 => {
                 early = true;
                 continue;
             }
@@ -113,9 +113,9 @@ async fn claim_all(engine: &Arc<Engine>, early: bool) -> Found {
     let (mut suspects, mut opened) = (Vec::new(), Vec::new());
     for shard in (0..engine.store.shards()).take_while(|_| !engine.stop.is_cancelled()) {
         let mut slots = Vec::new();
-        let early = early && engine.has_room();
-        while slots.len() < MOST
-            && (!early || engine.has_room())
+        let room = if early { engine.room() } else { 0 };
+        let most = if room > 0 { MOST.min(room) } else { MOST };
+        while slots.len() < most
             && let Ok(slot) = engine.slots.clone().try_acquire_owned()
         {
             slots.push(Slot(slot));
@@ -132,7 +132,7 @@ async fn claim_all(engine: &Arc<Engine>, early: bool) -> Found {
             queues: engine.queues(),
             codes: engine.registry.codes(),
             limit: slots.len() as u32,
-            early: if early { EARLY } else { Duration::ZERO },
+            early: if room > 0 { EARLY } else { Duration::ZERO },
         };
         let asked = engine.clock.asks();
         let claims = answer(engine, &ask).await;

@@ -147,7 +147,7 @@ impl Drive {
             return Idle::End(TurnEnd::Misfit(reason));
         }
         let wake_at = state.slots.values().filter_map(|slot| slot.until).min();
-        if wake_at.is_some_and(|at| turn.engine.stays_in_hand(at)) {
+        if wake_at.is_some_and(|at| turn.engine.stays_in_hand(at, state.was_early)) {
             drop(state);
             turn.submit(None);
             return Idle::Wait;

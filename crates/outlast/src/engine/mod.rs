@@ -317,9 +317,21 @@ impl Engine {
     }
 
     /// Begins the turn of a run that was woken and claimed in one go.
-    pub(crate) async fn begin_woken(self: &Arc<Self>, claimed: Claimed, slot: Slot) {
+    pub(crate) async fn begin_woken(self: &Arc<Self>, mut claimed: Claimed, slot: Slot) {
         metrics::counter!("outlast_claimed_total").increment(1);
-        claim::begin(self, vec![(claimed, slot)]).await;
+        let kept = self.warm.lock().take(claimed.id, claimed.epoch);
+        match kept {
+            Ok(drive) => run::go_on(self, drive, claimed, slot),
+            Err(stale) => {
+                drop(stale);
+                // A turn that begins anew does not know what the one before it had read.
+                let news = self.store.inbox(&[(claimed.id, 0)]).await;
+                claimed.inbox = news.unwrap_or_default().into_iter().map(|(_, news)| news).collect();
+                // If it could not be read, the next renewal brings it.
+                claimed.news = claimed.inbox.last().map_or(0, |news| news.seq);
+                claim::begin(self, vec![(claimed, slot)]).await;
+            }
+        }
     }
 
     pub(crate) fn queues(&self) -> Vec<String> {
@@ -368,14 +380,17 @@ impl Engine {
         self.running.lock().get(&run).map(|held| held.who.clone())
     }
 
-    /// Whether so many slots are free that some may be held for what is about to happen.
-    fn has_room(&self) -> bool {
-        2 * self.slots.available_permits() > self.settings.concurrency
+    /// How many runs more may be taken before their time: as long as half of what may run at once is free for
+    /// others. Slots say nothing about that, for a claim on its way holds as many as it can get.
+    fn room(&self) -> usize {
+        self.settings.concurrency.div_ceil(2).saturating_sub(self.running.lock().len())
     }
 
-    /// Whether a run whose next timer goes off at `time` stays in hand until then.
-    pub(crate) fn stays_in_hand(&self, time: Timestamp) -> bool {
-        !self.clock.is_stopped() && self.clock.until(time) <= claim::EARLY && self.has_room()
+    /// Whether a run whose next timer goes off at `time` stays in hand until then: one that was taken for it does,
+    /// others while there is room.
+    pub(crate) fn stays_in_hand(&self, time: Timestamp, was_early: bool) -> bool {
+        let is_soon = !self.clock.is_stopped() && self.clock.until(time) <= claim::EARLY;
+        is_soon && (was_early || self.room() > 0)
     }
 
     /// Something happened that may make work possible.

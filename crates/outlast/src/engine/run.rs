@@ -102,7 +102,7 @@ pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
 /// A warm run goes on.
 pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: Slot) {
     let in_hand = InHand::new(engine, &claimed, slot, Holder::Workflow(drive.turn.clone()));
-    drive.turn.arrive(arrival(claimed));
+    drive.turn.arrive(arrival(engine, claimed));
     engine.spawn(async move {
         drive_turn(&in_hand.engine, drive).await;
     });
@@ -151,8 +151,14 @@ fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
     engine.changed.notify_waiters();
 }
 
-fn arrival(claimed: Claimed) -> Arrival {
-    Arrival { epoch: claimed.epoch, seen: claimed.news, inbox: claimed.inbox, expires_at: claimed.expires_at }
+fn arrival(engine: &Engine, claimed: Claimed) -> Arrival {
+    Arrival {
+        was_early: claimed.due_at > engine.clock.at_least(),
+        epoch: claimed.epoch,
+        seen: claimed.news,
+        inbox: claimed.inbox,
+        expires_at: claimed.expires_at,
+    }
 }
 
 /// Why a run waits whose journal this version cannot read.
@@ -181,7 +187,8 @@ async fn begin_workflow(
             Err(error) => return tracing::error!(%error, run = %id, "the journal could not be read"),
         }
     }
-    let turn = Turn::new(engine.clone(), loaded.record, loaded.entries, loaded.doing, arrival(claimed));
+    let turn =
+        Turn::new(engine.clone(), loaded.record, loaded.entries, loaded.doing, arrival(engine, claimed));
     let turn = Arc::new(turn);
     hold(engine, id, epoch, Holder::Workflow(turn.clone()));
     let Body::Workflow(call) = &definition.body else { return };

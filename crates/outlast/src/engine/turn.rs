@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) ended: VecDeque<usize>,
     pub(crate) cancelled: Cancelled,
     pub(crate) expires_at: Option<Timestamp>,
+    /// It was claimed before its time, to be in hand when that comes.
+    pub(crate) was_early: bool,
     pub(crate) continue_with: Option<Payload>,
     pub(crate) misfit: Option<String>,
     pub(crate) mail: Mail,
@@ -124,6 +126,7 @@ pub(crate) struct Arrival {
     pub(crate) inbox: Vec<News>,
     pub(crate) seen: i64,
     pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) was_early: bool,
 }
 
 impl Turn {
@@ -171,6 +174,7 @@ impl Turn {
             ended: VecDeque::new(),
             cancelled: Cancelled::No,
             expires_at: arrival.expires_at,
+            was_early: arrival.was_early,
             continue_with: None,
             misfit: None,
             mail: Mail::default(),
@@ -199,9 +203,12 @@ impl Turn {
     pub(crate) fn arrive(&self, arrival: Arrival) {
         let mut state = self.state();
         state.epoch = arrival.epoch;
-        state.inbox = arrival.inbox.into();
+        // What it had read and not consumed before is still here.
+        let seen = state.seen;
+        state.inbox.extend(arrival.inbox.into_iter().filter(|news| news.seq > seen));
         state.seen = arrival.seen;
         state.expires_at = arrival.expires_at;
+        state.was_early = arrival.was_early;
         state.mail = Mail::default();
         state.log_lines = 0;
         self.notice_cancel(&mut state);

@@ -1,5 +1,7 @@
 //! Waits: timers that are never early, events consumed once and in order, promises settled once.
 
+use std::time::Duration;
+
 use outlast::Target;
 use outlast::prelude::*;
 
@@ -87,6 +89,40 @@ engine_test! {
         lab.app().send(run.id(), "n", &3).await.unwrap();
         lab.advance(10.minutes()).await;
         assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), [0, 1, 2, 3]);
+    }
+
+    async fn a_message_that_nobody_awaits_yet_is_kept_while_others_wake_the_run(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let mut seen = Vec::new();
+            for name in ["first", "second", "third"] {
+                seen.push(ctx.event::<u32>(name).await?);
+            }
+            Ok::<Vec<u32>, AnyError>(seen)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.settle().await;
+        for (name, value) in [("third", 3_u32), ("second", 2), ("first", 1)] {
+            run.send(name, &value).await.unwrap();
+            lab.settle().await;
+        }
+        assert_eq!(run.status().await.unwrap().status, Status::Completed);
+        assert_eq!(run.result().await.unwrap(), [1, 2, 3]);
+    }
+
+    async fn a_wait_of_moments_stays_in_hand_and_a_longer_one_does_not(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, time: Duration| async move {
+            let due = ctx.now() + time;
+            ctx.sleep(time).await?;
+            assert!(ctx.now() >= due, "never early");
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        for (time, turns) in [(20.millis(), 1), (400.millis(), 2)] {
+            let run = lab.app().start(flow.clone(), time).await.unwrap();
+            run.result().await.unwrap();
+            assert_eq!(run.status().await.unwrap().epoch, turns, "{time:?}");
+        }
     }
 
     async fn an_event_sent_before_the_run_exists_is_kept_for_it(lab: Lab) {

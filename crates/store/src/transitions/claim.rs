@@ -140,11 +140,16 @@ pub(super) fn found_claimed(
     (taken, unread): (Place, Place),
 ) -> Result<Option<Claimed>, StoreError> {
     let Some(row) = answers.take(taken).pop() else { return Ok(None) };
-    let mut run = claimed(&row, Timestamp::default(), true)?;
+    let mut run = claimed_now(&row)?;
     for row in answers.take(unread) {
         run.inbox.push(rows::news(&row)?.1);
     }
     Ok(Some(run))
+}
+
+/// A run that was claimed just now, from the columns that a claim gives.
+pub(super) fn claimed_now(row: &Row) -> Result<Claimed, StoreError> {
+    claimed(row, Timestamp::default(), true)
 }
 
 /// What a claim asks for.

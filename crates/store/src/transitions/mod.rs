@@ -25,6 +25,7 @@ mod start;
 mod start_short;
 mod sweep;
 mod takeover;
+mod wake_short;
 
 pub(crate) use claim::{NOW, claim};
 pub(crate) use commit::{commit, commit_short};
@@ -41,6 +42,7 @@ pub(crate) use renew::{free_strangers, renew};
 pub(crate) use start::{start, start_all};
 pub(crate) use start_short::start_short;
 pub(crate) use sweep::{sweep, to_sweep};
+pub(crate) use wake_short::wake_short;
 
 use crate::Sql;
 
@@ -56,6 +58,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         &commit::statements(),
         results::STATEMENTS,
         deliver::STATEMENTS,
+        wake_short::STATEMENTS,
         listen::STATEMENTS,
         &control::statements(),
         renew::STATEMENTS,
