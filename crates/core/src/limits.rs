@@ -42,11 +42,11 @@ pub fn check_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Error> {
     Ok(name)
 }
 
-/// Accepts a step's name: like any name, but `#` marks the occurrence and is not part of it.
-pub fn check_step_name(name: &str) -> Result<&str, Error> {
-    check_name("step name", name)?;
+/// Accepts a name that a run gives to what it does: like any name, but `#` marks the occurrence.
+pub fn check_operation_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Error> {
+    check_name(what, name)?;
     match name.contains('#') {
-        true => Err(Error::invalid("step name", name, "no '#': it marks the second call of one name")),
+        true => Err(Error::invalid(what, name, "no '#': it marks the second call of one name")),
         false => Ok(name),
     }
 }
@@ -71,7 +71,7 @@ mod tests {
             assert!(check_name("queue", name).is_err(), "{name:?}");
         }
         assert_eq!(check_name("queue", "Grüße 📦").unwrap(), "Grüße 📦");
-        assert!(check_step_name("charge#2").is_err());
+        assert!(check_operation_name("step name", "charge#2").is_err());
     }
 
     #[test]

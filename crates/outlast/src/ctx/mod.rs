@@ -11,7 +11,9 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, Op, OpenNote, Payload, RunId, Timestamp, check_name, check_step_name};
+use outlast_core::{
+    Error, Limits, Op, OpenNote, Payload, RunId, Timestamp, check_name, check_operation_name,
+};
 use outlast_store::{Address, Delivery, NewsKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,33 +38,38 @@ use crate::engine::turn::{Cancelled, Deadline, Turn};
 #[derive(Clone)]
 pub struct Ctx {
     turn: Arc<Turn>,
-    scope: Option<Arc<str>>,
+    /// What its names begin with, or why they cannot: every operation in here says so.
+    scope: Result<Option<Arc<str>>, Error>,
 }
 
 impl Ctx {
     pub(crate) fn new(turn: Arc<Turn>) -> Ctx {
-        Ctx { turn, scope: None }
+        Ctx { turn, scope: Ok(None) }
     }
 
     /// The same context with names of its own: what is called in here does not change the occurrences
-    /// of names outside.
+    /// of names outside. With a name that cannot be, every operation in here fails with that error.
     pub fn scope(&self, name: &str) -> Ctx {
-        let name = self.turn.name(Op::State, &format!("@{}", self.scoped(name)));
-        Ctx { turn: self.turn.clone(), scope: Some(name[1..].into()) }
+        let scope = check_operation_name("scope", name).and_then(|name| self.scoped(name));
+        let full = scope.map(|plain| self.turn.name(Op::State, &format!("@{plain}")));
+        Ctx { turn: self.turn.clone(), scope: full.map(|full| Some(full[1..].into())) }
     }
 
-    fn scoped(&self, name: &str) -> String {
-        match &self.scope {
-            Some(scope) => format!("{scope}/{name}"),
-            None => name.to_owned(),
-        }
+    /// The name with the scopes that it is called in.
+    fn scoped(&self, name: &str) -> Result<String, Error> {
+        let plain = match &self.scope {
+            Ok(Some(scope)) => format!("{scope}/{name}"),
+            Ok(None) => name.to_owned(),
+            Err(error) => return Err(error.clone()),
+        };
+        check_name("name with its scopes", &plain)?;
+        Ok(plain)
     }
 
     /// The name of an operation as the journal has it, or why it cannot have one.
     fn identity(&self, op: Op, name: &str) -> Result<(String, String), Error> {
-        check_step_name(name)?;
-        let plain = self.scoped(name);
-        check_name("name with its scopes", &plain)?;
+        check_operation_name("step name", name)?;
+        let plain = self.scoped(name)?;
         let full = self.turn.name(op, &plain);
         Ok((plain, full))
     }
@@ -105,12 +112,14 @@ impl Ctx {
         let found = self.turn.engine.states.get(&TypeId::of::<T>()).cloned();
         match found.and_then(|state| state.downcast::<T>().ok()) {
             Some(state) => state,
-            None => {
-                let reason = missing_state::<T>();
-                self.turn.state().misfit = Some(reason.clone());
-                std::panic::resume_unwind(Box::new(reason))
-            }
+            None => self.block(missing_state::<T>()),
         }
+    }
+
+    /// Stops the code where it cannot be given an error: the run is blocked with this reason.
+    fn block(&self, reason: String) -> ! {
+        self.turn.state().misfit = Some(reason.clone());
+        std::panic::resume_unwind(Box::new(reason))
     }
 
     // ---- effects
@@ -281,7 +290,11 @@ impl Ctx {
     /// Whether this run began with code that had the patch `name`: lets code change in place.
     ///
     /// Runs that had passed this point before the patch existed get `false`, for ever; all others `true`.
+    /// A name that cannot be blocks the run.
     pub fn patched(&self, name: &str) -> bool {
+        if let Err(error) = check_name("patch", name) {
+            self.block(error.to_string());
+        }
         let name = format!("patch:{name}");
         let known = {
             let mut state = self.turn.state();
@@ -296,7 +309,8 @@ impl Ctx {
     }
 
     fn value<T: Serialize + DeserializeOwned>(&self, name: &str, make: impl FnOnce() -> T) -> T {
-        let full = self.turn.name(Op::Value, &self.scoped(name));
+        let plain = self.scoped(name).unwrap_or_else(|error| self.block(error.to_string()));
+        let full = self.turn.name(Op::Value, &plain);
         let value = make();
         let payload = self.turn.fixed(Op::Value, &full, || Ok(note_of(&value))).unwrap_or_default();
         payload.decode(name).unwrap_or(value)
@@ -315,7 +329,7 @@ impl Ctx {
 
     /// What was last saved under `name`.
     pub fn saved<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
-        let payload = self.turn.state().saved.get(&self.scoped(name)).cloned();
+        let payload = self.turn.state().saved.get(&self.scoped(name)?).cloned();
         payload.map(|payload| payload.decode(format_args!("saved value {name:?}"))).transpose()
     }
 

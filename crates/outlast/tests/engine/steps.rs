@@ -314,6 +314,54 @@ engine_test! {
         assert_eq!(refused[7], "the result of step \"big\" is too large: 2097154, the limit is 1048576");
     }
 
+    async fn operations_in_a_scope_with_a_bad_name_say_so(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let mut refused = Vec::new();
+            for name in ["", "a#2", "nul\0", &"x".repeat(201)] {
+                let scope = ctx.scope(name).scope("inner");
+                let step = scope.step("s", |_| async { Ok::<(), AnyError>(()) }).await.unwrap_err();
+                assert_eq!(scope.saved::<u32>("n").unwrap_err(), scope.save("n", &1).unwrap_err());
+                refused.push(step.to_string());
+            }
+            // Each name alone is short enough.
+            let deep = ctx.scope(&"x".repeat(150)).scope(&"y".repeat(50));
+            refused.push(deep.sleep(1.hour()).await.unwrap_err().to_string());
+            Ok::<Vec<String>, AnyError>(refused)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let refused = lab.app().start(flow, ()).await.unwrap().result().await.unwrap();
+        assert_eq!(refused[0], "invalid scope \"\": 1 to 200 bytes without control characters");
+        assert_eq!(refused[1], "invalid scope \"a#2\": no '#': it marks the second call of one name");
+        assert!(refused[2..4].iter().all(|error| error.starts_with("invalid scope")), "{refused:?}");
+        assert!(refused[4].starts_with("invalid name with its scopes"), "{refused:?}");
+    }
+
+    async fn a_bad_name_that_no_error_can_be_given_for_blocks_the_run(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, ask: String| async move {
+            match ask.as_str() {
+                "patched" => drop(ctx.patched("nul\0")),
+                "now" => drop(ctx.scope("nul\0").now()),
+                "random" => drop(ctx.scope("").random()),
+                _ => drop(ctx.scope("a#2").uuid()),
+            }
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        for (ask, reason) in [
+            ("patched", r#"invalid patch "nul\\0""#),
+            ("now", r#"invalid scope "nul\\0""#),
+            ("random", r#"invalid scope """#),
+            ("uuid", r#"invalid scope "a#2""#),
+        ] {
+            let run = lab.app().start(flow.clone(), ask.to_owned()).await.unwrap();
+            lab.settle().await;
+            let view = run.status().await.unwrap();
+            assert_eq!(view.status, Status::Blocked, "{ask}");
+            let said = view.reason.unwrap();
+            assert!(said.starts_with(reason), "{ask}: {said}");
+        }
+    }
+
     async fn a_result_that_json_cannot_hold_fails_its_step_and_does_not_block_the_run(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             let step = ctx.step("divide", |_| async { Ok::<f64, AnyError>(f64::NAN) });
