@@ -69,6 +69,8 @@ struct Waiting {
     commit: RunCommit,
     upto: u32,
     who: Arc<dyn Hears>,
+    /// The database refused what the run recorded, and this is what blocks the run instead.
+    refused: bool,
 }
 
 impl Committer {
@@ -80,7 +82,7 @@ impl Committer {
     /// Takes what a run recorded. `who` hears when it is durable.
     pub(crate) fn submit(&self, commit: RunCommit, upto: u32, who: Arc<dyn Hears>) {
         let lane = &self.lanes[usize::from(commit.run.shard()) % self.lanes.len()];
-        lane.gathered.lock().add(Waiting { commit, upto, who });
+        lane.gathered.lock().add(Waiting { commit, upto, who, refused: false });
         lane.more.notify_one();
     }
 
@@ -107,9 +109,9 @@ impl Lane {
         }
     }
 
-    fn put_back(&self, busy: Vec<Waiting>) {
+    fn put_back(&self, again: Vec<Waiting>) {
         let mut gathered = self.gathered.lock();
-        busy.into_iter().rev().for_each(|waiting| gathered.put_back(waiting));
+        again.into_iter().rev().for_each(|waiting| gathered.put_back(waiting));
     }
 }
 
@@ -214,12 +216,16 @@ impl Waiting {
         let entries = std::mem::take(&mut self.commit.entries);
         let first = RunCommit { entries, ..RunCommit::new(run, epoch) };
         let commit = RunCommit { entries: rest, ..std::mem::replace(&mut self.commit, first) };
-        let rest = Waiting { commit, upto: self.upto, who: self.who.clone() };
+        let rest = Waiting { commit, upto: self.upto, who: self.who.clone(), refused: false };
         self.upto = upto;
         Some(rest)
     }
 
     fn append(&mut self, newer: Waiting) {
+        // What comes after something that was refused must not become durable without it.
+        if self.refused {
+            return;
+        }
         let (to, from) = (&mut self.commit, newer.commit);
         to.entries.extend(from.entries);
         to.consumed.extend(from.consumed);
@@ -257,22 +263,23 @@ async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
             }
         }
         let Some(engine) = engine.upgrade() else { return };
-        let busy = commit_batch(&engine, &lane, waiting).await;
+        let again = commit_batch(&engine, &lane, waiting).await;
         // Those who were told go on first: what they record now comes into the next batch, not the one after.
         tokio::task::yield_now().await;
-        if !busy.is_empty() {
-            lane.put_back(busy);
+        if !again.is_empty() {
+            lane.put_back(again);
             tokio::time::sleep(BUSY_PAUSE).await;
         }
     }
 }
 
-/// Commits a batch and tells everybody; gives back those that others' locks held up.
+/// Commits a batch and tells everybody; gives back what has to come again: what others' locks held up, and
+/// what blocks a run instead of what it recorded.
 async fn commit_batch(engine: &Arc<Engine>, lane: &Lane, waiting: Vec<Waiting>) -> Vec<Waiting> {
     let mut runs = Vec::with_capacity(waiting.len());
     let mut who = Vec::with_capacity(waiting.len());
-    for Waiting { commit, upto, who: hears } in waiting {
-        who.push((upto, hears, commit.next.is_some()));
+    for Waiting { commit, upto, who: hears, refused } in waiting {
+        who.push((upto, hears, refused));
         runs.push(commit);
     }
     metrics::histogram!("outlast_commit_runs").record(runs.len() as f64);
@@ -280,29 +287,42 @@ async fn commit_batch(engine: &Arc<Engine>, lane: &Lane, waiting: Vec<Waiting>) 
         .increment(runs.iter().map(|run| run.entries.len() as u64).sum());
     let batch = Arc::new(Batch { node: engine.node(), shard: lane.shard, runs });
     let answers = match persist(engine, &batch).await {
-        Ok(answers) => answers,
+        Ok(answers) => answers.into_iter().map(Ok).collect(),
         Err(error) => refused_batch(engine, &batch, error).await,
     };
     let batch = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
-    let mut busy = Vec::new();
-    for ((commit, (upto, who, ends)), answer) in batch.runs.into_iter().zip(who).zip(answers) {
+    let mut again = Vec::new();
+    for ((commit, (upto, who, refused)), answer) in batch.runs.into_iter().zip(who).zip(answers) {
+        let (run, epoch) = (commit.run, commit.epoch);
         match answer {
-            Committed::Done => {
-                if let Some(Next::Finish(ended)) = &commit.next {
-                    engine.note_end(commit.run, ended);
-                }
-                who.acked(upto, ends);
+            Ok(Committed::Done) if refused => {
+                lane.forget(run, epoch);
+                who.lost();
             }
-            Committed::Busy => busy.push(Waiting { commit, upto, who }),
-            Committed::LeaseLost => {
+            Ok(Committed::Done) => {
+                if let Some(Next::Finish(ended)) = &commit.next {
+                    engine.note_end(run, ended);
+                }
+                who.acked(upto, commit.next.is_some());
+            }
+            Ok(Committed::Busy) => again.push(Waiting { commit, upto, who, refused }),
+            // Another try would be refused too, and so would every turn: the run waits for a person.
+            Err(error) if !refused && !error.is_retryable() => {
+                tracing::error!(%error, %run, "blocked: the database refuses what the run recorded");
+                let reason = format!("the database refuses what the run recorded: {error}");
+                let commit = RunCommit { next: Some(Next::Block { reason }), ..RunCommit::new(run, epoch) };
+                lane.forget(run, epoch);
+                again.push(Waiting { commit, upto, who, refused: true });
+            }
+            Ok(Committed::LeaseLost) | Err(_) => {
                 metrics::counter!("outlast_fenced_writes_total").increment(1);
-                tracing::warn!(run = %commit.run, epoch = commit.epoch, "the run is no longer ours: its turn is dropped");
-                lane.forget(commit.run, commit.epoch);
+                tracing::warn!(%run, epoch, "the run is no longer ours: its turn is dropped");
+                lane.forget(run, epoch);
                 who.lost();
             }
         }
     }
-    busy
+    again
 }
 
 /// Commits until it worked, is refused, or the engine stops. Repeating is safe.
@@ -324,21 +344,19 @@ async fn persist(engine: &Engine, batch: &Arc<Batch>) -> Result<Vec<Committed>, 
 }
 
 /// The database refuses the batch as it is: find the run that it is about, so that the others go on.
-async fn refused_batch(engine: &Engine, batch: &Arc<Batch>, error: StoreError) -> Vec<Committed> {
+async fn refused_batch(
+    engine: &Engine,
+    batch: &Arc<Batch>,
+    error: StoreError,
+) -> Vec<Result<Committed, StoreError>> {
     if batch.runs.len() == 1 {
-        tracing::error!(%error, run = %batch.runs[0].run, "the database refuses what the run recorded");
-        return vec![Committed::LeaseLost];
+        return vec![Err(error)];
     }
     let mut answers = Vec::with_capacity(batch.runs.len());
     for run in &batch.runs {
         let alone = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: vec![run.clone()] });
-        match persist(engine, &alone).await {
-            Ok(mut answer) => answers.append(&mut answer),
-            Err(error) => {
-                tracing::error!(%error, run = %run.run, "the database refuses what the run recorded");
-                answers.push(Committed::LeaseLost);
-            }
-        }
+        let answer = persist(engine, &alone).await;
+        answers.push(answer.map(|answers| answers.first().copied().unwrap_or(Committed::LeaseLost)));
     }
     answers
 }

@@ -3,6 +3,7 @@
 use outlast::prelude::*;
 
 use crate::engine_test;
+use crate::harness::Ledger;
 
 /// Waits for an approval: under another name, for runs that began after the patch.
 fn approved(patched: bool) -> Workflow<(), String, AnyError> {
@@ -93,6 +94,49 @@ engine_test! {
         let view = lab.app().status(runs[0]).await.unwrap();
         assert_eq!(view.status, Status::Blocked);
         assert!(view.reason.unwrap().contains("9999"), "the reason names what cannot be read");
+    }
+
+    async fn a_run_whose_record_the_database_refuses_is_blocked_and_the_others_go_on(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, name: String| async move {
+            let ledger = ctx.state::<Ledger>();
+            ctx.step(&name, |_| { ledger.note(&name); async { Ok::<(), AnyError>(()) } }).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let sqlite = lab.world.store().name() == "sqlite";
+        let (forbid, allow) = match sqlite {
+            true => (
+                "create trigger no_thirteen before insert on outlast_journal when new.name = 'thirteen'
+                 begin select raise(abort, 'no thirteen'); end",
+                "drop trigger no_thirteen",
+            ),
+            false => (
+                "alter table outlast.journal add constraint no_thirteen check (name <> 'thirteen')",
+                "alter table outlast.journal drop constraint no_thirteen",
+            ),
+        };
+        let store = lab.world.store().clone();
+        let change = async |sql: &str| {
+            let mut tx = store.begin().await.unwrap();
+            tx.execute(sql, &[]).await.unwrap();
+            tx.commit().await.unwrap();
+        };
+        change(forbid).await;
+        let names = ["twelve", "thirteen", "fourteen"].map(str::to_owned);
+        let runs = lab.app().start_many(flow.clone(), names).await.unwrap();
+        lab.settle().await;
+        for run in [&runs[0], &runs[2]] {
+            assert_eq!(run.status().await.unwrap().status, Status::Completed);
+        }
+        let view = runs[1].status().await.unwrap();
+        assert_eq!((view.status, lab.ledger.count("thirteen")), (Status::Blocked, 1));
+        let reason = view.reason.unwrap();
+        assert!(reason.starts_with("the database refuses what the run recorded") && reason.contains("no_thirteen")
+            || sqlite && reason.contains("no thirteen"), "{reason}");
+
+        change(allow).await;
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        lab.app().handle(&flow, runs[1].id()).result().await.unwrap();
     }
 
     async fn an_older_build_that_joins_does_not_take_new_runs(lab: Lab) {

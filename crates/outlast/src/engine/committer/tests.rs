@@ -37,7 +37,8 @@ fn results(pos: u32, sizes: &[usize]) -> Vec<Entry> {
 
 fn waiting(run: RunId, entries: Vec<Entry>) -> Waiting {
     let upto = entries.last().map_or(0, |entry| entry.pos);
-    Waiting { commit: RunCommit { entries, ..RunCommit::new(run, 1) }, upto, who: Arc::new(Heard::default()) }
+    let commit = RunCommit { entries, ..RunCommit::new(run, 1) };
+    Waiting { commit, upto, who: Arc::new(Heard::default()), refused: false }
 }
 
 /// Everything that waits, batch by batch: of each run its number and positions.
@@ -148,6 +149,16 @@ async fn what_follows_a_refused_commit_is_dropped_with_it() {
     assert_eq!(*heard.0.lock(), ["lost"]);
     let left = batches(std::mem::take(&mut lane.gathered.lock()));
     assert_eq!(left, [[(run(2), vec![2]), (run(3), vec![1])]], "of another epoch, and of another run");
+}
+
+#[test]
+fn what_a_run_recorded_after_something_that_was_refused_is_dropped() {
+    let lane = Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() };
+    lane.gathered.lock().add(waiting(run(1), results(2, &[1])));
+    lane.put_back(vec![Waiting { refused: true, ..waiting(run(1), Vec::new()) }]);
+    lane.gathered.lock().add(waiting(run(1), results(3, &[1])));
+    let left = batches(std::mem::take(&mut lane.gathered.lock()));
+    assert_eq!(left, [[(run(1), Vec::new())]]);
 }
 
 #[test]
