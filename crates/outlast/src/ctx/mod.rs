@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Op, OpenNote, Payload, RunId, Timestamp, check_name, check_operation_name,
+    Error, Limits, Op, OpenNote, Payload, Phase, RunId, Timestamp, check_name, check_operation_name,
 };
 use outlast_store::{Address, Delivery, NewsKind};
 use serde::Serialize;
@@ -296,16 +296,21 @@ impl Ctx {
             self.block(error.to_string());
         }
         let name = format!("patch:{name}");
-        let known = {
-            let mut state = self.turn.state();
-            match state.replay.take(Op::Value, &name) {
-                Some(_) => Some(true),
-                // Results that were not asked for yet lie ahead: the old code was here.
-                None if state.replay.is_due() || !state.replay.leftovers().is_empty() => Some(false),
-                None => None,
-            }
-        };
-        known.unwrap_or_else(|| self.turn.fixed(Op::Value, &name, || Ok(note_of(&true))).is_ok())
+        let mut state = self.turn.state();
+        if let Some(had) = state.patches.get(&name) {
+            return *had;
+        }
+        let recorded = state.replay.take(Op::Value, &name).is_some();
+        // Results that were not asked for yet lie ahead.
+        let old_code_was_here = state.replay.is_due() || !state.replay.leftovers().is_empty();
+        let had = recorded || !old_code_was_here;
+        if had && !recorded {
+            state.replaying = false;
+            state.record(Op::Value, Phase::Done, name.clone(), Some(note_of(&true)));
+        }
+        // A loop that comes here again gets the same answer, also when nothing lies ahead any more.
+        state.patches.insert(name, had);
+        had
     }
 
     fn value<T: Serialize + DeserializeOwned>(&self, name: &str, make: impl FnOnce() -> T) -> T {

@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) misfit: Option<String>,
     pub(crate) mail: Mail,
     pub(crate) saved: HashMap<String, Payload>,
+    /// Which patches the run was asked about, and whether it has them.
+    pub(crate) patches: HashMap<String, bool>,
     /// What bodies had saved when their node died, by step.
     pub(crate) beats: HashMap<String, Payload>,
     /// Steps whose bodies listen for the cancellation and may finish cleanly.
@@ -179,6 +181,7 @@ impl Turn {
             misfit: None,
             mail: Mail::default(),
             saved,
+            patches: HashMap::new(),
             beats,
             listeners: HashSet::new(),
             ended_children: HashMap::new(),

@@ -190,6 +190,34 @@ engine_test! {
         assert_eq!(lab.app().handle(&flow(true), new).result().await.unwrap(), "air");
     }
 
+    async fn a_patch_in_a_loop_has_one_answer_for_a_run(lab: Lab) {
+        fn flow(patched: bool) -> Workflow<(), Vec<String>, AnyError> {
+            Workflow::new("flow", move |ctx: Ctx, (): ()| async move {
+                let mut ways = Vec::new();
+                for _ in 0..3 {
+                    let how = if patched && ctx.patched("by-air") { "air" } else { "sea" };
+                    ctx.step(how, |_| async { Ok::<(), AnyError>(()) }).await?;
+                    ctx.event::<u32>("go").await?;
+                    ways.push(how.to_owned());
+                }
+                Ok(ways)
+            })
+        }
+        lab.start(|app| app.workflow(flow(false))).await;
+        let old = lab.app().start(flow(false), ()).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(flow(true))).await;
+        let new = lab.app().start(flow(true), ()).await.unwrap().id();
+        for _ in 0..3 {
+            for run in [old, new] { lab.app().send(run, "go", &0).await.unwrap(); }
+            lab.settle().await;
+        }
+        assert_eq!(lab.app().handle(&flow(true), old).result().await.unwrap(), ["sea"; 3]);
+        assert_eq!(lab.app().handle(&flow(true), new).result().await.unwrap(), ["air"; 3]);
+        let journal = lab.test().journal(new).await.unwrap();
+        assert_eq!(journal.iter().filter(|entry| entry.name == "patch:by-air").count(), 1);
+    }
+
     async fn an_await_of_something_not_durable_blocks_the_run_with_that_reason(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             ctx.step("fine", |_| async { tokio::task::yield_now().await; Ok::<(), AnyError>(()) }).await?;
