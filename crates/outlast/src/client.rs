@@ -1,9 +1,10 @@
 //! The client: start runs, talk to them, look at them. Works with or without an engine in this process.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, Payload, RunId, check_key, check_name, mark_life, split_life};
+use outlast_core::{Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life};
 use outlast_store::adapters::Verb;
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter,
@@ -220,8 +221,16 @@ impl Client {
     /// run had ended before.
     pub async fn cancel(&self, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
         let control = self.cancel_control(run.into(), reason)?;
-        let answer = self.0.store.control(&control).await?;
-        cancelled(&control, answer)
+        let tries = AtomicU32::new(0);
+        let ask = || {
+            tries.fetch_add(1, Ordering::Relaxed);
+            self.0.store.control(&control)
+        };
+        match repeated(ask).await? {
+            // The try whose reply got lost may be what ended it.
+            Controlled::Final { status: Status::Cancelled, .. } if tries.into_inner() > 1 => Ok(true),
+            answer => cancelled(&control, answer),
+        }
     }
 
     pub(crate) fn cancel_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
@@ -230,13 +239,15 @@ impl Client {
         Ok(Control::Cancel { run: run.check()?, reason: reason.to_owned() })
     }
 
-    /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches.
+    /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches. Gives their
+    /// number, without those of a batch whose reply got lost.
     pub async fn purge(&self, older_than: Duration) -> Result<u64, Error> {
         check_duration("age", older_than)?;
         const BATCH: u32 = 1000;
+        let purge = Control::Purge { older_than, limit: BATCH };
         let mut purged = 0;
         loop {
-            match self.0.store.control(&Control::Purge { older_than, limit: BATCH }).await? {
+            match repeated(|| self.0.store.control(&purge)).await? {
                 Controlled::Purged(count) => {
                     purged += count;
                     if count < u64::from(BATCH) {
@@ -266,7 +277,7 @@ impl Client {
         &self,
         work: impl AsyncFnOnce(Tx) -> Result<T, E>,
     ) -> Result<T, E> {
-        let tx = Tx::new(self.0.store.begin().await.map_err(Error::from)?);
+        let tx = Tx::new(repeated(|| self.0.store.begin()).await.map_err(Error::from)?);
         let value = work(tx.clone()).await?;
         tx.take().await?.commit().await.map_err(Error::from)?;
         Ok(value)
@@ -329,19 +340,20 @@ impl Client {
     /// The run that a key names.
     pub async fn find(&self, run: impl Into<Target>) -> Result<RunId, Error> {
         let address = run.into().check()?;
-        let found = self.0.store.find(&address).await?;
+        let found = repeated(|| self.0.store.find(&address)).await?;
         found.ok_or_else(|| Error::UnknownRun { run: Target::shown(&address) })
     }
 
     /// Everything about a run.
     pub async fn status(&self, run: RunId) -> Result<RunView, Error> {
-        self.0.store.run(run).await?.ok_or_else(|| Error::UnknownRun { run: run.to_string() })
+        let found = repeated(|| self.0.store.run(run)).await?;
+        found.ok_or_else(|| Error::UnknownRun { run: run.to_string() })
     }
 
     /// Runs, newest first, a page at a time.
     pub async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, Error> {
         match limit {
-            1..=500 => Ok(self.0.store.list(filter, after, limit).await?),
+            1..=500 => Ok(repeated(|| self.0.store.list(filter, after, limit)).await?),
             _ => Err(Error::invalid("page size", limit, "1 to 500")),
         }
     }
@@ -353,22 +365,22 @@ impl Client {
         after: u32,
         limit: u32,
     ) -> Result<Vec<outlast_core::Entry>, Error> {
-        Ok(self.0.store.journal(run, after, limit).await?)
+        Ok(repeated(|| self.0.store.journal(run, after, limit)).await?)
     }
 
     /// What a run's handlers logged.
     pub async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Error> {
-        Ok(self.0.store.logs(run, limit).await?)
+        Ok(repeated(|| self.0.store.logs(run, limit)).await?)
     }
 
     /// The nodes that are up.
     pub async fn nodes(&self) -> Result<Vec<NodeView>, Error> {
-        Ok(self.0.store.nodes().await?)
+        Ok(repeated(|| self.0.store.nodes()).await?)
     }
 
     /// The definitions that nodes have registered.
     pub async fn definitions(&self) -> Result<Vec<DefinitionCard>, Error> {
-        Ok(self.0.store.definitions().await?)
+        Ok(repeated(|| self.0.store.definitions()).await?)
     }
 
     /// The active version of one definition.

@@ -8,7 +8,7 @@ use outlast_store::{NewRun, RunView, Started};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::client::{Client, Untyped};
+use crate::client::{Client, Untyped, repeated};
 use crate::definition::Definition;
 use crate::draft::StartOptions;
 use crate::in_tx::InTx;
@@ -266,7 +266,8 @@ impl<D: Definition> IntoFuture for StartMany<D> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (client, runs) = self.prepare()?;
-            let answers = client.store().start(&runs, None).await?;
+            // The ids are made: repeating the start is the same runs.
+            let answers = repeated(|| client.store().start(&runs, None)).await?;
             let handle = |(run, answer): (&NewRun, Started)| {
                 started(run, Some(answer)).map(|(id, created)| RunHandle::new(client.clone(), id, created))
             };

@@ -9,13 +9,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use outlast_core::{Error, RunId};
-use outlast_store::{DynStore, Ended, Signal};
+use outlast_store::{DynStore, Ended, Signal, StoreError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use crate::client::repeated;
 use crate::engine::Engine;
 
 /// How often to look without any hint: hints may get lost.
@@ -78,10 +79,11 @@ impl Waiter {
             self.0.home.clone().unwrap_or_else(Handle::current).spawn(look(looking, self.0.store.signals()));
         }
         if !self.0.is_in_hand(run) {
-            if let Some((_, ended)) = self.0.store.ended(&[run]).await?.pop() {
+            let this = [run];
+            if let Some((_, ended)) = answered(|| self.0.store.ended(&this)).await?.pop() {
                 return Ok(ended);
             }
-            if self.0.store.run(run).await?.is_none() {
+            if answered(|| self.0.store.run(run)).await?.is_none() {
                 return Err(Error::UnknownRun { run: run.to_string() });
             }
         }
@@ -120,6 +122,19 @@ impl Drop for Looking {
             let mut waiting = shared.waiting.lock();
             waiting.looking = false;
             waiting.by_run.clear();
+        }
+    }
+}
+
+/// Asks until there is an answer: whoever waits for a run waits for its database too.
+async fn answered<T, Fut>(call: impl Fn() -> Fut) -> Result<T, StoreError>
+where
+    Fut: Future<Output = Result<T, StoreError>>,
+{
+    loop {
+        match repeated(&call).await {
+            Err(error) if error.is_retryable() => tokio::time::sleep(LOOK_EVERY).await,
+            other => return other,
         }
     }
 }

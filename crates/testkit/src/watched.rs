@@ -5,6 +5,7 @@
 //! (`start_paused`) time passes only when everybody waits, and a call in the store counts as work: so minutes
 //! pass in a moment, and no timer goes off because a database took its time.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
@@ -31,6 +32,8 @@ pub struct Watched {
     asked: Mutex<Vec<(&'static str, Instant)>>,
     is_away: AtomicBool,
     is_locked: AtomicBool,
+    /// Of which calls the next replies get lost, and how many.
+    lost_replies: Mutex<HashMap<&'static str, u32>>,
     /// What is heard instead of the store's hints, once somebody wants it so.
     hints: OnceLock<broadcast::Sender<Signal>>,
     /// Who wants to hold the next answer about what is due.
@@ -67,6 +70,7 @@ impl Watched {
             asked: Mutex::default(),
             is_away: AtomicBool::new(false),
             is_locked: AtomicBool::new(false),
+            lost_replies: Mutex::default(),
             hints: OnceLock::new(),
             holds_next_due: Mutex::default(),
         })
@@ -91,6 +95,11 @@ impl Watched {
     /// It can be reached again.
     pub fn comes_back(&self) {
         self.is_away.store(false, Ordering::SeqCst);
+    }
+
+    /// The connection is cut after the next `count` of these calls: each happens, and nobody hears so.
+    pub fn lose_replies(&self, call: &'static str, count: u32) {
+        self.lost_replies.lock().insert(call, count);
     }
 
     /// Whether somebody's transaction holds all that is due: claims find nothing and say that something is.
@@ -121,6 +130,17 @@ impl Watched {
             false => Ok(TimeStands::still()),
         }
     }
+
+    /// The answer to a call, if it arrives.
+    fn reply<T>(&self, call: &str, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match self.lost_replies.lock().get_mut(call) {
+            Some(left @ 1..) => {
+                *left -= 1;
+                Err(StoreError::Unavailable("the reply got lost".into()))
+            }
+            _ => answer,
+        }
+    }
 }
 
 /// A paused clock does not move while this lives: tokio takes it for work on another thread.
@@ -138,7 +158,8 @@ impl TimeStands {
 macro_rules! pass_on {
     ($watched:ident . $call:ident ( $($arg:expr),* )) => {{
         let _time = $watched.ask(stringify!($call))?;
-        $watched.store.$call($($arg),*).await
+        let answer = $watched.store.$call($($arg),*).await;
+        $watched.reply(stringify!($call), answer)
     }};
 }
 

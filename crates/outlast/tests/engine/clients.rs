@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outlast::Filter;
 use outlast::prelude::*;
+use outlast_testkit::Watched;
 
 use crate::engine_test;
 
@@ -193,6 +194,34 @@ engine_test! {
         assert_eq!(fresh.status().await.unwrap().status, Status::Completed);
         assert_eq!(sleeping.status().await.unwrap().status, Status::Waiting);
         assert!(lab.app().start(echo(), 5).key("k").await.unwrap().created(), "the key is free again");
+    }
+
+    async fn calls_whose_reply_got_lost_are_made_again_and_happen_once(lab: Lab) {
+        let store = Watched::over(lab.world.store().clone());
+        let app = Outlast::on(store.clone()).workflow(echo()).run().await.unwrap();
+        let lose = |call| store.lose_replies(call, 3);
+
+        lose("start");
+        let runs = app.start_many(echo(), [1, 2, 3]).delay(1.hour()).await.unwrap();
+        assert!(runs.iter().all(|run| run.created()));
+        lose("list");
+        assert_eq!(app.list(&Filter::default(), None, 10).await.unwrap().runs.len(), 3, "no run was started twice");
+        lose("run");
+        assert_eq!(runs[0].status().await.unwrap().status, Status::Ready);
+        lose("control");
+        assert!(runs[0].cancel("the first try ends it").await.unwrap());
+        lose("control");
+        assert!(!lab.world.store().ended(&[runs[0].id()]).await.unwrap().is_empty());
+        app.purge(Duration::ZERO).await.unwrap();
+        assert_eq!(app.status(runs[0].id()).await.unwrap_err().code(), "not_found");
+        lose("find");
+        let unknown = app.find(Target::key("echo", "none")).await.unwrap_err();
+        assert_eq!(unknown.code(), "not_found");
+        lose("definitions");
+        let named = app.start_by_name("echo", "7").await.unwrap();
+        lose("begin");
+        app.transaction(async |_| Ok::<(), Error>(())).await.unwrap();
+        assert_eq!(named.result_json().await.unwrap().get(), "7");
     }
 
     async fn any_node_can_wait_for_any_runs_result(lab: Lab) {
