@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlast_core::{
     Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, shard_of_key,
 };
-use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started};
+use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError};
 
 use crate::client::{Client, repeated};
 use crate::definition::{Definition, check_duration, check_priority};
@@ -172,6 +172,26 @@ impl Client {
             Ok(None) => Err(Error::misconfigured("the store gave no answer to a start")),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Starts many runs: all of them, or none when a key belongs to a run with another input.
+    pub(crate) async fn start_runs(&self, runs: &[NewRun]) -> Result<Vec<Started>, Error> {
+        // The ids are made: repeating the start is the same runs.
+        Ok(match runs.iter().any(|run| run.key.is_some()) {
+            true => repeated(|| self.start_unless_conflict(runs)).await?,
+            false => repeated(|| self.store().start(runs, None)).await?,
+        })
+    }
+
+    /// The store answers keys one by one: a transaction around it can still be rolled back.
+    async fn start_unless_conflict(&self, runs: &[NewRun]) -> Result<Vec<Started>, StoreError> {
+        let mut tx = self.store().begin().await?;
+        let answers = tx.start(runs).await?;
+        match answers.iter().any(|answer| matches!(answer, Started::Conflict { .. })) {
+            true => tx.rollback().await?,
+            false => tx.commit().await?,
+        }
+        Ok(answers)
     }
 
     /// Finds the active version of a definition, for callers that know only its name.

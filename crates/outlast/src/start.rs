@@ -1,5 +1,6 @@
 //! Starting runs: the builder whose `.await` makes the run durable.
 
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use futures_util::future::BoxFuture;
@@ -8,7 +9,7 @@ use outlast_store::{NewRun, RunView, Started};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::client::{Client, Untyped, repeated};
+use crate::client::{Client, Untyped};
 use crate::definition::Definition;
 use crate::draft::StartOptions;
 use crate::in_tx::InTx;
@@ -227,7 +228,7 @@ impl<D: Definition> StartMany<D> {
     }
 
     /// An idempotency key for each, made of its input: the same key and input never start twice. Another
-    /// input is a conflict, and the error of the call; the others are started all the same.
+    /// input is a conflict, and the error of the call; then none of them is started.
     ///
     /// ```no_run
     /// # use outlast::prelude::*;
@@ -254,9 +255,23 @@ impl<D: Definition> StartMany<D> {
             let options = StartOptions { key: keys.next(), ..options.clone() };
             client.new_run(&definition, input, options)
         };
-        let runs = inputs.iter().map(run).collect::<Result<_, _>>()?;
+        let runs = inputs.iter().map(run).collect::<Result<Vec<_>, _>>()?;
+        check_keys(&runs)?;
         Ok((client, runs))
     }
+}
+
+/// Refuses two inputs with one key: it would belong to a run that is never started.
+fn check_keys(runs: &[NewRun]) -> Result<(), Error> {
+    let mut inputs = HashMap::new();
+    for run in runs {
+        if let Some(key) = &run.key
+            && inputs.insert(key, &run.input).is_some_and(|other| *other != run.input)
+        {
+            return Err(Error::invalid("key", key, "one for each input: two inputs of this call have it"));
+        }
+    }
+    Ok(())
 }
 
 impl<D: Definition> IntoFuture for StartMany<D> {
@@ -266,8 +281,7 @@ impl<D: Definition> IntoFuture for StartMany<D> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (client, runs) = self.prepare()?;
-            // The ids are made: repeating the start is the same runs.
-            let answers = repeated(|| client.store().start(&runs, None)).await?;
+            let answers = client.start_runs(&runs).await?;
             let handle = |(run, answer): (&NewRun, Started)| {
                 started(run, Some(answer)).map(|(id, created)| RunHandle::new(client.clone(), id, created))
             };

@@ -50,6 +50,23 @@ engine_test! {
         assert_eq!(bad.code(), "invalid_argument");
     }
 
+    async fn many_runs_start_all_or_none_when_a_key_belongs_to_another_input(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let first = lab.app().start(echo(), 3).key("n").await.unwrap();
+        let key = |n: &u32| if *n < 4 { format!("k-{n}") } else { "n".to_owned() };
+        let refused = lab.app().start_many(echo(), [1, 2, 4]).keys(key).await.err().unwrap();
+        assert_eq!(refused, Error::KeyConflict { key: "n".into(), run: first.id() });
+        let twice = lab.app().start_many(echo(), [1, 2]).keys(|_| "same").await.err().unwrap();
+        assert_eq!(twice.to_string(), "invalid key \"same\": one for each input: two inputs of this call have it");
+        assert_eq!(lab.app().list(&Filter::default(), None, 10).await.unwrap().runs.len(), 1);
+
+        let runs = lab.app().start_many(echo(), [1, 2, 2]).keys(key).await.unwrap();
+        assert_eq!(runs.iter().map(|run| run.created()).collect::<Vec<_>>(), [true, true, false]);
+        for (run, n) in runs.iter().zip([1, 2, 2]) {
+            assert_eq!(run.result().await.unwrap(), n);
+        }
+    }
+
     async fn a_hundred_racing_starts_with_one_key_make_one_run(lab: Lab) {
         lab.start(|app| app.workflow(echo())).await;
         let starts = (0..100).map(|_| {
@@ -204,8 +221,10 @@ engine_test! {
         lose("start");
         let runs = app.start_many(echo(), [1, 2, 3]).delay(1.hour()).await.unwrap();
         assert!(runs.iter().all(|run| run.created()));
+        lose("begin");
+        app.start_many(echo(), [4]).keys(|n| format!("n-{n}")).await.unwrap();
         lose("list");
-        assert_eq!(app.list(&Filter::default(), None, 10).await.unwrap().runs.len(), 3, "no run was started twice");
+        assert_eq!(app.list(&Filter::default(), None, 10).await.unwrap().runs.len(), 4, "no run was started twice");
         lose("run");
         assert_eq!(runs[0].status().await.unwrap().status, Status::Ready);
         lose("control");
