@@ -17,6 +17,8 @@ pub struct Limits {
 impl Limits {
     /// No payload may ever be larger than this: 4 MiB.
     pub const HARD_PAYLOAD: usize = 4 << 20;
+    /// The most levels of nesting in a payload: deeper JSON cannot be read again.
+    pub const DEPTH: usize = 127;
     /// The longest name of a definition, queue, step, event or promise, in bytes.
     pub const NAME: usize = 200;
     /// The longest duration: a hundred years.

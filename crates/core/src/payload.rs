@@ -23,7 +23,8 @@ pub struct Payload {
 impl Payload {
     /// `value` as JSON, within `limits`. `what` names it in an error.
     ///
-    /// NaN and the infinities are refused: JSON cannot hold them.
+    /// NaN and the infinities are refused: JSON cannot hold them. So is what is nested too deeply to be read
+    /// again.
     pub fn encode<T: Serialize + ?Sized>(
         what: impl Display,
         value: &T,
@@ -32,7 +33,10 @@ impl Payload {
         let bytes = to_json(value).map_err(|refused| Error::Invalid {
             what: what.to_string(),
             value: std::any::type_name::<T>().into(),
-            remedy: format!("a value that can be written as JSON: {refused}"),
+            remedy: match refused.is_io() {
+                true => refused.to_string(),
+                false => format!("a value that can be written as JSON: {refused}"),
+            },
         })?;
         Payload { codec: None, bytes: bytes.into() }.within(what, limits)
     }
@@ -40,9 +44,11 @@ impl Payload {
     /// JSON text as it is, if it is JSON, not nested too deeply, and within `limits`.
     pub fn from_json(what: impl Display, text: impl Into<Bytes>, limits: &Limits) -> Result<Payload, Error> {
         let payload = Payload { codec: None, bytes: text.into() }.within(&what, limits)?;
-        // `Value` stops at a depth of 128 by itself; numbers of any size pass.
+        // `Value` stops at that depth by itself; numbers of any size pass.
         serde_json::from_slice::<serde_json::Value>(&payload.bytes).map_err(|refused| {
-            Error::invalid(&what.to_string(), String::from_utf8_lossy(&payload.bytes), refused.to_string())
+            let remedy =
+                if deepest(&payload.bytes) > Limits::DEPTH { too_deep() } else { refused.to_string() };
+            Error::invalid(&what.to_string(), String::from_utf8_lossy(&payload.bytes), remedy)
         })?;
         Ok(payload)
     }
@@ -80,7 +86,8 @@ impl Payload {
 
 fn to_json<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
     let (mut bytes, mut null) = (Vec::with_capacity(128), false);
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, NotesNull(&mut null)))?;
+    let watch = Watch { null: &mut null, depth: 0 };
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, watch))?;
     // A float that is no number is written as null: only values that wrote one are looked through.
     if null {
         value.serialize(Finite)?;
@@ -88,14 +95,75 @@ fn to_json<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes compact JSON and notes whether a null was in it.
-struct NotesNull<'a>(&'a mut bool);
+/// Writes compact JSON, notes whether a null was in it and stops where it cannot be read again. That is the
+/// only error it ever gives.
+struct Watch<'a> {
+    null: &'a mut bool,
+    depth: usize,
+}
 
-impl Formatter for NotesNull<'_> {
+impl Watch<'_> {
+    fn enter(&mut self, levels: usize) -> io::Result<()> {
+        self.depth += levels;
+        if self.depth > Limits::DEPTH { Err(io::Error::other(too_deep())) } else { Ok(()) }
+    }
+}
+
+impl Formatter for Watch<'_> {
     fn write_null<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
-        *self.0 = true;
+        *self.null = true;
         writer.write_all(b"null")
     }
+
+    fn begin_array<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter(1)?;
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter(1)?;
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
+
+    fn write_raw_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, json: &str) -> io::Result<()> {
+        let levels = deepest(json.as_bytes());
+        self.enter(levels)?;
+        self.depth -= levels;
+        writer.write_all(json.as_bytes())
+    }
+}
+
+fn too_deep() -> String {
+    format!("at most {} levels of nesting", Limits::DEPTH)
+}
+
+/// How deeply JSON is nested.
+fn deepest(json: &[u8]) -> usize {
+    let (mut depth, mut most, mut in_text) = (0usize, 0, false);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => drop(bytes.next()),
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 #[cfg(test)]
@@ -129,6 +197,36 @@ mod tests {
         assert!(json(&map(f64::INFINITY)).is_err() && json(&deep(f32::NEG_INFINITY)).is_err());
         assert_eq!(json(&map(0.5)).unwrap(), r#"{"1":[null,0.5]}"#);
         assert_eq!(json(&deep(1.0)).unwrap(), r#"{"Field":{"at":[1.0,null]}}"#);
+    }
+
+    #[test]
+    fn what_can_be_written_can_be_read_however_deep_and_what_is_deeper_is_refused() {
+        use serde_json::value::RawValue;
+        let text = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let nested =
+            |depth: usize| (1..depth).fold(serde_json::json!([]), |inner, _| serde_json::json!([inner]));
+        let raw = |depth: usize| vec![("]}\"[", RawValue::from_string(text(depth)).unwrap())];
+        let limits = Limits::default();
+
+        let deep = Payload::encode("the result", &nested(Limits::DEPTH), &limits).unwrap();
+        assert_eq!(deep.decode::<serde_json::Value>("it").unwrap(), nested(Limits::DEPTH));
+        assert_eq!(Payload::from_json("input", text(Limits::DEPTH), &limits).unwrap(), deep);
+        let in_raw = Payload::encode("the result", &raw(Limits::DEPTH - 2), &limits).unwrap();
+        in_raw.decode::<serde_json::Value>("it").unwrap();
+
+        let remedy = "at most 127 levels of nesting";
+        let refused = [
+            Payload::encode("the result", &nested(Limits::DEPTH + 1), &limits),
+            Payload::encode("the result", &raw(Limits::DEPTH - 1), &limits),
+            Payload::from_json("the result", text(Limits::DEPTH + 1), &limits),
+        ];
+        for refused in refused.map(Result::unwrap_err) {
+            assert!(matches!(&refused, Error::Invalid { remedy: said, .. } if said == remedy), "{refused}");
+        }
+        // Brackets in texts nest nothing, nor do those that are closed.
+        let wide = (vec!["[".repeat(500)], vec![vec![(); 0]; 500]);
+        Payload::encode("the result", &wide, &limits).unwrap();
+        assert_eq!(deepest(br#"{"a\\":[1,"[[\"[",{}],"b":[]}"#), 3);
     }
 
     #[test]

@@ -377,6 +377,29 @@ engine_test! {
         assert!(refused.contains("NaN"), "{refused}");
     }
 
+    async fn what_is_nested_too_deeply_to_be_read_again_is_refused_and_blocks_no_run(lab: Lab) {
+        fn nested(depth: usize) -> serde_json::Value {
+            (1..depth).fold(serde_json::json!([]), |inner, _| serde_json::json!([inner]))
+        }
+        let flow = Workflow::new("flow", |ctx: Ctx, input: serde_json::Value| async move {
+            ctx.step("deep", |_| async { Ok::<_, AnyError>(nested(127)) }).await?;
+            let refused = ctx.step("deeper", |_| async { Ok::<_, AnyError>(nested(128)) }).await.unwrap_err();
+            assert_eq!(ctx.event::<serde_json::Value>("deep").await?, input);
+            Ok::<_, AnyError>((refused.to_string(), input))
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let deeper = lab.app().start(flow.clone(), nested(128)).await.err().unwrap();
+        assert!(deeper.to_string().ends_with("at most 127 levels of nesting"), "{deeper}");
+        let run = lab.app().start(flow.clone(), nested(126)).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        assert_eq!(lab.app().send(run, "deep", &nested(128)).await.unwrap_err().code(), "invalid_argument");
+        lab.app().send(run, "deep", &nested(126)).await.unwrap();
+        let (refused, output) = lab.app().handle(&flow, run).result().await.unwrap();
+        assert!(refused.starts_with("invalid the result of step \"deeper\""), "{refused}");
+        assert_eq!(output, nested(126));
+    }
+
     async fn what_handlers_log_is_kept_once_with_the_run(lab: Lab) {
         use tracing_subscriber::layer::SubscriberExt;
         let subscriber = tracing_subscriber::registry().with(outlast::RunLogs::default());
