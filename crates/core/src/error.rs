@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::RunId;
+use crate::{Limits, RunId};
 
 /// An error of Outlast's own. Each says what is wrong with what, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ fn suggestion(nearest: &[String]) -> String {
 }
 
 /// At most `limit` bytes of `text`, cut at a character, with a mark that it was cut.
-fn shorten(text: &str, limit: usize) -> String {
+pub fn shorten(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -229,7 +229,8 @@ impl<E> From<Error> for Failure<E> {
     }
 }
 
-/// Any error, kept as its text and the texts of its causes.
+/// Any error, kept as its text and the texts of its causes: of each what [`Limits::MESSAGE`] allows, and of
+/// causes [`Limits::CAUSES`].
 ///
 /// For step bodies and handlers whose errors cannot be stored as themselves: `?` turns every
 /// [`std::error::Error`] into one.
@@ -249,7 +250,7 @@ pub struct AnyError {
 impl AnyError {
     /// An error that says `message`.
     pub fn new(message: impl Into<String>) -> AnyError {
-        AnyError { message: message.into(), causes: Vec::new() }
+        AnyError { message: shorten(&message.into(), Limits::MESSAGE), causes: Vec::new() }
     }
 
     /// What lies behind it, outermost first.
@@ -268,8 +269,9 @@ impl fmt::Display for AnyError {
 // conversion below can cover all of those.
 impl<E: std::error::Error> From<E> for AnyError {
     fn from(error: E) -> AnyError {
-        let causes = std::iter::successors(error.source(), |cause| cause.source());
-        AnyError { message: error.to_string(), causes: causes.map(ToString::to_string).collect() }
+        let text = |error: &dyn std::error::Error| shorten(&error.to_string(), Limits::MESSAGE);
+        let causes = std::iter::successors(error.source(), |cause| cause.source()).take(Limits::CAUSES);
+        AnyError { message: text(&error), causes: causes.map(text).collect() }
     }
 }
 
@@ -286,19 +288,30 @@ pub enum FailureDoc {
 /// The user's error as the database keeps it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OwnFailure {
-    /// What the error's `Display` says.
+    /// What the error's `Display` says, shortened.
     pub message: String,
     /// The error itself, as JSON.
     pub value: Box<RawValue>,
 }
 
 impl FailureDoc {
-    /// The durable form of `failure`.
-    pub fn new<E: Serialize + fmt::Display>(failure: &Failure<E>) -> FailureDoc {
+    /// The durable form of `failure`. An error that is larger than a payload may be is left out: its message
+    /// stays, shortened.
+    pub fn new<E: Serialize + fmt::Display>(failure: &Failure<E>, limits: &Limits) -> FailureDoc {
         match failure {
             Failure::Outlast(error) => FailureDoc::Outlast(error.clone()),
             Failure::Own(error) => match serde_json::value::to_raw_value(error) {
-                Ok(value) => FailureDoc::Own(OwnFailure { message: error.to_string(), value }),
+                Ok(value) if value.get().len() > limits.largest_payload() => {
+                    FailureDoc::Outlast(Error::TooLarge {
+                        what: format!("the error {:?}", shorten(&error.to_string(), 200)),
+                        size: value.get().len() as u64,
+                        limit: limits.largest_payload() as u64,
+                    })
+                }
+                Ok(value) => {
+                    let message = shorten(&error.to_string(), Limits::MESSAGE);
+                    FailureDoc::Own(OwnFailure { message, value })
+                }
                 Err(refused) => FailureDoc::Outlast(Error::Undecodable {
                     what: format!("the error {:?}", shorten(&error.to_string(), 200)),
                     wanted: "JSON".into(),
@@ -329,5 +342,51 @@ impl FailureDoc {
             FailureDoc::Own(own) => own.message.clone(),
             FailureDoc::Outlast(error) => error.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+    #[error("{0}")]
+    struct Verbose(String);
+
+    #[test]
+    fn a_long_message_is_cut_and_the_error_itself_is_kept() {
+        let long = Verbose("ü".repeat(Limits::MESSAGE));
+        let kept = FailureDoc::new(&Failure::Own(long.clone()), &Limits::default());
+        let message = kept.message();
+        assert!(message.ends_with("… (32768 bytes)") && message.len() < Limits::MESSAGE + 30, "{message}");
+        assert_eq!(kept.typed::<Verbose>(), Failure::Own(long));
+    }
+
+    #[test]
+    fn an_error_larger_than_a_payload_leaves_its_message() {
+        let limits = Limits { payload: 1000, ..Limits::default() };
+        let huge = Failure::Own(Verbose("no room. ".repeat(200)));
+        let kept = FailureDoc::new(&huge, &limits);
+        let error = Error::TooLarge {
+            what: format!("the error {:?}", shorten(&"no room. ".repeat(200), 200)),
+            size: 1802,
+            limit: 1000,
+        };
+        assert_eq!(kept.typed::<Verbose>(), Failure::Outlast(error));
+        assert!(kept.message().contains("no room. no room."), "{}", kept.message());
+    }
+
+    #[test]
+    fn any_error_fits_into_a_payload_with_all_its_causes() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Chain(String, #[source] Option<Box<Chain>>);
+        let link = |inner, _| Some(Box::new(Chain("x".repeat(1 << 20), inner)));
+        let chain = (0..100).fold(None, link).unwrap();
+        let error = AnyError::from(*chain);
+        assert_eq!(error.causes().len(), Limits::CAUSES);
+        let kept = FailureDoc::new(&Failure::Own(error.clone()), &Limits::default());
+        assert_eq!(kept.typed::<AnyError>(), Failure::Own(error));
+        assert!(AnyError::new("x".repeat(1 << 20)).to_string().len() < Limits::MESSAGE + 30);
     }
 }

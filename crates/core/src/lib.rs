@@ -17,7 +17,7 @@ mod status;
 mod time;
 
 pub use duration::DurationExt;
-pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure};
+pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure, shorten};
 pub use id::{NodeId, RunId, ShardCount, shard_of_key};
 pub use journal::{
     AttemptNote, Entry, Op, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,

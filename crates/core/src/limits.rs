@@ -19,6 +19,10 @@ impl Limits {
     pub const HARD_PAYLOAD: usize = 4 << 20;
     /// The most levels of nesting in a payload: deeper JSON cannot be read again.
     pub const DEPTH: usize = 127;
+    /// The longest message of an error, in bytes: 16 KiB. What is longer is cut.
+    pub const MESSAGE: usize = 16 << 10;
+    /// The most causes that an [`AnyError`](crate::AnyError) keeps.
+    pub const CAUSES: usize = 16;
     /// The longest name of a definition, queue, step, event or promise, in bytes.
     pub const NAME: usize = 200;
     /// The longest duration: a hundred years.
@@ -27,6 +31,11 @@ impl Limits {
     pub const TAGS: usize = 64;
     /// The most unread messages of one run.
     pub const INBOX: u32 = 10_000;
+
+    /// The most bytes of one payload, whatever an application asked for.
+    pub(crate) fn largest_payload(&self) -> usize {
+        self.payload.min(Limits::HARD_PAYLOAD)
+    }
 }
 
 impl Default for Limits {

@@ -72,7 +72,7 @@ impl Payload {
     }
 
     fn within(self, what: impl Display, limits: &Limits) -> Result<Payload, Error> {
-        let limit = limits.payload.min(Limits::HARD_PAYLOAD);
+        let limit = limits.largest_payload();
         if self.bytes.len() > limit {
             return Err(Error::TooLarge {
                 what: what.to_string(),

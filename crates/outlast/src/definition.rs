@@ -285,7 +285,7 @@ where
                     Payload::encode(format_args!("the output of {}", options.name), &output, &limits)
                         .map_err(FailureDoc::Outlast)
                 }
-                Err(error) => Err(FailureDoc::new(&Failure::Own(error))),
+                Err(error) => Err(FailureDoc::new(&Failure::Own(error), &limits)),
             }
         }))
     })

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use outlast_core::{Error, Failure, FailureDoc, Op, Payload, Retry, RunId};
+use outlast_core::{Error, Failure, FailureDoc, Limits, Op, Payload, Retry, RunId};
 use outlast_store::Doing;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -72,9 +72,10 @@ impl<E: StoredError> Policy<E> {
         attempt: u32,
         failure: Failure<E>,
         saved: Option<Payload>,
+        limits: &Limits,
     ) -> BodyEnd {
         let judge = AssertUnwindSafe(|| {
-            let (doc, again) = (FailureDoc::new(&failure), self.allows(&failure));
+            let (doc, again) = (FailureDoc::new(&failure, limits), self.allows(&failure));
             drop(failure);
             (doc, again)
         });
@@ -256,7 +257,7 @@ async fn one_attempt<T: Stored, E: StoredError>(
         Err(failure) => {
             metrics::counter!("outlast_failed_step_attempts_total").increment(1);
             let saved = step.beat.lock().saved.clone();
-            policy.after(&what.to_string(), step.attempt, failure, saved)
+            policy.after(&what.to_string(), step.attempt, failure, saved, limits_of(&step.turn))
         }
     }
 }

@@ -106,7 +106,8 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
     }
 
     fn failed(&self, failure: Failure<E>) -> BodyEnd {
-        self.policy.after(&what(self.place.full_name()), self.attempt, failure, None)
+        let limits = limits_of(&self.place.turn);
+        self.policy.after(&what(self.place.full_name()), self.attempt, failure, None, limits)
     }
 }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
-use outlast_core::{AttemptNote, Error, FailureDoc, Op, Phase, Timestamp, name_in_any_life};
+use outlast_core::{AttemptNote, Error, FailureDoc, Limits, Op, Phase, Timestamp, name_in_any_life, shorten};
 use outlast_store::{Ended, News, NewsKind};
 use tokio::time::Sleep;
 
@@ -439,5 +439,6 @@ fn binds(op: Op) -> bool {
 /// What a panic said.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.map_or_else(|| "no message".to_owned(), |text| shorten(&text, Limits::MESSAGE))
 }

@@ -400,6 +400,35 @@ engine_test! {
         assert_eq!(output, nested(126));
     }
 
+    async fn errors_without_bound_are_kept_within_bounds(lab: Lab) {
+        #[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
+        #[error("it said {0}")]
+        struct Huge(String);
+        fn huge() -> Huge {
+            Huge("no! ".repeat(1 << 20))
+        }
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let own = ctx.step("own", |_| async { Err::<(), _>(huge()) }).await.unwrap_err();
+            let any = ctx.step("any", |_| async { Err::<(), _>(AnyError::from(huge())) }).retry(Retry::times(2)).await;
+            let panic = ctx.step("panic", |_| async { std::panic::resume_unwind(Box::new(huge().0)) });
+            let panic: Result<(), Failure<AnyError>> = panic.await;
+            ctx.sleep(1.minute()).await?;
+            let said = [own.to_string(), any.unwrap_err().to_string(), panic.unwrap_err().to_string()];
+            Err::<(), AnyError>(AnyError::new(said.join("\n")))
+        });
+        let fails = Workflow::new("fails", |_: Ctx, (): ()| async { Err::<(), Huge>(huge()) });
+        lab.start(|app| app.workflow(flow.clone()).workflow(fails.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(2.minutes()).await;
+        let said = run.result().await.unwrap_err().to_string();
+        assert!(said.starts_with("the error \"it said no! no!"), "{said}");
+        assert!(said.contains("is too large: 4194306, the limit is 1048576\nit said no! no!"), "{said}");
+        let bodies = lab.test().journal(run.id()).await.unwrap().into_iter().filter_map(|entry| entry.body);
+        assert!(bodies.map(|body| body.bytes.len()).max().unwrap() < 40_000);
+        let error = lab.app().start(fails, ()).await.unwrap().result().await.unwrap_err();
+        assert_eq!(error.outlast().unwrap().code(), "payload_too_large");
+    }
+
     async fn what_handlers_log_is_kept_once_with_the_run(lab: Lab) {
         use tracing_subscriber::layer::SubscriberExt;
         let subscriber = tracing_subscriber::registry().with(outlast::RunLogs::default());
