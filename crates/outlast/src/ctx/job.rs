@@ -54,6 +54,11 @@ impl JobCtx {
         &self.job.record.roles
     }
 
+    /// The W3C trace context (`traceparent`) with which the run was started: its own, or its parent's.
+    pub fn trace(&self) -> Option<&str> {
+        self.job.record.trace.as_deref()
+    }
+
     /// A value that was registered with [`Outlast::state`](crate::Outlast::state). Without one the run is
     /// blocked until a node that has it appears.
     pub fn state<T: Any + Send + Sync>(&self) -> Arc<T> {

@@ -101,6 +101,11 @@ impl Ctx {
         &self.turn.record.roles
     }
 
+    /// The W3C trace context (`traceparent`) with which the run was started; children have it too.
+    pub fn trace(&self) -> Option<&str> {
+        self.turn.record.trace.as_deref()
+    }
+
     /// Whether the code is repeating what it did before.
     pub fn is_replaying(&self) -> bool {
         self.turn.state().replaying

@@ -201,22 +201,30 @@ engine_test! {
     async fn handlers_know_for_whom_they_act(lab: Lab) {
         let job = Job::new("who", |job: JobCtx, (): ()| async move {
             assert_eq!(job.key(), job.run_id().to_string());
-            Ok::<_, AnyError>((job.owner().map(str::to_owned), job.tenant().to_owned(), job.roles().to_vec()))
+            let trace = job.trace().map(str::to_owned);
+            Ok::<_, AnyError>((job.owner().map(str::to_owned), job.tenant().to_owned(), job.roles().to_vec(), trace))
         });
         let inner = job.clone();
         let flow = Workflow::new("flow", move |ctx: Ctx, (): ()| {
             let job = inner.clone();
             async move {
-                let mine = (ctx.owner().map(str::to_owned), ctx.tenant().to_owned(), ctx.roles().to_vec());
+                let trace = ctx.trace().map(str::to_owned);
+                let mine = (ctx.owner().map(str::to_owned), ctx.tenant().to_owned(), ctx.roles().to_vec(), trace);
                 let child = ctx.start(job, ()).await?.result().await?;
                 Ok::<_, AnyError>((mine, child))
             }
         });
         lab.start(|app| app.job(job.clone()).workflow(flow.clone())).await;
-        let run = lab.app().start(flow, ()).owner("alice").tenant("acme").role("admin").await.unwrap();
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let start = lab.app().start(flow.clone(), ()).owner("alice").tenant("acme").role("admin").trace(trace);
+        let run = start.await.unwrap();
         let (mine, child) = run.result().await.unwrap();
-        assert_eq!(mine, (Some("alice".to_owned()), "acme".to_owned(), vec!["admin".to_owned()]));
+        let wanted = (Some("alice".to_owned()), "acme".to_owned(), vec!["admin".to_owned()], Some(trace.to_owned()));
+        assert_eq!(mine, wanted);
         assert_eq!(mine, child);
+        assert_eq!(run.status().await.unwrap().record.trace.as_deref(), Some(trace));
+        let bad = lab.app().start(flow, ()).trace("nul\0").await.err().unwrap();
+        assert_eq!(bad.code(), "invalid_argument");
     }
 
     async fn a_job_without_its_state_is_blocked_and_loses_no_attempt(lab: Lab) {
