@@ -47,6 +47,17 @@ fn transaction_moves_the_money_once() {
     );
 }
 
+#[cfg(feature = "rusqlite")]
+#[test]
+fn in_your_transaction_starts_what_commits() {
+    let text = run("in_your_transaction");
+    assert!(text.contains("committed: the parcel of order 1 is on its way"), "{text}");
+    assert!(
+        text.contains("rolled back: 1 order is left, and there is no run ship with key \"order-2\""),
+        "{text}"
+    );
+}
+
 #[test]
 fn crash_and_resume_does_not_repeat_the_recorded_step() {
     let text = run("crash_and_resume");

@@ -102,6 +102,25 @@ async fn runs_steps_claims_and_commits_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_could_not_be_renewed_in_time_is_counted() {
+    let lost = NAMES.counter("outlast_lost_leases_total");
+    let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
+    // Only where others could take its work does a node lose its lease.
+    let store = Watched::called("postgres", store);
+    let flow = Workflow::new("long", |ctx: Ctx, (): ()| async move {
+        ctx.step("body", |_| std::future::pending::<Result<(), AnyError>>()).await?;
+        Ok::<(), AnyError>(())
+    });
+    let app = Outlast::on(store.clone()).workflow(flow.clone()).run().await.unwrap();
+    app.start(flow, ()).await.unwrap();
+    store.goes_away();
+    tokio::time::sleep(6.seconds()).await;
+    assert_eq!(lost.load(Ordering::Relaxed), 0, "there is time left to renew");
+    tokio::time::sleep(4.seconds()).await;
+    assert_eq!(lost.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_comes_after_the_lease_is_counted_and_its_turn_dropped() {
     let fenced = NAMES.counter("outlast_fenced_writes_total");
     let store = Watched::over(open("sqlite::memory:", OpenOptions::default()).await.unwrap());

@@ -36,6 +36,30 @@ engine_test! {
         assert!(!run.cancel("again").await.unwrap(), "a run that has ended says so");
     }
 
+    async fn the_request_to_stop_comes_before_other_news_and_timers(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let first = tokio::select! {
+                event = ctx.event::<u32>("go") => event.map(|_| "the event"),
+                slept = ctx.sleep(1.hour()) => slept.map(|()| "the timer"),
+            };
+            let ledger = ctx.state::<Ledger>();
+            ledger.note(first.map_or_else(|error| error.to_string(), str::to_owned));
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap().id();
+        lab.settle().await;
+        // Nobody is there while all of it happens, the request last.
+        lab.kill().await;
+        let client = Outlast::on(lab.world.store().clone()).client();
+        client.send(run, "go", &1).await.unwrap();
+        lab.world.store().clock().advance(2.hours());
+        assert!(client.cancel(run, "enough").await.unwrap());
+        lab.start(|app| app.workflow(flow.clone())).await;
+        assert!(lab.app().handle(&flow, run).result().await.unwrap_err().is_cancelled());
+        assert_eq!(lab.ledger.notes(), ["cancelled: enough"]);
+    }
+
     async fn a_run_that_never_began_is_cancelled_at_once(lab: Lab) {
         lab.start(|app| app.workflow(sleeper())).await;
         let run = lab.app().start(sleeper(), ()).delay(1.hour()).await.unwrap();

@@ -91,6 +91,24 @@ engine_test! {
         assert_eq!(lab.app().handle(&double(), child).result().await.unwrap(), 8);
     }
 
+    async fn a_run_that_was_started_for_another_belongs_to_it_and_does_not_tell_it(lab: Lab) {
+        let waits = Workflow::new("waits", |ctx: Ctx, (): ()| async move {
+            ctx.event::<u32>("go").await?;
+            Ok::<(), AnyError>(())
+        });
+        let inner = Workflow::new("inner", |_: Ctx, n: u32| async move { Ok::<u32, AnyError>(n) });
+        lab.start(|app| app.workflow(waits.clone()).workflow(inner.clone())).await;
+        let outer = lab.app().start(waits, ()).await.unwrap();
+        let run = lab.app().start(inner, 7).parent(outer.id()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 7);
+        assert_eq!(run.status().await.unwrap().record.parent.unwrap().run, outer.id());
+        lab.settle().await;
+        assert_eq!(outer.status().await.unwrap().status, Status::Waiting);
+        assert!(lab.world.store().inbox(&[(outer.id(), 0)]).await.unwrap().is_empty());
+        outer.send("go", &0).await.unwrap();
+        outer.result().await.unwrap();
+    }
+
     async fn a_child_starts_at_its_time_and_ends_within_its_timeout(lab: Lab) {
         let waits = Workflow::new("waits", |ctx: Ctx, (): ()| async move {
             ctx.state::<Ledger>().note("began");

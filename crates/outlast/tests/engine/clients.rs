@@ -67,6 +67,26 @@ engine_test! {
         }
     }
 
+    async fn a_key_of_a_tenant_is_reached_by_its_tenant(lab: Lab) {
+        let waits = Workflow::new("waits", |ctx: Ctx, (): ()| async move {
+            Ok::<u32, AnyError>(ctx.event::<u32>("n").await? + ctx.promise::<u32>("m").await?)
+        });
+        lab.start(|app| app.workflow(waits.clone())).await;
+        let app = lab.app();
+        let ours = Target::key("waits", "k").of_tenant("acme");
+        app.send(ours.clone(), "n", &1).await.unwrap();
+        let plain = app.start(waits.clone(), ()).key("k").await.unwrap();
+        let acme = app.start(waits.clone(), ()).key("k").tenant("acme").await.unwrap();
+        assert_eq!(app.find(ours.clone()).await.unwrap(), acme.id());
+        assert_eq!(app.find(Target::key("waits", "k")).await.unwrap(), plain.id());
+        app.settle(ours.clone(), "m", &2).await.unwrap();
+        assert_eq!(acme.result().await.unwrap(), 3);
+        assert!(!app.cancel(ours, "it has ended").await.unwrap());
+        assert!(app.cancel(Target::key("waits", "k"), "nobody sent").await.unwrap());
+        let nobody = app.find(Target::key("waits", "k").of_tenant("other")).await.unwrap_err();
+        assert_eq!(nobody.code(), "not_found");
+    }
+
     async fn a_hundred_racing_starts_with_one_key_make_one_run(lab: Lab) {
         lab.start(|app| app.workflow(echo())).await;
         let starts = (0..100).map(|_| {

@@ -148,6 +148,25 @@ async fn a_hint_makes_an_idle_node_look_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_fell_behind_with_its_hints_looks_at_once() {
+    let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
+    let (node, gate) = (Watched::over(store.clone()), Gate::default());
+    let hints = node.hints().clone();
+    let app = Outlast::on(node).workflow(gated()).state(Ledger::default()).state(gate.clone());
+    let _app = app.settings(|settings| settings.poll_every = 1.hour()).run().await.unwrap();
+    pass(1.minute()).await;
+    let run = Outlast::on(store).client().start(gated(), ()).await.unwrap();
+    let begun = tokio::time::timeout(1.minute(), gate.begun.notified()).await;
+    assert!(begun.is_err(), "its hint got lost");
+
+    // More than the buffer holds before anybody listens, and none of those that are left says what to do.
+    let asked = Instant::now();
+    (0..100).for_each(|_| drop(hints.send(Signal::Ended(run.id()))));
+    comes(gate.begun.notified()).await;
+    assert!(asked.elapsed() < 100.millis());
+}
+
+#[tokio::test(start_paused = true)]
 async fn runs_that_others_have_locked_are_asked_for_after_growing_pauses() {
     let store = watched().await;
     let _app = Outlast::on(store.clone()).workflow(gated()).run().await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outlast::Target;
 use outlast::prelude::*;
+use outlast::{Entry, Op, Target};
 
 use crate::engine_test;
 use crate::harness::Ledger;
@@ -264,7 +264,17 @@ engine_test! {
         });
         lab.start(|app| app.workflow(flow.clone())).await;
         let run = lab.app().start(flow, ()).tag("kind", "test").await.unwrap();
+        let saved = async || {
+            let journal = lab.app().journal(run.id(), 0, 100).await.unwrap();
+            let saved = journal.into_iter().filter(|entry| entry.op == Op::State);
+            let value = |entry: Entry| entry.body.unwrap().decode::<u32>("it").unwrap();
+            saved.map(|entry| (entry.name.clone(), value(entry))).collect::<Vec<_>>()
+        };
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::Waiting);
+        assert_eq!(saved().await, [("n".to_owned(), 1)], "written with the suspension");
         lab.advance(2.hours()).await;
+        assert_eq!(saved().await, [("n".to_owned(), 1), ("n#2".to_owned(), 2)]);
         let filter = outlast::Filter { tags: vec![("customer".into(), "42".into()), ("kind".into(), "test".into())], ..Default::default() };
         assert_eq!(lab.app().list(&filter, None, 10).await.unwrap().runs.len(), 1);
         run.send("end", &0).await.unwrap();
