@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, NodeId, RunId, Timestamp};
+use outlast_core::{Error, Limits, NodeId, RunId, Timestamp, check_name};
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -104,7 +104,8 @@ impl Settings {
                 "1 or more: with 0 every run would be poison",
             ));
         }
-        Ok(())
+        check_name("name of the node", &self.name)?;
+        self.queues.iter().try_for_each(|queue| check_name("queue", queue).map(|_| ()))
     }
 }
 

@@ -68,16 +68,21 @@ engine_test! {
 
     async fn a_node_refuses_settings_with_which_it_cannot_work(lab: Lab) {
         type Change = fn(&mut outlast::Settings);
-        let wrong: [(Change, &str); 5] = [
+        let wrong: [(Change, &str); 9] = [
             (|settings| settings.lease = Duration::ZERO, "lease"),
             (|settings| settings.lease = Duration::MAX, "lease"),
             (|settings| settings.renew_every = settings.lease, "renew_every"),
             (|settings| settings.crashes = 0, "crashes"),
             (|settings| settings.concurrency = 0, "concurrency"),
+            (|settings| settings.name = "nul\0".into(), "name of the node"),
+            (|settings| settings.name = "x".repeat(201), "name of the node"),
+            (|settings| settings.queues = vec!["fine".into(), String::new()], "queue"),
+            (|settings| settings.queues = vec!["nul\0".into()], "queue"),
         ];
         for (change, named) in wrong {
             let store = lab.world.store().clone();
             let refused = outlast::Outlast::on(store).settings(change).run().await.err().unwrap();
+            assert_eq!(refused.code(), "invalid_argument");
             assert!(refused.to_string().contains(named), "{refused}");
         }
     }
