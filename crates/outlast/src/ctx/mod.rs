@@ -68,7 +68,13 @@ impl Ctx {
 
     /// The name of an operation as the journal has it, or why it cannot have one.
     fn identity(&self, op: Op, name: &str) -> Result<(String, String), Error> {
-        check_operation_name("step name", name)?;
+        let what = match op {
+            Op::Event => "event name",
+            Op::Promise => "promise name",
+            Op::State => "name of a saved value",
+            _ => "step name",
+        };
+        check_operation_name(what, name)?;
         let plain = self.scoped(name)?;
         let full = self.turn.name(op, &plain);
         Ok((plain, full))

@@ -298,7 +298,9 @@ engine_test! {
             let retry = Retry::times(0);
             refused.push(ctx.step("r", |_| async { Ok::<(), AnyError>(()) }).retry(retry).await.unwrap_err().to_string());
             refused.push(ctx.sleep(Duration::from_secs(u64::MAX)).await.unwrap_err().to_string());
-            refused.push(ctx.event::<u32>("").await.unwrap_err().code().to_owned());
+            refused.push(ctx.event::<u32>("").await.unwrap_err().to_string());
+            refused.push(ctx.promise::<u32>("a#2").await.unwrap_err().to_string());
+            refused.push(ctx.save("nul\0", &1).unwrap_err().to_string());
             let big = "x".repeat(2 << 20);
             let large = ctx.step("big", |_| { let big = big.clone(); async { Ok::<String, AnyError>(big) } }).await.unwrap_err();
             refused.push(large.to_string());
@@ -310,8 +312,10 @@ engine_test! {
         assert_eq!(refused[..4], ["invalid_argument"; 4]);
         assert_eq!(refused[4], "invalid number of attempts \"0\": 1 to 1,000,000");
         assert!(refused[5].contains("at most 100 years"), "{}", refused[5]);
-        assert_eq!(refused[6], "invalid_argument");
-        assert_eq!(refused[7], "the result of step \"big\" is too large: 2097154, the limit is 1048576");
+        assert!(refused[6].starts_with("invalid event name"), "{}", refused[6]);
+        assert!(refused[7].starts_with("invalid promise name"), "{}", refused[7]);
+        assert!(refused[8].starts_with("invalid name of a saved value"), "{}", refused[8]);
+        assert_eq!(refused[9], "the result of step \"big\" is too large: 2097154, the limit is 1048576");
     }
 
     async fn operations_in_a_scope_with_a_bad_name_say_so(lab: Lab) {
