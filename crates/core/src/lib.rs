@@ -22,7 +22,7 @@ pub use id::{NodeId, RunId, ShardCount, shard_of_key};
 pub use journal::{
     AttemptNote, Entry, Op, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,
 };
-pub use limits::{Limits, check_key, check_name, check_operation_name};
+pub use limits::{Limits, check_count, check_key, check_name, check_operation_name};
 pub use payload::Payload;
 pub use replay::{Asked, Replay};
 pub use retry::Retry;

@@ -27,8 +27,10 @@ impl Limits {
     pub const NAME: usize = 200;
     /// The longest duration: a hundred years.
     pub const DURATION: Duration = Duration::from_secs(100 * 366 * 86_400);
-    /// The most tags of one run.
+    /// The most tags that a run is started with, and the most that its code sets in one life.
     pub const TAGS: usize = 64;
+    /// The most roles with which a run acts.
+    pub const ROLES: usize = 64;
     /// The most unread messages of one run.
     pub const INBOX: u32 = 10_000;
 
@@ -41,6 +43,18 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits { payload: 1 << 20, entries: 100_000 }
+    }
+}
+
+/// Accepts so many things where there is a limit to their number.
+pub fn check_count(what: &str, count: usize, limit: usize) -> Result<(), Error> {
+    match count <= limit {
+        true => Ok(()),
+        false => Err(Error::TooLarge {
+            what: format!("the number of {what}"),
+            size: count as u64,
+            limit: limit as u64,
+        }),
     }
 }
 

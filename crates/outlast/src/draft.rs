@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_key, check_name, shard_of_key,
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, shard_of_key,
 };
 use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError};
 
@@ -113,11 +113,9 @@ impl Client {
                 check_name(what, text)?;
             }
         }
+        check_count("roles", start.roles.len(), Limits::ROLES)?;
         start.roles.iter().try_for_each(|role| check_name("role", role).map(|_| ()))?;
-        if start.tags.len() > Limits::TAGS {
-            let (size, limit) = (start.tags.len() as u64, Limits::TAGS as u64);
-            return Err(Error::TooLarge { what: "the number of tags".into(), size, limit });
-        }
+        check_count("tags", start.tags.len(), Limits::TAGS)?;
         for (name, value) in &start.tags {
             check_name("tag", name)?;
             check_name("tag value", value)?;

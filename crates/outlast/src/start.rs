@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use futures_util::future::BoxFuture;
-use outlast_core::{Error, Failure, FailureDoc, Payload, RunId};
+use outlast_core::{Error, Failure, FailureDoc, Payload, RunId, check_count};
 use outlast_store::{NewRun, RunView, Started};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -246,10 +246,7 @@ impl<D: Definition> StartMany<D> {
 
     fn prepare(self) -> Result<(Client, Vec<NewRun>), Error> {
         let StartMany { client, definition, inputs, keys, options } = self;
-        if inputs.len() > Self::MOST {
-            let (size, limit) = (inputs.len() as u64, Self::MOST as u64);
-            return Err(Error::TooLarge { what: "the number of runs in one call".into(), size, limit });
-        }
+        check_count("runs in one call", inputs.len(), Self::MOST)?;
         let mut keys = keys.into_iter();
         let run = |input| {
             let options = StartOptions { key: keys.next(), ..options.clone() };

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Op, OpenNote, Payload, Phase, RunId, Timestamp, check_name, check_operation_name,
+    Error, Limits, Op, OpenNote, Payload, Phase, RunId, Timestamp, check_count, check_name,
+    check_operation_name,
 };
 use outlast_store::{Address, Delivery, NewsKind};
 use serde::Serialize;
@@ -349,11 +350,16 @@ impl Ctx {
         payload.map(|payload| payload.decode(format_args!("saved value {name:?}"))).transpose()
     }
 
-    /// Sets a searchable attribute of the run.
+    /// Sets a searchable attribute of the run: at most [`Limits::TAGS`] different ones in one life.
     pub fn tag(&self, name: &str, value: &str) -> Result<(), Error> {
         check_name("tag", name)?;
         check_name("tag value", value)?;
-        self.turn.state().outbox.tags.push((name.to_owned(), value.to_owned()));
+        let mut state = self.turn.state();
+        if !state.tags.contains(name) {
+            check_count("tags", state.tags.len() + 1, Limits::TAGS)?;
+            state.tags.insert(name.to_owned());
+        }
+        state.outbox.tags.push((name.to_owned(), value.to_owned()));
         Ok(())
     }
 

@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) saved: HashMap<String, Payload>,
     /// Which patches the run was asked about, and whether it has them.
     pub(crate) patches: HashMap<String, bool>,
+    /// The names of the tags that the code has set.
+    pub(crate) tags: HashSet<String>,
     /// What bodies had saved when their node died, by step.
     pub(crate) beats: HashMap<String, Payload>,
     /// Steps whose bodies listen for the cancellation and may finish cleanly.
@@ -182,6 +184,7 @@ impl Turn {
             mail: Mail::default(),
             saved,
             patches: HashMap::new(),
+            tags: HashSet::new(),
             beats,
             listeners: HashSet::new(),
             ended_children: HashMap::new(),

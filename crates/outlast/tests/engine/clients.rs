@@ -159,6 +159,10 @@ engine_test! {
             let error = error.unwrap_or_else(|| panic!("case {n} was accepted"));
             assert_eq!(error.code(), "invalid_argument", "case {n}: {error}");
         }
+        let tags = (0..65).fold(app.start(echo(), 1), |start, n| start.tag(n.to_string(), "x"));
+        assert_eq!(tags.await.err().unwrap().to_string(), "the number of tags is too large: 65, the limit is 64");
+        let roles = (0..65).fold(app.start(echo(), 1), |start, n| start.role(n.to_string()));
+        assert_eq!(roles.await.err().unwrap().to_string(), "the number of roles is too large: 65, the limit is 64");
         let big = Workflow::new("big", |_: Ctx, _: String| async move { Ok::<(), AnyError>(()) });
         let error = app.start(big, "x".repeat(2 << 20)).await.err().unwrap();
         assert_eq!(error.to_string(), "the input of big is too large: 2097154, the limit is 1048576");

@@ -281,6 +281,22 @@ engine_test! {
         assert_eq!(run.result().await.unwrap(), 2);
     }
 
+    async fn code_sets_so_many_tags_and_no_more(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            for n in 0..64 {
+                ctx.tag(&n.to_string(), "x")?;
+            }
+            ctx.sleep(1.hour()).await?;
+            ctx.tag("0", "another value")?;
+            Ok::<Error, AnyError>(ctx.tag("64", "x").unwrap_err())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(2.hours()).await;
+        let refused = run.result().await.unwrap();
+        assert_eq!(refused.to_string(), "the number of tags is too large: 65, the limit is 64");
+    }
+
     async fn a_timer_does_not_wait_for_a_poll(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             ctx.sleep(50.millis()).await?;
