@@ -129,6 +129,12 @@ impl Client {
             _ => run.due,
         };
         run.timeout = start.timeout.or(run.timeout);
+        if let (Due::After(delay), Some(timeout)) = (run.due, run.timeout)
+            && delay >= timeout
+        {
+            let remedy = format!("shorter than the timeout, {timeout:?}: time is over before the run begins");
+            return Err(Error::invalid("delay", format!("{delay:?}"), remedy));
+        }
         run.tenant = start.tenant;
         run.owner = start.owner;
         run.roles = start.roles;

@@ -29,7 +29,7 @@ macro_rules! place_options {
             self
         }
 
-        /// Starts it this much later, by the database's clock.
+        /// Starts it this much later, by the database's clock. Its timeout has to be longer.
         pub fn delay(mut self, delay: std::time::Duration) -> Self {
             self.options.delay = Some(delay);
             self

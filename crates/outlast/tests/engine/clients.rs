@@ -147,6 +147,8 @@ engine_test! {
             app.start(echo(), 1).priority(10).await.err(),
             app.start(echo(), 1).delay(Duration::MAX).await.err(),
             app.start(echo(), 1).timeout(Duration::MAX).await.err(),
+            app.start(echo(), 1).delay(1.hour()).timeout(1.hour()).await.err(),
+            app.start(echo().timeout(1.minute()), 1).delay(1.hour()).await.err(),
             app.start(echo(), 1).tag("", "x").await.err(),
             app.start(echo(), 1).tenant(long.clone()).await.err(),
             app.start_by_name("", "1").await.err(),
