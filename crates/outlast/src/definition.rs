@@ -221,7 +221,8 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Workflow<I, O, E> {
     fn erase(self) -> Registered {
         let Self { options, code } = self;
         let call = erase_code(options, code);
-        Registered { options, signature: signature::<I, O, E>(), body: Body::Workflow(call) }
+        let signature = signature::<I, O, E>();
+        Registered { options, signature, body: Body::Workflow(call), accepts: accepts::<I> }
     }
 }
 
@@ -241,7 +242,8 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
     fn erase(self) -> Registered {
         let Self { options, code } = self;
         let call = erase_code(options, code);
-        Registered { options, signature: signature::<I, O, E>(), body: Body::Job(call) }
+        let signature = signature::<I, O, E>();
+        Registered { options, signature, body: Body::Job(call), accepts: accepts::<I> }
     }
 }
 
@@ -277,7 +279,7 @@ where
     E: StoredError,
 {
     Box::new(move |ctx, input, limits| {
-        let input = input.decode::<I>(&format!("the input of {}", options.name))?;
+        let input = decode_input::<I>(options.name, input)?;
         let work = Work::new(code.call(ctx, input));
         Ok(Box::pin(async move {
             match work.await {
@@ -291,6 +293,15 @@ where
     })
 }
 
+fn decode_input<I: Stored>(name: &str, input: &Payload) -> Result<I, Error> {
+    input.decode(format_args!("the input of {name}"))
+}
+
+/// Whether the definition can be called with this.
+fn accepts<I: Stored>(name: &str, input: &Payload) -> Result<(), Error> {
+    decode_input::<I>(name, input).map(drop)
+}
+
 /// Tells two builds of one version apart when the types at its boundary differ.
 fn signature<I, O, E>() -> String {
     std::any::type_name::<(I, O, E)>().to_owned()
@@ -302,6 +313,7 @@ pub struct Registered {
     pub(crate) options: Options,
     pub(crate) signature: String,
     pub(crate) body: Body,
+    accepts: fn(&str, &Payload) -> Result<(), Error>,
 }
 
 pub(crate) enum Body {
@@ -310,6 +322,11 @@ pub(crate) enum Body {
 }
 
 impl Registered {
+    /// Refuses an input that is not of the definition's type.
+    pub(crate) fn check_input(&self, input: &Payload) -> Result<(), Error> {
+        (self.accepts)(self.options.name, input)
+    }
+
     fn kind(&self) -> RunKind {
         match self.body {
             Body::Workflow(_) => RunKind::Workflow,

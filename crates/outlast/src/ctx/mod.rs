@@ -364,14 +364,26 @@ impl Ctx {
     }
 
     /// Starts over with a new input and an empty journal: the same run, key and inbox. Names begin anew: steps
-    /// of the new life have other keys, its promises other tokens. For loops that never end. Returns from the workflow at once: `return ctx.continue_as_new(next).await`.
+    /// of the new life have other keys, its promises other tokens. For loops that never end. Returns from the
+    /// workflow at once: `return ctx.continue_as_new(next).await`.
+    ///
+    /// An input of another type than the workflow's blocks the run before its journal is gone.
     pub async fn continue_as_new<I: Serialize, O, E>(&self, input: I) -> Result<O, E> {
-        let what = format!("the input of {}", self.turn.record.definition);
-        match Payload::encode(&what, &input, &self.turn.limits) {
+        match self.next_input(&input) {
             Ok(payload) => self.turn.state().continue_with = Some(payload),
             Err(error) => self.turn.state().misfit = Some(error.to_string()),
         }
         std::future::pending().await
+    }
+
+    /// An input for the next life. The old one goes with its journal: what cannot be read again is refused now.
+    fn next_input<I: Serialize>(&self, input: &I) -> Result<Payload, Error> {
+        let record = &self.turn.record;
+        let what = format_args!("the input of {}", record.definition);
+        let payload = Payload::encode(what, input, &self.turn.limits)?;
+        let code = outlast_store::code(&record.definition, record.version);
+        self.turn.engine.registry.get(&code).map_or(Ok(()), |code| code.check_input(&payload))?;
+        Ok(payload)
     }
 
     fn check_cancelled(&self) -> Result<(), Error> {

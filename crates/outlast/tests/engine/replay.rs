@@ -93,6 +93,29 @@ engine_test! {
         assert!(lab.test().journal(run.id()).await.unwrap().len() < 10, "the journal does not grow");
     }
 
+    async fn a_journal_does_not_start_over_with_an_input_of_another_type(lab: Lab) {
+        fn flow(mended: bool) -> Workflow<u32, u32, AnyError> {
+            Workflow::new("flow", move |ctx: Ctx, n: u32| async move {
+                ctx.step("work", |_| async { Ok::<(), AnyError>(()) }).await?;
+                match (n, mended) {
+                    (0, _) => Ok(7),
+                    (_, true) => ctx.continue_as_new(n - 1).await,
+                    (_, false) => ctx.continue_as_new(format!("{n} - 1")).await,
+                }
+            })
+        }
+        lab.start(|app| app.workflow(flow(false))).await;
+        let run = lab.app().start(flow(false), 1).await.unwrap().id();
+        lab.settle().await;
+        let view = lab.app().status(run).await.unwrap();
+        assert_eq!(view.status, Status::Blocked);
+        let reason = view.reason.unwrap();
+        assert!(reason.starts_with("the input of flow cannot be decoded as u32"), "{reason}");
+        assert_eq!(lab.test().steps(run).await.unwrap(), ["work"], "nothing is lost");
+        lab.restart(|app| app.workflow(flow(true))).await;
+        assert_eq!(lab.app().handle(&flow(true), run).result().await.unwrap(), 7);
+    }
+
     async fn a_step_of_another_life_has_another_key(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, life: u32| async move {
             let ledger = ctx.state::<Ledger>();
