@@ -4,6 +4,7 @@
 //! move, what its journal says and in which order a replay hands it over, when a retry is due.
 //! No runtime, no driver, no clock: time and randomness come in as arguments.
 
+pub mod crashes;
 mod duration;
 mod error;
 mod finite;

@@ -161,7 +161,7 @@ pub struct Claimed {
     pub code: String,
     /// Number of the attempt that this claim begins, from 1 (jobs; workflows keep 1).
     pub attempt: u32,
-    /// How many nodes died holding it since it last made progress.
+    /// How many nodes died holding it since it last made progress, as [`outlast_core::crashes`] counts.
     pub crashes: u32,
     /// When it must have ended.
     pub expires_at: Option<Timestamp>,

@@ -38,6 +38,15 @@ pub trait Store: Reads {
     /// Renews a node's lease in every shard.
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError>;
 
+    /// Notes that a node runs a suspect with no other beside it: if it dies while it holds the run with this epoch,
+    /// that counts against the run. `false` when that could not be noted.
+    async fn single_out(
+        &self,
+        node: outlast_core::NodeId,
+        run: RunId,
+        epoch: i64,
+    ) -> Result<bool, StoreError>;
+
     /// Delivers messages to runs and wakes those that wait. Answers in their order.
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError>;
 

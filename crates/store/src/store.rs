@@ -228,6 +228,10 @@ impl Store for SqlStore {
         Ok(renewed)
     }
 
+    async fn single_out(&self, node: NodeId, run: RunId, epoch: i64) -> Result<bool, StoreError> {
+        self.transact(TxKind::Fenced, work!(|tx| transitions::single_out(tx, node, run, epoch))).await
+    }
+
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
         let (messages, shards) = (Arc::<[Delivery]>::from(messages), self.shards());
         self.transact(TxKind::Plain, work!(|tx, messages| transitions::deliver(tx, &messages, shards))).await

@@ -194,6 +194,10 @@ impl Store for Watched {
         pass_on!(self.renew(ask))
     }
 
+    async fn single_out(&self, node: NodeId, run: RunId, epoch: i64) -> Result<bool, StoreError> {
+        pass_on!(self.single_out(node, run, epoch))
+    }
+
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
         pass_on!(self.deliver(messages))
     }

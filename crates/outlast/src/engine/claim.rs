@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use outlast_core::{RunId, Timestamp};
+use outlast_core::{RunId, Timestamp, crashes};
 use outlast_store::{Claim, Claimed, Claims, Loaded, Signal};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -15,12 +15,6 @@ use super::{Engine, Slot};
 
 /// The most runs of one claim.
 const MOST: usize = 1000;
-/// A run that so many processes died with is a suspect.
-const SUSPECT: u32 = 2;
-/// How many suspects a node runs at once. The more processes have died with a run, the more of these places
-/// it takes, until it runs with no other suspect beside it: poison ends, innocents that happened to be near
-/// it do not, and a crowd of innocents is through soon.
-pub(super) const SUSPECTS: u32 = 16;
 /// How soon a due run that somebody's transaction has locked is asked for again: at first, and at most.
 const LOCKED_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How long before its timer goes off a run that waits may be taken, and how soon a timer has to be for a run not
@@ -149,7 +143,8 @@ async fn claim_all(engine: &Arc<Engine>, early: bool) -> Found {
                     metrics::histogram!("outlast_lateness_seconds").record(late);
                 }
                 let claimed = claims.runs.into_iter().zip(slots);
-                let (suspect, fine): (Vec<_>, Vec<_>) = claimed.partition(|(run, _)| run.crashes >= SUSPECT);
+                let (suspect, fine): (Vec<_>, Vec<_>) =
+                    claimed.partition(|(run, _)| run.crashes >= crashes::SUSPECT);
                 suspects.extend(suspect);
                 begin(engine, fine).await;
             }
@@ -168,23 +163,24 @@ async fn begin_suspects(engine: &Arc<Engine>, suspects: Vec<(Claimed, Slot)>) {
     let mut chosen = Vec::new();
     let mut others = Vec::new();
     for (loaded, run, slot) in load(engine, suspects).await {
-        let places = room(run.crashes, engine.settings.crashes);
-        match engine.suspects.clone().try_acquire_many_owned(places) {
+        match engine.suspects.clone().try_acquire_many_owned(crashes::places(run.crashes)) {
             Ok(places) => chosen.push((loaded, run, slot, Slot(places))),
             Err(_) => others.push(super::run::hand_back(engine, loaded, run, slot)),
         }
     }
     join_all(others).await;
     for (loaded, run, slot, places) in chosen {
+        if run.crashes >= crashes::ALONE && !engine.abort.is_cancelled() {
+            single_out(engine, &run).await;
+        }
         super::run::begin(engine, loaded, run, slot, Some(places));
     }
 }
 
-/// How many of the suspects' places a run takes that `crashes` processes have died with, of `most`.
-fn room(crashes: u32, most: u32) -> u32 {
-    match crashes.saturating_add(1) >= most {
-        true => SUSPECTS,
-        false => 4_u32.saturating_pow(crashes.saturating_sub(SUSPECT)).min(SUSPECTS),
+/// Notes that a suspect runs alone. Where that fails it runs all the same: if the process dies, it does not pay.
+async fn single_out(engine: &Arc<Engine>, run: &Claimed) {
+    if let Err(error) = engine.store.single_out(engine.node(), run.id, run.epoch).await {
+        tracing::warn!(%error, run = %run.id, "it could not be noted that the run is alone");
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, NodeId, RunId, Timestamp, check_name};
+use outlast_core::{Error, Limits, NodeId, RunId, Timestamp, check_name, crashes};
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -54,7 +54,8 @@ pub struct Settings {
     pub warm: usize,
     /// How long a waiting run is kept warm: a minute.
     pub warm_for: Duration,
-    /// How many processes may die holding a run before it fails: 5.
+    /// How many processes may die with a run as their only suspect before it fails: 5. The four before, and
+    /// those that another suspect may have taken down, do not count.
     pub crashes: u32,
     /// After how long a due run is blocked whose code no node knows, or whose queue none of those serves: 10 s.
     pub unknown_after: Duration,
@@ -193,7 +194,7 @@ impl Engine {
             lanes_stop: CancellationToken::new(),
             node: Mutex::new(NodeId::new(fastrand::u128(..))),
             slots: Arc::new(Semaphore::new(settings.concurrency)),
-            suspects: Arc::new(Semaphore::new(claim::SUSPECTS as usize)),
+            suspects: Arc::new(Semaphore::new(crashes::PLACES as usize)),
             running: Mutex::default(),
             warm: Mutex::new(Warm::new(settings.warm, settings.warm_for)),
             claims: Mutex::default(),

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outlast_core::{Error, FailureDoc, Op, Payload, Phase, RunId, Status};
+use outlast_core::{Error, FailureDoc, Op, Payload, Phase, RunId, Status, crashes};
 use outlast_store::{
     Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, StoreError, code,
 };
@@ -40,7 +40,7 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 let reason = unreadable(loaded.unreadable.unwrap_or_default());
                 placeholder.end(Next::Block { reason }, Vec::new()).await;
             }
-            Some(definition) if claimed.crashes >= engine.settings.crashes => {
+            Some(definition) if crashes::is_poison(claimed.crashes, engine.settings.crashes) => {
                 let error = FailureDoc::Outlast(Error::Poison { crashes: claimed.crashes });
                 let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
                 tracing::error!(run = %id, definition = definition.options.name, "poison: {}", error.message());

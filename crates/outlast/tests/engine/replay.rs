@@ -325,15 +325,17 @@ engine_test! {
         lab.start(with).await;
         let innocents = lab.app().start_many(innocent.clone(), [(), (), ()]).await.unwrap();
         let run = lab.app().start(deadly.clone(), ()).await.unwrap();
-        for dead in 1..=5 {
+        for dead in 1..=9 {
             let ledger = lab.ledger.clone();
             lab.until("the deadly step began", || { let ledger = ledger.clone(); async move {
                 ledger.count("began") == dead && (dead > 2 || ledger.count("innocent") >= 3 * dead)
             }}).await;
             lab.restart(with).await;
+            // The pause of a suspect.
+            lab.world.store().clock().advance(1.minute());
         }
         let error = lab.app().handle(&deadly, run.id()).result().await.unwrap_err();
-        assert_eq!(error.to_string(), "poison: 5 processes died while they ran it");
+        assert_eq!(error.to_string(), "poison: 9 processes died while they ran it");
         for run in innocents {
             lab.app().handle(&innocent, run.id()).result().await.unwrap();
         }

@@ -52,8 +52,25 @@ impl Crowd {
     }
 }
 
+/// From one process to the next: longer than its lease.
+const DEATH: Duration = Duration::from_millis(300);
+
 async fn process(store: &Arc<Watched>, crowd: &Crowd) -> Test {
-    testing::start_on(store.clone(), |app| app.job(crowd.job())).await.unwrap()
+    let app = |app: Outlast| {
+        app.job(crowd.job()).settings(|settings| {
+            settings.lease = DEATH / 2;
+            settings.renew_every = DEATH / 4;
+        })
+    };
+    testing::start_on(store.clone(), app).await.unwrap()
+}
+
+/// Lets this process die, and starts the next.
+async fn dies(test: Test, store: &Arc<Watched>, crowd: &Crowd) -> Test {
+    test.kill().await;
+    assert_eq!(crowd.running(), 0);
+    store.clock().advance(DEATH);
+    process(store, crowd).await
 }
 
 /// Lets so many processes die with all of `runs`; gives the next process.
@@ -63,12 +80,28 @@ async fn after_deaths(store: &Arc<Watched>, crowd: &Crowd, runs: u32, deaths: u3
     for _ in 0..deaths {
         pass(1.second()).await;
         assert_eq!(crowd.running(), runs, "all are there to be hit");
-        test.kill().await;
-        assert_eq!(crowd.running(), 0);
+        test = dies(test, store, crowd).await;
         store.clock().advance(1.minute());
-        test = process(store, crowd).await;
     }
     (test, started.into_iter().map(|run| run.id()).collect())
+}
+
+/// Lets runs end, whatever pauses they still have.
+async fn end_well(test: &Test, store: &Arc<Watched>, crowd: &Crowd, runs: Vec<RunId>) {
+    crowd.may_end.add_permits(1);
+    for id in runs {
+        let run = test.app().handle(&crowd.job(), id);
+        let result = async {
+            let mut result = std::pin::pin!(run.result());
+            loop {
+                tokio::select! {
+                    ended = &mut result => return ended,
+                    () = pass(100.millis()) => store.clock().advance(1.second()),
+                }
+            }
+        };
+        comes(result).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,20 +116,40 @@ async fn the_more_processes_died_with_runs_the_fewer_of_them_run_at_once() {
             store.clock().advance(1.second());
         }
 
-        crowd.may_end.add_permits(1);
-        for id in ids {
-            let run = test.app().handle(&crowd.job(), id);
-            let result = async {
-                let mut result = std::pin::pin!(run.result());
-                loop {
-                    tokio::select! {
-                        ended = &mut result => return ended,
-                        () = pass(100.millis()) => store.clock().advance(1.second()),
-                    }
-                }
-            };
-            comes(result).await.unwrap();
-        }
+        end_well(&test, &store, &crowd, ids).await;
         test.app().clone().shutdown(Duration::ZERO).await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_that_die_before_they_begin_a_suspect_charge_nobody() {
+    let (store, crowd) = (watched().await, Crowd::new());
+    let (mut test, ids) = after_deaths(&store, &crowd, 3, 4).await;
+    for _ in 0..20 {
+        // All three are claimed, one shall be begun, and the others are not handed back yet.
+        let loads = store.count("load");
+        let mut yields = 0;
+        while store.count("load") == loads {
+            yields += 1;
+            assert!(yields < 1_000_000, "nobody is there any more");
+            tokio::task::yield_now().await;
+        }
+        test = dies(test, &store, &crowd).await;
+        store.clock().advance(1.minute());
+    }
+    end_well(&test, &store, &crowd, ids).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_run_survives_a_process_that_is_killed_in_a_hurry() {
+    let (store, crowd) = (watched().await, Crowd::new());
+    let (mut test, ids) = after_deaths(&store, &crowd, 1, 0).await;
+    let (kills, mut hits) = (30, 0);
+    for _ in 0..kills {
+        pass(1.second()).await;
+        hits += crowd.running();
+        test = dies(test, &store, &crowd).await;
+    }
+    assert!((5..kills).contains(&hits), "it was hit {hits} times");
+    end_well(&test, &store, &crowd, ids).await;
 }

@@ -3,7 +3,7 @@
 use outlast_core::{NodeId, ShardCount};
 
 use super::flight::Flight;
-use super::takeover;
+use super::takeover::{self, Gone};
 use crate::rows::cells;
 use crate::{Signal, Sql, StoreError, Tx, Type};
 
@@ -24,7 +24,7 @@ pub(crate) async fn leave(tx: &mut dyn Tx, node: NodeId, shards: ShardCount) -> 
         if !runs.is_empty() {
             tx.signal(Signal::Due);
         }
-        takeover::add_free(&mut flight, shard, &[node], &runs, 0);
+        takeover::add_free(&mut flight, shard, &[node], &runs, Gone::Left);
     }
     flight.send_last(tx).await?;
     Ok(())

@@ -21,6 +21,7 @@ mod post;
 mod record;
 mod renew;
 mod results;
+mod single_out;
 mod start;
 mod start_short;
 mod sweep;
@@ -39,6 +40,7 @@ pub(crate) use listen::listen;
 pub(crate) use own::end_leases;
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
+pub(crate) use single_out::single_out;
 pub(crate) use start::{start, start_all};
 pub(crate) use start_short::start_short;
 pub(crate) use sweep::{sweep, to_sweep};
@@ -62,6 +64,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         listen::STATEMENTS,
         &control::statements(),
         renew::STATEMENTS,
+        single_out::STATEMENTS,
         takeover::STATEMENTS,
         sweep::STATEMENTS,
         join::STATEMENTS,

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use outlast_core::{NodeId, Status};
 
 use super::flight::Flight;
-use super::takeover;
+use super::takeover::{self, Gone};
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
 
@@ -64,7 +64,7 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
         tx.signal(Signal::Due);
     }
     let mut flight = Flight::default();
-    let removed = takeover::add_free(&mut flight, ask.shard, &dead, &freed, 1);
+    let removed = takeover::add_free(&mut flight, ask.shard, &dead, &freed, Gone::Died);
     flight.each(&BLOCK, blocked, cells![ask.shard, Status::Blocked]);
     flight.add(DELIVERIES_FORGET.with(cells![ask.shard, micros(ask.forget_after), ask.limit]));
     let mut answers = flight.send_last(tx).await?;

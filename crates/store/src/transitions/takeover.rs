@@ -5,38 +5,68 @@
 //! the node's row stays and the next sweep goes on. Nothing can go wrong meanwhile: a freed run has no
 //! node and another epoch, so nothing that the old one writes fits it.
 
+use outlast_core::crashes::{self, Held};
 use outlast_core::{NodeId, RunId, Status};
 
 use super::flight::{Answers, Flight, Place};
-use crate::rows::{ReadRow, cells, ids};
-use crate::{Cell, Sql, StoreError, Type};
+use crate::rows::{ReadRow, cells, micros, small};
+use crate::{Cell, Row, Sql, StoreError, Type};
+
+/// A run of a node that is gone, locked.
+pub(crate) struct Taken {
+    run: RunId,
+    crashes: u32,
+    held: Held,
+}
+
+/// How a node went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It said good-bye.
+    Left,
+    /// It said nothing any more.
+    Died,
+}
 
 /// Locks runs of `nodes`, at most `limit`.
 pub(crate) fn add_locks(flight: &mut Flight, shard: u16, nodes: &[NodeId], limit: u32) -> Option<Place> {
     (!nodes.is_empty()).then(|| flight.add(HELD_LOCK.with(cells![shard, node_ids(nodes), limit])))
 }
 
-/// Frees the runs that were locked, counts `crashes` for each, and removes nodes that hold nothing any
-/// more; the rows at the place given back are those.
+/// Frees the runs that were locked, and removes nodes that hold nothing any more; the rows at the place given
+/// back are those.
 pub(crate) fn add_free(
     flight: &mut Flight,
     shard: u16,
     nodes: &[NodeId],
-    runs: &[RunId],
-    crashes: u32,
+    runs: &[Taken],
+    gone: Gone,
 ) -> Option<Place> {
     if nodes.is_empty() {
         return None;
     }
-    if !runs.is_empty() {
-        flight.add(FREE.with(cells![shard, ids(runs), node_ids(nodes), Status::Ready, crashes]));
-    }
+    let free = |taken: &Taken| match gone {
+        Gone::Left => cells![taken.run, small(taken.crashes), 0],
+        Gone::Died => {
+            let crashes = crashes::after_death(taken.crashes, taken.held);
+            cells![taken.run, small(crashes), micros(crashes::pause(crashes))]
+        }
+    };
+    flight.each(&FREE, runs.iter().map(free).collect(), cells![shard, node_ids(nodes), Status::Ready]);
     Some(flight.add(NODES_REMOVE.with(cells![shard, node_ids(nodes)])))
 }
 
 /// The runs at `place`.
-pub(crate) fn runs(answers: &mut Answers, place: Option<Place>) -> Result<Vec<RunId>, StoreError> {
-    answers.take_any(place).iter().map(|row| row.run(0)).collect()
+pub(crate) fn runs(answers: &mut Answers, place: Option<Place>) -> Result<Vec<Taken>, StoreError> {
+    let taken = |row: &Row| {
+        let held = match (row.int(2)?, row.int(3)?) {
+            (1, _) => Held::WentOn,
+            (_, 1) => Held::Alone,
+            _ => Held::AmongOthers,
+        };
+        Ok(Taken { run: row.run(0)?, crashes: row.number(1)?, held })
+    };
+    answers.take_any(place).iter().map(taken).collect()
 }
 
 /// The nodes at `place`.
@@ -53,18 +83,24 @@ pub(crate) static STATEMENTS: &[&Sql] = &[&HELD_LOCK, &FREE, &NODES_REMOVE];
 // Who never waits needs no order; asked for one, both databases read all runs in it.
 static HELD_LOCK: Sql = Sql::new(
     "takeover_lock",
-    "select a.id from outlast.agenda as a where a.shard = {p1} and a.node {in:p2} limit {p3} {skip_locked}",
+    "select a.id, a.crashes,
+            case when a.epoch = (select j.epoch from outlast.journal as j where j.shard = {p1} and j.run = a.id
+                                  order by j.pos desc limit 1) then 1 else 0 end,
+            case when a.epoch = a.alone then 1 else 0 end
+       from outlast.agenda as a where a.shard = {p1} and a.node {in:p2} limit {p3} {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int])
 .by("agenda_node");
 
 static FREE: Sql = Sql::new(
     "takeover_free",
-    "update outlast.agenda set node = null, claim = null, status = {p4}, due_at = {now},
-            epoch = epoch + 1, crashes = crashes + {p5}
-      where shard = {p1} and id {in:p2} and node {in:p3}",
+    "update outlast.agenda as a set node = null, claim = null, status = {p3}, epoch = a.epoch + 1,
+            crashes = b.crashes, due_at = case when a.expires_at < {now} + b.pause then a.expires_at
+                                               else {now} + b.pause end
+       from {batch} where a.shard = {p1} and a.id = b.run and a.node {in:p2}",
 )
-.takes(&[Type::Int, Type::Ids, Type::Ids, Type::Int, Type::Int]);
+.rows(&[("run", Type::Id), ("crashes", Type::Int), ("pause", Type::Int)])
+.takes(&[Type::Int, Type::Ids, Type::Int]);
 
 static NODES_REMOVE: Sql = Sql::new(
     "takeover_remove",

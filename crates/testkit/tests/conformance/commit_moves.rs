@@ -180,6 +180,8 @@ async fn a_run_that_goes_on_forgets_its_crashes_when_it_records(world: World) {
         let turn = world.claim_as(&format!("node {crashes}")).await;
         assert_eq!(turn.claimed.crashes, crashes);
         world.pass(outlast_testkit::LEASE * 2).await;
+        world.sweep().await;
+        world.pass(SECOND).await;
     }
     let turn = world.claim_as("node").await;
     assert_eq!((turn.run, turn.claimed.crashes), (run.id, 3));

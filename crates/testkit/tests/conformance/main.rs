@@ -21,6 +21,7 @@ mod repeat;
 mod short_way;
 mod signals;
 mod start;
+mod suspects;
 mod sweep;
 mod user_tx;
 mod wake;

@@ -278,6 +278,13 @@ async fn sweep(world: World) {
 }
 
 #[store_test]
+async fn single_out(world: World) {
+    let turn = world.start("greet").held_by("node").await;
+    let single_out = async || world.store().single_out(turn.node, turn.run, turn.epoch).await.unwrap();
+    assert_eq!(twice(&world, single_out).await, (true, true));
+}
+
+#[store_test]
 async fn begin(world: World) {
     let run = world.start("greet").asked();
     let begin = async || {
