@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{Shop, until};
 
 const APPROVED: &str = r#"{"by":"ann","ok":true}"#;
@@ -18,8 +20,20 @@ fn steps(shown: &serde_json::Value) -> Vec<&str> {
         .collect()
 }
 
-/// The story that Outlast is for: the process dies while an order waits for a person.
+/// How often a process is killed at any moment, and how long it works at most in between.
+const KILLS: u32 = 8;
+const WORKS: Duration = Duration::from_millis(400);
+
+/// The story that Outlast is for: processes die in the middle of their work, and one while an order waits for a person.
 fn a_killed_process_loses_nothing(shop: &Shop) {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..KILLS {
+        let dev = shop.dev();
+        std::thread::sleep(WORKS.mul_f64(rng.f64()));
+        dev.kill();
+    }
     let first = shop.dev();
     shop.until_asking("order/order-1");
     first.kill();
@@ -39,6 +53,15 @@ fn a_killed_process_loses_nothing(shop: &Shop) {
     second.until_told("■ completed in");
     // Only what happened since: the steps were told by the process that died.
     assert!(!second.told().contains("order/order-1           ✓ reserve"), "{}", second.told());
+
+    shop.until_status("stocktaking/stock-1", "completed");
+    shop.until_status("sync_prices/prices-1", "completed");
+    let unpaid = shop.until_status("pay_invoice/invoice-7", "failed");
+    assert!(unpaid["error"].to_string().contains("declined"), "{unpaid}");
+    for endless in ["remind/ann", "heartbeat/shop"] {
+        until(&format!("{endless} goes on"), || (!steps(&shop.show(endless)).is_empty()).then_some(()));
+    }
+    assert_eq!(shop.ok(&["list", "status:failed", "-o", "name"]).lines().count(), 1, "only the invoice");
 }
 
 #[test]

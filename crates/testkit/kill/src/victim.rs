@@ -58,8 +58,6 @@ impl Victim {
             settings.warm = self.warm;
             settings.concurrency = self.concurrency;
             settings.name = format!("victim-{}", self.node);
-            // Here processes die through no fault of the run.
-            settings.crashes = 30_000;
         });
         let app = app.run().await?;
         Ledger::open(&self.ledger, self.node)?.write(&Line::Up { node: self.node });
