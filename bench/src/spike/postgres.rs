@@ -220,15 +220,13 @@ const RUNS: &str = "
                               input)
     select 0, b.id, '', b.definition, 1, 1, b.queue, 5,
            (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.input
-      from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[]) as b(id, definition, queue, input)
-    on conflict do nothing";
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[]) as b(id, definition, queue, input)";
 
 const AGENDA: &str = "
     insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, node, claim, epoch, news,
                                 queue, code)
     select 0, b.id, 2, 1, 5, 1, 0, $1::uuid, 1, 1, 0, b.queue, b.code
-      from unnest($2::uuid[], $3::text[], $4::text[]) as b(id, queue, code)
-    on conflict do nothing";
+      from unnest($2::uuid[], $3::text[], $4::text[]) as b(id, queue, code)";
 
 const STEP: &str = "
     insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
@@ -237,14 +235,12 @@ const STEP: &str = "
       from unnest($2::uuid[], $3::bigint[], $4::int[], $5::text[], $6::bytea[])
                as b(run, epoch, pos, name, body)
      where (select case when a.node = $1::uuid then a.epoch end from outlast.agenda as a
-             where a.shard = 0 and a.id = b.run) = b.epoch
-    on conflict do nothing";
+             where a.shard = 0 and a.id = b.run) = b.epoch";
 
 const RESULTS: &str = "
     insert into outlast.results (shard, run, status, epoch, finished_at, output)
     select 0, b.run, 8, b.epoch, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.output
-      from unnest($1::uuid[], $2::bigint[], $3::bytea[]) as b(run, epoch, output)
-    on conflict do nothing";
+      from unnest($1::uuid[], $2::bigint[], $3::bytea[]) as b(run, epoch, output)";
 
 // By both parts of the key from the list: without statistics the planner would read the whole shard.
 const END: &str = "

@@ -1,10 +1,11 @@
 //! The writer: one thread, one connection, one fsync for everybody who waits.
 //!
-//! The thread takes all jobs that have queued up while it was busy, runs them in one transaction, commits once
-//! and then answers them all. When one of them fails, all are rolled back and run again, each in a savepoint,
-//! so that it takes only its own with it: savepoints have SQLite copy every page, and jobs seldom fail. A user's own transaction gets the thread to itself until it ends, within bounds
-//! ([`super::user`]). Between jobs the thread looks whether another process has written: only the
-//! writing connection can tell foreign commits from our own.
+//! The thread takes all jobs that have queued up while it was busy, and those that come while it runs them, commits
+//! once and then answers them all. When one of them fails, all are rolled back and run again, each in a savepoint,
+//! so that it takes only its own with it: savepoints have SQLite copy every page, and jobs seldom fail. A user's
+//! own transaction gets the thread to itself until it ends, within bounds ([`super::user`]). Between jobs the
+//! thread looks whether another process has written: only the writing connection can tell foreign commits from
+//! our own.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -21,7 +22,9 @@ use crate::render::Texts;
 use crate::{Clock, Signal, StoreError, Work};
 
 /// How many jobs share a transaction at most.
-const GROUP: usize = 128;
+const GROUP: usize = 512;
+/// How often those who came while others ran are let in before the commit.
+const ROUNDS: u32 = 4;
 /// How often the thread looks for foreign commits while somebody listens.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -106,7 +109,8 @@ impl Writer {
         while let Some(task) = self.next() {
             match task {
                 Task::Job(first) => {
-                    let group = self.gather(first);
+                    let mut group = vec![first];
+                    self.gather(&mut group);
                     self.run(group);
                 }
                 Task::Session(session) => session.serve(&mut self),
@@ -134,12 +138,12 @@ impl Writer {
         }
     }
 
-    fn gather(&mut self, first: Box<dyn Job>) -> Vec<Box<dyn Job>> {
-        let mut group = vec![first];
-        while group.len() < GROUP {
+    /// Adds what is in the queue to a group.
+    fn gather(&mut self, group: &mut Vec<Box<dyn Job>>) {
+        while group.len() < GROUP && self.held.is_none() {
             match self.tasks.try_recv() {
-                Ok(Task::Job(job)) => group.push(job),
-                Ok(Task::Look) => {}
+                Ok(Task::Job(job)) if job.is_wanted() => group.push(job),
+                Ok(Task::Job(_) | Task::Look) => {}
                 Ok(session @ Task::Session(_)) => {
                     self.held = Some(session);
                     break;
@@ -147,7 +151,6 @@ impl Writer {
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
-        group
     }
 
     fn run(&mut self, mut group: Vec<Box<dyn Job>>) {
@@ -171,13 +174,27 @@ impl Writer {
         }
     }
 
-    /// Runs each job, again with savepoints if one of them fails. An error here is everybody's: the transaction
-    /// is gone.
-    fn run_all(&mut self, group: &mut [Box<dyn Job>], signals: &mut Vec<Signal>) -> Result<(), StoreError> {
+    /// Runs each job and what comes meanwhile, again with savepoints if one of them fails. An error here is
+    /// everybody's: the transaction is gone.
+    fn run_all(
+        &mut self,
+        group: &mut Vec<Box<dyn Job>>,
+        signals: &mut Vec<Signal>,
+    ) -> Result<(), StoreError> {
         self.begin()?;
-        let alone = group.len() == 1;
-        match self.run_each(group, signals, false) {
-            Err(_) if !alone => {
+        let mut ran = self.run_each(group, signals, false);
+        for _ in 1..ROUNDS {
+            let before = group.len();
+            if ran.is_ok() {
+                self.gather(group);
+            }
+            if group.len() == before {
+                break;
+            }
+            ran = self.run_each(&mut group[before..], signals, false);
+        }
+        match ran {
+            Err(_) if group.len() > 1 => {
                 self.roll_back();
                 signals.clear();
                 self.begin()?;
