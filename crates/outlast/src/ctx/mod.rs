@@ -254,7 +254,8 @@ impl Ctx {
         ChildStart::new(self, definition, input)
     }
 
-    /// Sends an event to another run. It leaves with the commit that records this operation.
+    /// Sends an event to another run. It leaves with the commit that records this operation: that there is no
+    /// such run, or that it has ended, is no error here.
     pub async fn send<T: Serialize + ?Sized>(&self, to: RunId, name: &str, value: &T) -> Result<(), Error> {
         check_name("event name", name)?;
         self.check_cancelled()?;

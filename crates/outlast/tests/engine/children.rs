@@ -109,6 +109,17 @@ engine_test! {
         outer.result().await.unwrap();
     }
 
+    async fn an_event_to_a_run_that_is_not_there_is_no_error(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, to: RunId| async move {
+            ctx.send(to, "hello", &1).await?;
+            ctx.step("after", |_| async { Ok::<(), AnyError>(()) }).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let nobody = RunId::new(0, Default::default(), 1);
+        lab.app().start(flow.clone(), nobody).await.unwrap().result().await.unwrap();
+    }
+
     async fn a_child_starts_at_its_time_and_ends_within_its_timeout(lab: Lab) {
         let waits = Workflow::new("waits", |ctx: Ctx, (): ()| async move {
             ctx.state::<Ledger>().note("began");
