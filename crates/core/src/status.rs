@@ -86,7 +86,8 @@ impl Status {
             (Ready | Running, Misfit) => Some(Blocked),
             (Ready | Waiting, Pause) => Some(Paused),
             (Running, Complete) => Some(Completed),
-            (Running, Fail) => Some(Failed),
+            // A blocked run fails when its time is over.
+            (Running | Blocked, Fail) => Some(Failed),
             // A run that never began, or cannot, has nothing to say about its cancellation.
             (Running | Ready | Paused | Blocked, Cancel) => Some(Cancelled),
             (Running, Undo) => Some(Undoing),

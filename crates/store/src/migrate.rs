@@ -30,6 +30,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, name: "heard", text: include_str!("../migrations/0004_heard.sql") },
     Migration { number: 5, name: "heard_before", text: include_str!("../migrations/0005_heard_before.sql") },
     Migration { number: 6, name: "alone", text: include_str!("../migrations/0006_alone.sql") },
+    Migration {
+        number: 7,
+        name: "blocked_until",
+        text: include_str!("../migrations/0007_blocked_until.sql"),
+    },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -302,7 +302,7 @@ pub enum Next {
     },
     /// Handed back untouched: `ready`, due now.
     Release,
-    /// The code does not fit: `blocked` until code appears that does.
+    /// The code does not fit: `blocked` until code appears that does, or its time is over.
     Block {
         /// Why, for people and programs.
         reason: String,
@@ -566,6 +566,8 @@ pub struct Swept {
     pub freed: u64,
     /// Runs that nobody knows how to run, or nobody who does takes from their queue.
     pub blocked: u64,
+    /// Blocked runs whose time was over: they have ended.
+    pub expired: u64,
 }
 
 /// Something happened; sent to everybody who listens to a store. A hint: nothing depends on it.

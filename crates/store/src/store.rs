@@ -274,7 +274,11 @@ impl Store for SqlStore {
         if !self.transact(TxKind::Read, work!(|tx, look| transitions::to_sweep(tx, &look))).await? {
             return Ok(Swept::default());
         }
-        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await
+        let late = ask.clone();
+        let mut swept = self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await?;
+        swept.expired =
+            self.transact(TxKind::Fenced, work!(|tx, late| transitions::expire(tx, &late))).await?;
+        Ok(swept)
     }
 
     async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {

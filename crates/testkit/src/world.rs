@@ -316,6 +316,7 @@ impl World {
             all.dead_nodes.extend(swept.dead_nodes);
             all.freed += swept.freed;
             all.blocked += swept.blocked;
+            all.expired += swept.expired;
         }
         all.dead_nodes.sort();
         all.dead_nodes.dedup();

@@ -33,6 +33,37 @@ engine_test! {
         assert!(matches!(error.outlast(), Some(Error::TimedOut { .. })), "{error}");
     }
 
+    async fn a_blocked_run_ends_in_time_whether_its_code_does_not_fit_or_nobody_knows_it(lab: Lab) {
+        let soon = |app: Outlast| app.settings(|settings| {
+            settings.lease = 500.millis();
+            settings.renew_every = 100.millis();
+            settings.unknown_after = 100.millis();
+        });
+        let other = Workflow::new("slow", |ctx: Ctx, (): ()| async move {
+            ctx.step("z", |_| async { Ok::<(), AnyError>(()) }).await?;
+            Ok::<(), AnyError>(())
+        });
+        let unheard = Workflow::new("unheard", |_: Ctx, (): ()| async { Ok::<(), AnyError>(()) });
+        lab.start(|app| soon(app).workflow(slow())).await;
+        let misfit = lab.app().start(slow(), ()).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| soon(app).workflow(other)).await;
+        let unknown = lab.app().start(unheard, ()).timeout(1.hour()).await.unwrap().id();
+        let client = lab.app().client().clone();
+        // Something new wakes the first; nobody takes the second.
+        client.send(misfit, "news", &()).await.unwrap();
+        for run in [misfit, unknown] {
+            lab.until("it is blocked", || { let client = client.clone(); async move {
+                client.status(run).await.unwrap().status == Status::Blocked
+            }}).await;
+        }
+        lab.world.store().clock().advance(2.hours());
+        for run in [misfit, unknown] {
+            let failure = client.handle(&slow(), run).result().await.unwrap_err();
+            assert!(matches!(failure.outlast(), Some(Error::TimedOut { .. })), "{failure}");
+        }
+    }
+
     async fn a_run_started_by_name_has_the_timeout_of_its_definition(lab: Lab) {
         lab.start(|app| app.workflow(slow())).await;
         let run = lab.app().start_by_name("slow", "null").await.unwrap();

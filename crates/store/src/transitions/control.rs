@@ -4,6 +4,7 @@ use outlast_core::{Error, FailureDoc, Payload, RunId, ShardCount, Status};
 
 use super::agenda::{self, AgendaRow, by_shard};
 use super::commit::{DOING_CLEAR, INBOX_CLEAR};
+use super::end;
 use super::flight::{Flight, Place};
 use super::keys;
 use super::listen::{self, LISTENERS_CLEAR, Listener};
@@ -46,12 +47,10 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
     let mut flight = Flight::default();
     let locks = agenda::add_locks(&mut flight, &runs, true);
     let results = results::add_looks(&mut flight, &runs);
-    let parent = flight.add(PARENT.with(cells![run.shard(), run]));
-    let listeners = listen::add_looks(&mut flight, &runs);
+    let records = end::add_looks(&mut flight, &runs);
     let mut answers = flight.send(tx).await?;
     let ended = results::found(&mut answers, &results)?;
-    let parent = answers.take(parent);
-    let mut listeners = listen::found(&mut answers, &listeners)?.remove(&run).unwrap_or_default();
+    let record = end::found(&mut answers, &records)?.remove(&run).unwrap_or_default();
     let mut post = Post::to(agenda::found(&mut answers, &locks)?);
 
     let Some(row) = post.runs.get(&run).cloned() else {
@@ -62,11 +61,7 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
         });
     };
     if ends_at_once(&row) {
-        if let Some(row) = parent.first() {
-            let parent = row.opt_id(0)?.map(RunId::from_uuid).zip(row.opt_text(1)?);
-            listeners.extend(parent.map(|(run, name)| Listener { run, name }));
-        }
-        return end(tx, &row, reason, &listeners).await;
+        return end(tx, &row, reason, &record.listeners).await;
     }
 
     let mut flight = Flight::default();
@@ -100,10 +95,9 @@ async fn end(
     reason: &str,
     listeners: &[Listener],
 ) -> Result<Controlled, StoreError> {
-    let (run, shard) = (row.id, row.id.shard());
     let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.into() });
     let error = serde_json::to_string(&failure).ok();
-    let end = Ended { status: Status::Cancelled, output: None, error: error.clone() };
+    let end = Ended { status: Status::Cancelled, output: None, error };
 
     let mut post = Post::default();
     if !listeners.is_empty() {
@@ -116,14 +110,10 @@ async fn end(
 
     let mut flight = Flight::default();
     post.add(&mut flight, tx);
-    flight.add(CANCEL_RESULT.with(cells![shard, run, Status::Cancelled, row.epoch, error]));
-    flight.add(CANCEL_END.with(cells![shard, run]));
-    flight.add(INBOX_CLEAR.with(cells![shard, ids(&[run])]));
-    flight.add(DOING_CLEAR.with(cells![shard, ids(&[run])]));
-    listen::add_clear(&mut flight, &by_shard([run]));
+    end::add_end(&mut flight, row, &end);
     flight.send_last(tx).await?;
-    tx.signal(Signal::Ended(run));
-    Ok(Controlled::Final { run, status: Status::Cancelled, by_this: true })
+    tx.signal(Signal::Ended(row.id));
+    Ok(Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true })
 }
 
 /// Deletes runs that ended before `age` microseconds ago, oldest first in each shard.
@@ -153,32 +143,15 @@ async fn purge(tx: &mut dyn Tx, age: i64, limit: u32, shards: ShardCount) -> Res
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] = &[&PARENT, &CANCEL_ASK, &CANCEL_RESULT, &CANCEL_END, &PURGE_PICK];
+    let own: &[&Sql] = &[&CANCEL_ASK, &PURGE_PICK];
     // Some of the purges are others' own.
     let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
     own.iter().copied().chain(purges).collect()
 }
 
-static PARENT: Sql = Sql::new(
-    "cancel_parent",
-    "select r.parent, r.parent_op from outlast.runs as r where r.shard = {p1} and r.id = {p2}",
-)
-.takes(&[Type::Int, Type::Id]);
-
 static CANCEL_ASK: Sql =
     Sql::new("cancel_ask", "update outlast.agenda set cancel_reason = {p3} where shard = {p1} and id = {p2}")
         .takes(&[Type::Int, Type::Id, Type::Text]);
-
-static CANCEL_RESULT: Sql = Sql::new(
-    "cancel_result",
-    "insert into outlast.results (shard, run, status, epoch, finished_at, error)
-     values ({p1}, {p2}, {p3}, {p4}, {now}, {p5})",
-)
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Text]);
-
-static CANCEL_END: Sql =
-    Sql::new("cancel_end", "delete from outlast.agenda where shard = {p1} and id = {p2}")
-        .takes(&[Type::Int, Type::Id]);
 
 static PURGE_PICK: Sql = Sql::new(
     "purge_pick",

@@ -11,6 +11,8 @@ mod claim;
 mod commit;
 mod control;
 mod deliver;
+mod end;
+mod expire;
 mod flight;
 mod join;
 mod keys;
@@ -32,6 +34,7 @@ pub(crate) use claim::{NOW, claim};
 pub(crate) use commit::{commit, commit_short};
 pub(crate) use control::control;
 pub(crate) use deliver::{deliver, wake};
+pub(crate) use expire::expire;
 pub(crate) use flight::{Flight, Place};
 pub(crate) use join::{add_definitions, found_definitions, join};
 pub(crate) use keys::{KeyName, add_look, found as found_keys};
@@ -67,6 +70,8 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         single_out::STATEMENTS,
         takeover::STATEMENTS,
         sweep::STATEMENTS,
+        end::STATEMENTS,
+        expire::STATEMENTS,
         join::STATEMENTS,
         leave::STATEMENTS,
         own::STATEMENTS,

@@ -128,6 +128,8 @@ static TO_SWEEP: Sql = Sql::new(
                                where n.shard = {p1} and n.lease_until < {now} and n.id <> {p2})
                    or exists (select 1 from outlast.agenda as a
                                where a.shard = {p1} and a.due_at < {now} - {p3})
+                   or exists (select 1 from outlast.agenda as a
+                               where a.shard = {p1} and a.reason is not null and a.expires_at <= {now})
                    or exists (select 1 from outlast.deliveries as d
                                where d.shard = {p1} and d.at < {now} - {p4})
             then 1 else 0 end",

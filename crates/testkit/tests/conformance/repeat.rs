@@ -261,6 +261,7 @@ async fn control(world: World) {
 async fn sweep(world: World) {
     let turn = world.start("greet").shard(0).held_by("gone").await;
     let unknown = world.start("unheard").shard(0).await;
+    let late = world.start("unheard").shard(0).with(|run| run.timeout = Some(LEASE)).await;
     world.deliver(&event(Address::Run(unknown.id), "approval", "yes")).await;
     world.pass(LEASE * 2).await;
     world.node("node").await;
@@ -272,8 +273,9 @@ async fn sweep(world: World) {
         limit: 10,
     };
     let (first, second) = twice(&world, async || world.store().sweep(&ask).await.unwrap()).await;
-    assert_eq!((first.dead_nodes, first.freed, first.blocked), (vec![turn.node], 1, 1));
+    assert_eq!((first.dead_nodes, first.freed, first.blocked, first.expired), (vec![turn.node], 1, 2, 1));
     assert_eq!(second, outlast_store::Swept::default());
+    assert_eq!(world.status(late.id).await, Status::Failed);
     assert_eq!(world.claim_as("node").await.claimed.crashes, 1);
 }
 

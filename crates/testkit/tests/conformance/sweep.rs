@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outlast_core::Status;
-use outlast_store::{Address, Committed, Delivered, NewRun, NodeCard, Sweep};
+use outlast_core::{Error, FailureDoc, RunId, Status};
+use outlast_store::{Address, Committed, Delivered, Ended, NewRun, Next, NodeCard, Sweep};
 use outlast_testkit::{LEASE, World, card, event, step, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
@@ -232,6 +232,119 @@ async fn a_waiting_run_that_nobody_knows_any_more_is_blocked_only_when_it_is_due
     assert_eq!(world.sweep_unknown_after(Duration::ZERO).await.blocked, 0);
     world.pass(DAY + MINUTE).await;
     assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+}
+
+/// How a run ends that was blocked until it had to have ended.
+fn timed_out(run: RunId, why: &str, after: Duration) -> Ended {
+    let what = format!("run {run} (blocked: {why})");
+    let error = Error::TimedOut { what, after_ms: after.as_millis() as u64 };
+    let error = serde_json::to_string(&FailureDoc::Outlast(error)).ok();
+    Ended { status: Status::Failed, output: None, error }
+}
+
+#[store_test]
+async fn a_blocked_run_whose_time_is_over_ends_although_no_code_fits_it(world: World) {
+    let run = world.start("greet").with(|run| run.timeout = Some(MINUTE)).await;
+    world.send(run.id, "approval", "never read").await;
+    world
+        .commit(
+            run.claimed_by("node")
+                .await
+                .records(1, "one")
+                .next(Next::Block { reason: "entry 2 fits nothing".into() }),
+        )
+        .await;
+    let patient = world.start("greet").await;
+    world.commit(patient.claimed_by("node").await.block("entry 2 fits nothing")).await;
+    assert_eq!(world.sweep().await.expired, 0, "it has time");
+
+    world.pass(MINUTE).await;
+    assert_eq!(world.sweep().await.expired, 1);
+    assert_eq!(world.view(run.id).await.ended, Some(timed_out(run.id, "entry 2 fits nothing", MINUTE)));
+    assert_eq!((world.journal(run.id).await, world.inbox(run.id).await), (vec!["one".to_owned()], vec![]));
+    assert_eq!(world.status(patient.id).await, Status::Blocked);
+    assert_eq!(world.sweep().await.expired, 0);
+}
+
+#[store_test]
+async fn a_run_that_nobody_knows_ends_when_its_time_is_over(world: World) {
+    let run = world.start("unheard").with(|run| run.timeout = Some(MINUTE)).await;
+    world.pass(MINUTE / 2).await;
+    let swept = world.sweep_unknown_after(SECOND).await;
+    assert_eq!((swept.blocked, swept.expired), (1, 0));
+    world.pass(MINUTE).await;
+    assert_eq!(world.sweep().await.expired, 1);
+    assert_eq!(world.view(run.id).await.ended, Some(timed_out(run.id, "no node knows unheard@1", MINUTE)));
+
+    let late = world.start("unheard").with(|run| run.timeout = Some(SECOND)).await;
+    world.pass(MINUTE).await;
+    let swept = world.sweep_unknown_after(SECOND).await;
+    assert_eq!((swept.blocked, swept.expired), (1, 1), "one sweep does both");
+    assert_eq!(world.status(late.id).await, Status::Failed);
+}
+
+#[store_test]
+async fn a_blocked_run_whose_code_comes_in_time_goes_on(world: World) {
+    let run = world.start("greet").with(|run| run.timeout = Some(MINUTE)).await;
+    world.commit(run.claimed_by("old").await.block("does not fit")).await;
+    world.pass(MINUTE / 2).await;
+    world.join("fixed", &["greet@1"]).await;
+    world.pass(MINUTE).await;
+    assert_eq!(world.sweep().await.expired, 0, "whoever has it now ends it");
+    assert_eq!(world.status(run.id).await, Status::Ready);
+}
+
+#[store_test]
+async fn everybody_hears_of_a_blocked_run_whose_time_was_over(world: World) {
+    let parent = world.start("order").await;
+    parent.claimed_by("node").await.suspended().await;
+    let listener = world.start("ship").await;
+    listener.claimed_by("node").await.suspended().await;
+    let child =
+        world.start("greet").child_of(parent.id, "greet").with(|run| run.timeout = Some(SECOND)).await;
+    world.listen(child.id, listener.id, "greeted").await;
+    world.commit(child.claimed_by("node").await.block("does not fit")).await;
+
+    world.pass(SECOND).await;
+    assert_eq!(world.sweep().await.expired, 1);
+    let end = timed_out(child.id, "does not fit", SECOND);
+    for (run, name) in [(parent.id, "greet"), (listener.id, "greeted")] {
+        let news = world.store().inbox(&[(run, 0)]).await.unwrap();
+        assert_eq!((news.len(), &*news[0].1.name), (1, name));
+        assert_eq!(Ended::from_payload(news[0].1.body.as_ref().unwrap()).unwrap(), end);
+        assert_eq!(world.status(run).await, Status::Ready);
+    }
+}
+
+// Asked while it ran, blocked before it heard.
+#[store_test]
+async fn a_blocked_run_that_was_asked_to_stop_ends_as_cancelled(world: World) {
+    let run = world.start("greet").with(|run| run.timeout = Some(SECOND)).await;
+    let turn = run.claimed_by("node").await;
+    world.cancel(run.id, "enough").await;
+    world.commit(turn.block("does not fit")).await;
+    world.pass(SECOND).await;
+    assert_eq!(world.sweep().await.expired, 1);
+    assert_eq!(world.status(run.id).await, Status::Cancelled);
+}
+
+// On SQLite there is one writer: nobody holds a row while another sweeps.
+#[store_test(postgres)]
+async fn a_late_run_is_left_to_the_next_sweep_while_a_user_holds_whom_it_tells(world: World) {
+    let parent = world.start("order").await;
+    parent.claimed_by("node").await.suspended().await;
+    let child =
+        world.start("greet").child_of(parent.id, "greet").with(|run| run.timeout = Some(SECOND)).await;
+    world.commit(child.claimed_by("node").await.block("does not fit")).await;
+    world.pass(SECOND).await;
+    for held in [parent.id, child.id] {
+        let mut tx = world.begin().await;
+        tx.deliver(&[event(Address::Run(held), "approval", "yes")]).await.unwrap();
+        assert_eq!(world.sweep().await.expired, 0);
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(world.sweep().await.expired, 1);
+    assert_eq!(world.store().inbox(&[(parent.id, 0)]).await.unwrap().len(), 2);
 }
 
 #[store_test]
