@@ -204,6 +204,10 @@ impl Store for Made {
         not_made("wake")
     }
 
+    async fn single_out(&self, _: NodeId, _: RunId, _: i64) -> Result<bool, StoreError> {
+        not_made("single_out")
+    }
+
     async fn listen(&self, _ask: &Listen) -> Result<Listened, StoreError> {
         not_made("listen")
     }

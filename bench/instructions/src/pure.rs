@@ -1,7 +1,7 @@
 //! Parts that are plain functions.
 
 use outlast_core::{Entry, Limits, NodeId, Op, Payload, Phase, Replay, RunId, Timestamp};
-use outlast_store::{Dialect, RunCommit, render as render_one, statements};
+use outlast_store::{Dialect, RunCommit, Shape, render as render_one, statements};
 use serde::{Deserialize, Serialize};
 
 use crate::counted;
@@ -15,7 +15,7 @@ pub(crate) fn replay(count: usize) {
         let mut handed = 0;
         for (slot, name) in names.iter().enumerate() {
             let asked = replay.ask(Op::Step, name, slot);
-            handed += usize::from(asked.recorded && replay.hand_over().is_some());
+            handed += usize::from(asked.recorded && replay.hand_over(|_| true).is_some());
         }
         assert!(replay.leftovers().is_empty());
         handed
@@ -61,7 +61,7 @@ pub(crate) fn render(count: usize) {
     let both = all.iter().flat_map(|sql| [(*sql, Dialect::Sqlite), (*sql, Dialect::Postgres)]);
     let each: Vec<_> = both.cycle().take(count).collect();
     let bytes: usize =
-        counted(|| each.iter().map(|(sql, dialect)| render_one(sql, *dialect).text.len()).sum());
+        counted(|| each.iter().map(|(sql, dialect)| render_one(sql, *dialect, Shape::Many).text.len()).sum());
     assert_ne!(bytes, 0);
 }
 

@@ -65,7 +65,7 @@ struct Answers(Vec<(&'static str, Vec<Row>)>);
 impl Answers {
     fn that_all_are_held(count: usize) -> Answers {
         let all = || vec![Row(vec![Cell::Int(count as i64)])];
-        Answers(vec![("fence", vec![Row(vec![node().into()])]), ("journal_add", all()), ("finish", all())])
+        Answers(vec![("fence", vec![Row(vec![node().into()])]), ("journal_new", all()), ("finish", all())])
     }
 }
 
