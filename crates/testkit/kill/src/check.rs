@@ -338,6 +338,10 @@ impl<'a> Checker<'a> {
                 let recorded = Recorded::Done { value: *value, attempt: 1 };
                 self.want(run, spot.full("step"), Wanted { sum, fails: 0, recorded, in_journal });
             }
+            (Act::Busy { .. }, Saw::Did(Did { value, attempt: 1 })) => {
+                let recorded = Recorded::Done { value: *value, attempt: 1 };
+                self.want(run, spot.full("busy"), Wanted { sum, fails: 0, recorded, in_journal });
+            }
             (Act::Flaky { fails, .. }, Saw::Did(Did { value, attempt })) if *attempt == fails + 1 => {
                 let recorded = Recorded::Done { value: *value, attempt: *attempt };
                 self.want(run, spot.full("flaky"), Wanted { sum, fails: *fails, recorded, in_journal });
@@ -372,15 +376,17 @@ impl<'a> Checker<'a> {
                     self.act(walk, act, spot.inner(k), sum, saw);
                 }
             }
-            (Act::Race(acts), Saw::Won(k, saw)) if *k < 2 => {
+            (Act::Race(acts), Saw::Won(k, saw)) if *k < acts.len() => {
                 self.act(walk, &acts[*k], spot.inner(*k), sum, saw);
                 let rival = match **saw {
                     Saw::Did(Did { value, .. }) | Saw::Committed { value } => Some(value),
                     _ => None,
                 };
-                self.lost_race(walk, &acts[1 - *k], &spot.inner(1 - *k), sum, rival);
+                for (other, act) in acts.iter().enumerate().filter(|(other, _)| other != k) {
+                    self.lost_race(walk, act, &spot.inner(other), sum, rival);
+                }
             }
-            (Act::Child { plan, .. }, Saw::Child { run: child, end }) => {
+            (Act::Child { plan, .. } | Act::Watch { plan, .. }, Saw::Child { run: child, end }) => {
                 self.is_parent(run, *child);
                 let own = self.play(*child, plan, &Fed::ByItsParent);
                 if let (Some((failed, score)), Some(end)) = (own, end)
@@ -405,6 +411,7 @@ impl<'a> Checker<'a> {
     fn lost_race(&mut self, walk: &Walk, act: &Act, spot: &Spot, sum: u64, rival: Option<u64>) {
         let (name, fails) = match act {
             Act::Step { .. } => (spot.full("step"), 0),
+            Act::Busy { .. } => (spot.full("busy"), 0),
             Act::Flaky { fails, .. } => (spot.full("flaky"), *fails),
             Act::Transaction { .. } => (spot.full("tx"), 0),
             _ => return,

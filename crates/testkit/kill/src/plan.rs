@@ -21,6 +21,10 @@ pub(crate) enum Act {
     Step {
         ms: u64,
     },
+    /// A step whose body passes through many operations of tokio that are ready.
+    Busy {
+        ms: u64,
+    },
     /// A step that fails so often before it succeeds.
     Flaky {
         fails: u32,
@@ -58,9 +62,14 @@ pub(crate) enum Act {
     /// One after the other: a branch of a join.
     Sequence(Vec<Act>),
     Join(Vec<Act>),
-    /// What ends first stays, the other is dropped.
-    Race(Box<[Act; 2]>),
+    /// What ends first stays, the others (one or two) are dropped.
+    Race(Vec<Act>),
     Child {
+        plan: Plan,
+        how: How,
+    },
+    /// A child whose end is awaited again and again, each time beside a sleep that may be over first.
+    Watch {
         plan: Plan,
         how: How,
     },
@@ -288,14 +297,19 @@ fn ms(rng: &mut fastrand::Rng) -> u64 {
 
 /// An act of a run that the supervisor feeds.
 fn top(rng: &mut fastrand::Rng) -> Act {
-    match rng.u8(..20) {
+    match rng.u8(..22) {
         0..=8 => simple(rng),
         9 => Act::Promise,
         10 => Act::Letter,
         11..=12 => Act::Join((0..rng.usize(2..=4)).map(|_| branch(rng)).collect()),
-        13..=14 => Act::Race(Box::new([rival(rng, true), rival(rng, false)])),
+        13 => Act::Race(vec![rival(rng, true), rival(rng, false)]),
+        14 => Act::Race(vec![rival(rng, true), Act::Step { ms: ms(rng) }, Act::Busy { ms: ms(rng) / 4 }]),
         15..=16 => Act::Child { plan: child(rng, 2), how: how(rng) },
         17 => Act::Job { work: work(rng), how: how(rng) },
+        18..=19 => {
+            let how = if rng.bool() { How::Plain } else { How::Keyed };
+            Act::Watch { plan: child(rng, 1), how }
+        }
         _ => Act::StartOver,
     }
 }
@@ -316,20 +330,22 @@ fn simple(rng: &mut fastrand::Rng) -> Act {
 }
 
 fn branch(rng: &mut fastrand::Rng) -> Act {
-    match rng.u8(..8) {
+    match rng.u8(..10) {
         0..=2 => Act::Step { ms: ms(rng) },
         3 => Act::Flaky { fails: 1, ms: ms(rng) },
         4 => Act::Transaction { ms: 1 },
         5 => Act::Letter,
-        6 => Act::Sequence(vec![Act::Sleep { ms: rng.u64(1..=20) }, Act::Step { ms: ms(rng) }]),
+        6..=7 => Act::Busy { ms: ms(rng) / 4 },
+        8 => Act::Sequence(vec![Act::Sleep { ms: rng.u64(1..=20) }, Act::Step { ms: ms(rng) }]),
         _ => Act::Sequence(vec![Act::Step { ms: ms(rng) }, Act::Transaction { ms: 0 }]),
     }
 }
 
-/// One of two that race; names of sleeps are told apart by occurrence, so only one of them may sleep.
+/// One of those that race; names of sleeps are told apart by occurrence, so only one of them may sleep.
 fn rival(rng: &mut fastrand::Rng, may_sleep: bool) -> Act {
-    match rng.u8(..6) {
+    match rng.u8(..8) {
         0 | 1 => Act::Step { ms: ms(rng) },
+        6 | 7 => Act::Busy { ms: ms(rng) / 4 },
         2 => Act::Flaky { fails: 1, ms: ms(rng) / 2 },
         3 => Act::Transaction { ms: ms(rng) / 8 },
         4 if may_sleep => Act::Sleep { ms: rng.u64(1..=20) },

@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
+use outlast::Child;
 use outlast::prelude::*;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use crate::ledger::Ledger;
 use crate::plan::{Act, ChildEnd, Did, How, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, Work};
 
 /// The pause before a body is tried again.
 const PAUSE: Duration = Duration::from_millis(3);
+/// How long a child is awaited at first before its parent looks up from it, and at most.
+const LOOK_UP: (Duration, Duration) = (Duration::from_millis(4), Duration::from_secs(1));
+/// How many operations a busy body passes through: more than tokio lets a task do before others get their turn.
+const OPERATIONS: usize = 200;
 /// What a job's calls are called in the ledger: it has no steps.
 pub(crate) const JOB_STEP: &str = "job";
 
@@ -114,6 +120,7 @@ fn perform<'a>(ctx: &'a Ctx, act: &'a Act, spot: Spot, sum: u64) -> BoxFuture<'a
     Box::pin(async move {
         Ok(match act {
             Act::Step { ms } => Saw::Did(step(ctx, &spot.plain("step"), sum, *ms, 0, Retry::never()).await?),
+            Act::Busy { ms } => Saw::Did(busy(ctx, &spot.plain("busy"), sum, *ms).await?),
             Act::Flaky { fails, ms } => {
                 let retry = Retry::fixed(fails + 1, PAUSE);
                 Saw::Did(step(ctx, &spot.plain("flaky"), sum, *ms, *fails, retry).await?)
@@ -159,8 +166,12 @@ fn perform<'a>(ctx: &'a Ctx, act: &'a Act, spot: Spot, sum: u64) -> BoxFuture<'a
             Act::Race(acts) => tokio::select! {
                 saw = perform(ctx, &acts[0], spot.inner(0), sum) => Saw::Won(0, Box::new(saw?)),
                 saw = perform(ctx, &acts[1], spot.inner(1), sum) => Saw::Won(1, Box::new(saw?)),
+                saw = perform(ctx, &acts[acts.len() - 1], spot.inner(2), sum), if acts.len() > 2 => {
+                    Saw::Won(2, Box::new(saw?))
+                }
             },
             Act::Child { plan, how } => child(ctx, plan, *how, &spot).await?,
+            Act::Watch { plan, how } => watch(ctx, plan, *how, &spot).await?,
             Act::Job { work, how } => job(ctx, *work, *how, &spot).await?,
             Act::Save | Act::StartOver | Act::Fail => {
                 return Err(Miss::Wrong("only a run itself can save, start over or fail".into()));
@@ -190,6 +201,27 @@ async fn step(
     ctx.step(name, work).retry(retry).await
 }
 
+async fn busy(ctx: &Ctx, name: &str, sum: u64, ms: u64) -> Result<Did, Failure<Planned>> {
+    let ledger = ctx.state::<Ledger>();
+    let work = |s: StepCtx| {
+        let ledger = ledger.clone();
+        async move {
+            pass_operations().await;
+            let did = body(&ledger, s.run_id(), name, s.attempt(), sum, ms, 0).await;
+            pass_operations().await;
+            did
+        }
+    };
+    ctx.step(name, work).await
+}
+
+async fn pass_operations() {
+    let ready = Semaphore::new(1);
+    for _ in 0..OPERATIONS {
+        drop(ready.acquire().await);
+    }
+}
+
 async fn transaction(ctx: &Ctx, name: String, sum: u64, ms: u64) -> Result<u64, Failure<AnyError>> {
     let (ledger, run) = (ctx.state::<Ledger>(), ctx.run_id());
     let work = |tx: Tx| {
@@ -215,6 +247,33 @@ async fn hear(ctx: &Ctx, name: &str, count: u32) -> Result<Vec<u32>, Error> {
 }
 
 async fn child(ctx: &Ctx, plan: &Plan, how: How, spot: &Spot) -> Result<Saw, Miss> {
+    let child = start_child(ctx, plan, how, spot).await?;
+    let run = child.id();
+    if how == How::Detached {
+        return Ok(Saw::Child { run, end: None });
+    }
+    let end = child_end(child.result().await)?;
+    Ok(Saw::Child { run, end: Some(end) })
+}
+
+async fn watch(ctx: &Ctx, plan: &Plan, how: How, spot: &Spot) -> Result<Saw, Miss> {
+    let child = start_child(ctx, plan, how, spot).await?;
+    let mut pause = LOOK_UP.0;
+    loop {
+        tokio::select! {
+            end = child.result() => return Ok(Saw::Child { run: child.id(), end: Some(child_end(end)?) }),
+            slept = ctx.sleep(pause) => slept?,
+        }
+        pause = (pause * 2).min(LOOK_UP.1);
+    }
+}
+
+async fn start_child(
+    ctx: &Ctx,
+    plan: &Plan,
+    how: How,
+    spot: &Spot,
+) -> Result<Child<Workflow<Plan, Score, Miss>>, Miss> {
     let start = ctx.start(play(), plan.clone());
     let child = match how {
         How::Plain => start.await?,
@@ -224,16 +283,15 @@ async fn child(ctx: &Ctx, plan: &Plan, how: How, spot: &Spot) -> Result<Saw, Mis
     for n in 1..=plan.ticks() {
         child.send("tick", &n).await?;
     }
-    let run = child.id();
-    if how == How::Detached {
-        return Ok(Saw::Child { run, end: None });
+    Ok(child)
+}
+
+fn child_end(end: Result<Score, Failure<Miss>>) -> Result<ChildEnd, Miss> {
+    match end {
+        Ok(score) => Ok(ChildEnd { failed: false, score }),
+        Err(Failure::Own(Miss::Planned(score))) => Ok(ChildEnd { failed: true, score }),
+        Err(other) => Err(other.into()),
     }
-    let end = match child.result().await {
-        Ok(score) => ChildEnd { failed: false, score },
-        Err(Failure::Own(Miss::Planned(score))) => ChildEnd { failed: true, score },
-        Err(other) => return Err(other.into()),
-    };
-    Ok(Saw::Child { run, end: Some(end) })
 }
 
 async fn job(ctx: &Ctx, job: Work, how: How, spot: &Spot) -> Result<Saw, Miss> {

@@ -33,11 +33,17 @@ fn everything() -> Plan {
         Act::Ticks { count: 3 },
         Act::Promise,
         Act::Join(vec![Act::Step { ms: 1 }, Act::Step { ms: 0 }, Act::Letter, Act::Transaction { ms: 0 }]),
-        Act::Race(Box::new([Act::Step { ms: 50 }, Act::Transaction { ms: 0 }])),
+        Act::Race(vec![Act::Step { ms: 50 }, Act::Transaction { ms: 0 }]),
         child(How::Plain),
         child(How::Detached),
         job(How::Plain),
         job(How::Keyed),
+        Act::Join(vec![Act::Busy { ms: 0 }, Act::Step { ms: 1 }, Act::Busy { ms: 1 }]),
+        Act::Race(vec![Act::Busy { ms: 50 }, Act::Step { ms: 50 }, Act::Busy { ms: 0 }]),
+        Act::Watch {
+            plan: Plan { acts: vec![Act::Sleep { ms: 30 }, Act::Step { ms: 20 }], from: 0 },
+            how: How::Plain,
+        },
     ];
     Plan { acts, from: 0 }
 }
