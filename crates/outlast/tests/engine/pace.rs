@@ -273,14 +273,17 @@ async fn whoever_waits_for_a_result_whose_hint_got_lost_hears_of_it_soon_however
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_result_waits_for_a_database_that_is_away() {
     let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
-    let (far, node) = (Watched::over(store.clone()), Watched::over(store));
-    let _app = Outlast::on(node).workflow(sleepy()).run().await.unwrap();
-    let run = Outlast::on(far.clone()).client().start(sleepy(), 1.second()).await.unwrap();
+    let (far, node, gate) = (Watched::over(store.clone()), Watched::over(store), Gate::default());
+    let app = Outlast::on(node).workflow(gated()).state(Ledger::default()).state(gate.clone());
+    let _app = app.run().await.unwrap();
+    let run = Outlast::on(far.clone()).client().start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
     far.goes_away();
     let result = tokio::spawn(async move { run.result().await });
     pass(5.minutes()).await;
     assert!(!result.is_finished(), "the run may end at any time");
     assert!(far.count("ended") < 3000, "{}", far.count("ended"));
+    gate.open.notify_one();
     far.comes_back();
     comes(result).await.unwrap().unwrap();
 }
