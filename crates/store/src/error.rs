@@ -54,6 +54,14 @@ impl StoreError {
         matches!(self, StoreError::Unavailable(_) | StoreError::Conflict(_) | StoreError::Full(_))
     }
 
+    /// Whether the database refuses what it was given, and will do so whenever it is asked.
+    pub fn is_final(&self) -> bool {
+        match self {
+            StoreError::Refused(error) => crate::postgres::is_about_values(error),
+            _ => false,
+        }
+    }
+
     /// The same error again, for everybody else who shared the transaction.
     pub(crate) fn again(&self) -> StoreError {
         match self {

@@ -143,6 +143,9 @@ impl Place {
             self.slot = None;
             return Ok(Placed::Handed(handed));
         }
+        if self.turn.leaves_bodies() {
+            return Ok(Placed::Pending);
+        }
         Ok(match self.turn.may_start(slot) {
             Some((attempt, saved)) => Placed::Start(attempt, saved),
             None => Placed::Pending,
@@ -337,6 +340,7 @@ impl<T: Stored, E: StoredError> Future for Step<'_, T, E> {
             Placed::Pending => {}
         }
         if let Some(body) = &mut this.body
+            && !this.place.turn.leaves_bodies()
             && let Poll::Ready(end) = this.place.turn.in_body(|| body.poll_unpin(cx))
         {
             this.body = None;

@@ -209,6 +209,7 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                 (this.attempt, this.tries) = (attempt, 0);
                 this.begin();
             }
+            Placed::Pending if this.place.turn.leaves_bodies() => return Poll::Pending,
             Placed::Pending => {}
         }
         loop {

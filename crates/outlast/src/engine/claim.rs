@@ -56,7 +56,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
             _ if found.locked => (locked_pause, false),
             // Soon: whoever can wait in hand is taken now, the others when their time comes.
             Some(left) if left <= EARLY && !was_early && engine.room() > 0 => {
-                early = true;
+                (early, quiet) = (true, false);
                 continue;
             }
             Some(left) if left <= EARLY => (left, false),

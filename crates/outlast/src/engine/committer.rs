@@ -307,7 +307,7 @@ async fn commit_batch(engine: &Arc<Engine>, lane: &Lane, waiting: Vec<Waiting>) 
             }
             Ok(Committed::Busy) => again.push(Waiting { commit, upto, who, refused }),
             // Another try would be refused too, and so would every turn: the run waits for a person.
-            Err(error) if !refused && !error.is_retryable() => {
+            Err(error) if !refused && error.is_final() => {
                 tracing::error!(%error, %run, "blocked: the database refuses what the run recorded");
                 let reason = format!("the database refuses what the run recorded: {error}");
                 let commit = RunCommit { next: Some(Next::Block { reason }), ..RunCommit::new(run, epoch) };

@@ -48,6 +48,8 @@ pub(crate) struct Drive {
     pub(crate) turn: Arc<Turn>,
     code: BoxFuture<'static, Outcome>,
     wake: Arc<Flag>,
+    /// The code has used up what tokio lets it do at once.
+    spent: bool,
     timer: Option<(Timestamp, Pin<Box<Sleep>>)>,
 }
 
@@ -80,7 +82,7 @@ enum Idle {
 impl Drive {
     pub(crate) fn new(turn: Arc<Turn>, code: BoxFuture<'static, Outcome>) -> Drive {
         let wake = Arc::new(Flag { set: AtomicBool::new(true), task: AtomicWaker::new() });
-        Drive { turn, code, wake, timer: None }
+        Drive { turn, code, wake, spent: false, timer: None }
     }
 
     fn poll_code(&mut self) -> Poll<Outcome> {
@@ -119,8 +121,7 @@ impl Drive {
         if hand_over(&turn, &mut state) || state.grant() {
             return Idle::Again;
         }
-        let busy = |stage: &Stage| matches!(stage, Stage::Body | Stage::MayStart | Stage::Ended(_));
-        let bodies = state.slots.values().any(|slot| busy(&slot.stage));
+        let bodies = state.slots.values().any(|slot| slot.is_busy());
         let wanting = state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
         if state.mail.stop && !bodies {
             return Idle::End(TurnEnd::Stopped);
@@ -146,13 +147,15 @@ impl Drive {
         if let Some(reason) = misfit_at_wait(&state) {
             return Idle::End(TurnEnd::Misfit(reason));
         }
-        let wake_at = state.slots.values().filter_map(|slot| slot.until).min();
-        if wake_at.is_some_and(|at| turn.engine.stays_in_hand(at, state.was_early)) {
-            drop(state);
+        let (wake_at, seen, was_early) = (state.next_timer(), state.seen, state.was_early);
+        let next = wake_at.into_iter().chain(state.expires_at).min();
+        // The engine looks at all runs in hand: nobody may wait for this one meanwhile.
+        drop(state);
+        if next.is_some_and(|at| turn.engine.stays_in_hand(at, was_early)) {
             turn.submit(None);
             return Idle::Wait;
         }
-        Idle::End(TurnEnd::Waiting { wake_at, seen: state.seen })
+        Idle::End(TurnEnd::Waiting { wake_at, seen })
     }
 
     /// Sleeps until the next timer of a turn that still runs something. `true` when it is over.
@@ -160,9 +163,7 @@ impl Drive {
         let clock = &self.turn.engine.clock;
         let next = {
             let state = self.turn.state();
-            let waits = |stage: &Stage| matches!(stage, Stage::Wait | Stage::Backoff);
-            let timers = state.slots.values().filter(|slot| waits(&slot.stage)).filter_map(|slot| slot.until);
-            timers.chain(state.expires_at).min()
+            state.next_timer().into_iter().chain(state.expires_at).min()
         };
         let Some(next) = next.filter(|_| !clock.is_stopped()) else {
             self.timer = None;
@@ -190,18 +191,24 @@ impl Future for Drive {
             if self.turn.state().mail.lost {
                 return Poll::Ready(TurnEnd::Lost);
             }
+            let spent = std::mem::take(&mut self.spent);
             if self.wake.set.swap(false, Ordering::SeqCst)
-                && let Poll::Ready(outcome) = self.poll_code()
+                && let Poll::Ready(outcome) = self.turn.clone().without_bodies(spent, || self.poll_code())
             {
                 return Poll::Ready(TurnEnd::Finished(outcome));
             }
-            if self.wake.set.load(Ordering::SeqCst) {
+            if self.wake.set.load(Ordering::SeqCst) && !spent {
                 continue;
             }
-            // Tokio makes what has done much wait although it is ready: the code is not idle, it goes on later.
+            // Tokio makes what has done much wait although it is ready: the code is not idle, it goes on later. The
+            // rest of it first: a body that always has something to do must not keep results from it.
             if !tokio::task::coop::has_budget_remaining() {
+                self.spent = true;
                 self.wake.wake_by_ref();
                 return Poll::Pending;
+            }
+            if spent {
+                self.wake.wake_by_ref();
             }
             if expired(&self.turn) {
                 let after_ms = self.turn.run_time().as_millis() as u64;
@@ -212,7 +219,7 @@ impl Future for Drive {
                 Idle::Again => {}
                 Idle::End(end) => return Poll::Ready(end),
                 Idle::Wait => {
-                    if self.poll_timer(cx) {
+                    if self.poll_timer(cx) || spent {
                         continue;
                     }
                     // Whoever set the flag meanwhile has woken the task too.
@@ -379,8 +386,13 @@ fn child_end(body: Option<outlast_core::Payload>) -> (Phase, Option<outlast_core
 /// Timers that are due by the database's clock, earliest first.
 fn hand_timer(turn: &Turn, state: &mut State) -> bool {
     let now = turn.engine.clock.at_least();
+    // What was sent in time has been read if the run was claimed after its time. Otherwise it goes to be claimed
+    // anew, unless a body keeps it here.
+    let busy = state.slots.values().any(|slot| slot.is_busy());
+    let arrived_at = state.arrived_at;
     let due = |slot: &super::turn::Slot| {
-        matches!(slot.stage, Stage::Wait | Stage::Backoff) && slot.until.is_some_and(|until| until <= now)
+        slot.waits_for_timer()
+            && slot.until.is_some_and(|until| until <= now && (slot.is_sure() || busy || until <= arrived_at))
     };
     let first = state.slots.iter().filter(|(_, slot)| due(slot)).min_by_key(|(id, slot)| (slot.until, **id));
     let Some((&id, _)) = first else { return false };
@@ -389,10 +401,12 @@ fn hand_timer(turn: &Turn, state: &mut State) -> bool {
         slot.stage = Stage::WantsBody;
         slot.until = None;
         slot.wake();
+        state.was_early = false;
         return true;
     }
     let (op, name, after_ms) = (slot.op, slot.name.clone(), slot.within_ms);
     state.replaying = false;
+    state.was_early = false;
     let entry = match op {
         Op::Sleep => state.record(op, Phase::Done, name, None),
         _ => {

@@ -356,9 +356,10 @@ impl Engine {
 
     /// What this node knows it holds.
     fn known(&self) -> Vec<Known> {
-        let known =
-            |(run, held): (&RunId, &Running)| Known { run: *run, epoch: held.epoch, seen: held.who.seen() };
-        self.running.lock().iter().map(known).collect()
+        // A turn may want to know how many there are while it is asked what it has seen.
+        let held = |(run, held): (&RunId, &Running)| (*run, held.epoch, held.who.clone());
+        let held: Vec<(RunId, i64, Holder)> = self.running.lock().iter().map(held).collect();
+        held.into_iter().map(|(run, epoch, who)| Known { run, epoch, seen: who.seen() }).collect()
     }
 
     fn each_running(&self, act: impl Fn(&Holder)) {
@@ -385,13 +386,14 @@ impl Engine {
     /// How many runs more may be taken before their time: as long as half of what may run at once is free for
     /// others. Slots say nothing about that, for a claim on its way holds as many as it can get.
     fn room(&self) -> usize {
-        self.settings.concurrency.div_ceil(2).saturating_sub(self.running.lock().len())
+        (self.settings.concurrency / 2).saturating_sub(self.running.lock().len())
     }
 
     /// Whether a run whose next timer goes off at `time` stays in hand until then: one that was taken for it does,
     /// others while there is room.
     pub(crate) fn stays_in_hand(&self, time: Timestamp, was_early: bool) -> bool {
-        let is_soon = !self.clock.is_stopped() && self.clock.until(time) <= claim::EARLY;
+        let left = self.clock.until(time);
+        let is_soon = !self.clock.is_stopped() && !left.is_zero() && left <= claim::EARLY;
         is_soon && (was_early || self.room() > 0)
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
     let engine = engine.clone();
     // Known before the task runs, so that no renewal takes the run for a stranger.
     let placeholder = JobTurn::new(engine.clone(), loaded.record.clone(), &claimed);
-    let in_hand = InHand::new(&engine, &claimed, slot, Holder::Job(placeholder.clone()));
+    let in_hand = InHand::new(&engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
     engine.clone().spawn(async move {
         let id = claimed.id;
         match engine.registry.get(&claimed.code) {
@@ -60,7 +60,7 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
 pub(super) async fn hand_back(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
     let attempt = claimed.attempt;
     let placeholder = JobTurn::new(engine.clone(), loaded.record, &claimed);
-    let _in_hand = InHand::new(engine, &claimed, slot, Holder::Job(placeholder.clone()));
+    let _in_hand = InHand::new(engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
     placeholder.end(Next::Retry { after: SUSPECT_PAUSE, attempt }, Vec::new()).await;
 }
 
@@ -101,8 +101,12 @@ pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
 
 /// A warm run goes on.
 pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: Slot) {
-    let in_hand = InHand::new(engine, &claimed, slot, Holder::Workflow(drive.turn.clone()));
-    drive.turn.arrive(arrival(engine, claimed));
+    let (turn, held) = (drive.turn.clone(), (claimed.id, claimed.epoch));
+    turn.arrive(arrival(engine, claimed));
+    let in_hand = InHand::new(engine, held, slot, Holder::Workflow(turn.clone()));
+    if engine.stop.is_cancelled() {
+        turn.stop();
+    }
     engine.spawn(async move {
         drive_turn(&in_hand.engine, drive).await;
     });
@@ -117,9 +121,9 @@ struct InHand {
 }
 
 impl InHand {
-    fn new(engine: &Arc<Engine>, claimed: &Claimed, slot: Slot, who: Holder) -> InHand {
-        hold(engine, claimed.id, claimed.epoch, who);
-        InHand { engine: engine.clone(), id: claimed.id, epoch: claimed.epoch, slot: Some(slot) }
+    fn new(engine: &Arc<Engine>, (id, epoch): (RunId, i64), slot: Slot, who: Holder) -> InHand {
+        hold(engine, id, epoch, who);
+        InHand { engine: engine.clone(), id, epoch, slot: Some(slot) }
     }
 }
 
@@ -154,6 +158,7 @@ fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
 fn arrival(engine: &Engine, claimed: Claimed) -> Arrival {
     Arrival {
         was_early: claimed.due_at > engine.clock.at_least(),
+        at: engine.clock.at_least(),
         epoch: claimed.epoch,
         seen: claimed.news,
         inbox: claimed.inbox,

@@ -79,6 +79,21 @@ pub(crate) enum Deadline {
 }
 
 impl Slot {
+    /// Whether its body runs, may start or has just ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::Body | Stage::MayStart | Stage::Ended(_))
+    }
+
+    /// Whether its time may come.
+    pub(crate) fn waits_for_timer(&self) -> bool {
+        matches!(self.stage, Stage::Wait | Stage::Backoff)
+    }
+
+    /// Whether nothing but its timer can end the wait.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.op == Op::Sleep || matches!(self.stage, Stage::Backoff)
+    }
+
     pub(crate) fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();

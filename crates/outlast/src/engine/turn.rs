@@ -40,6 +40,8 @@ pub(crate) struct Turn {
     pub(crate) cancel: watch::Sender<Option<String>>,
     /// The body of a step is being polled.
     in_body: AtomicBool,
+    /// Only what is not a body of a step is being polled.
+    without_bodies: AtomicBool,
 }
 
 pub(crate) struct State {
@@ -71,6 +73,8 @@ pub(crate) struct State {
     pub(crate) expires_at: Option<Timestamp>,
     /// It was claimed before its time, to be in hand when that comes.
     pub(crate) was_early: bool,
+    /// When it was claimed, at least.
+    pub(crate) arrived_at: Timestamp,
     pub(crate) continue_with: Option<Payload>,
     pub(crate) misfit: Option<String>,
     pub(crate) mail: Mail,
@@ -131,6 +135,14 @@ pub(crate) struct Arrival {
     pub(crate) seen: i64,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) was_early: bool,
+    pub(crate) at: Timestamp,
+}
+
+impl Arrival {
+    /// The number of the last message that it brings. What is brought is read after the number is.
+    fn seen(&self) -> i64 {
+        self.inbox.last().map_or(0, |news| news.seq).max(self.seen)
+    }
 }
 
 impl Turn {
@@ -173,12 +185,13 @@ impl Turn {
             reserved: false,
             reserving: Vec::new(),
             granted: false,
+            seen: arrival.seen(),
             inbox: arrival.inbox.into(),
-            seen: arrival.seen,
             ended: VecDeque::new(),
             cancelled: Cancelled::No,
             expires_at: arrival.expires_at,
             was_early: arrival.was_early,
+            arrived_at: arrival.at,
             continue_with: None,
             misfit: None,
             mail: Mail::default(),
@@ -200,6 +213,7 @@ impl Turn {
             waker: AtomicWaker::new(),
             cancel: watch::Sender::new(None),
             in_body: AtomicBool::new(false),
+            without_bodies: AtomicBool::new(false),
         };
         turn.notice_cancel(&mut turn.state());
         turn
@@ -211,10 +225,11 @@ impl Turn {
         state.epoch = arrival.epoch;
         // What it had read and not consumed before is still here.
         let seen = state.seen;
+        state.seen = arrival.seen().max(seen);
         state.inbox.extend(arrival.inbox.into_iter().filter(|news| news.seq > seen));
-        state.seen = arrival.seen;
         state.expires_at = arrival.expires_at;
         state.was_early = arrival.was_early;
+        state.arrived_at = arrival.at;
         state.mail = Mail::default();
         state.log_lines = 0;
         self.notice_cancel(&mut state);
@@ -335,15 +350,17 @@ impl Turn {
 
     /// Polls or calls the body of a step, which must not use the run's context.
     pub(crate) fn in_body<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Left<'a>(&'a AtomicBool);
-        impl Drop for Left<'_> {
-            fn drop(&mut self) {
-                self.0.store(false, Ordering::Relaxed);
-            }
-        }
-        self.in_body.store(true, Ordering::Relaxed);
-        let _left = Left(&self.in_body);
-        work()
+        within(&self.in_body, true, work)
+    }
+
+    /// Polls the code, without the bodies of its steps if so.
+    pub(crate) fn without_bodies<T>(&self, so: bool, work: impl FnOnce() -> T) -> T {
+        within(&self.without_bodies, so, work)
+    }
+
+    /// Whether bodies of steps are left as they are.
+    pub(crate) fn leaves_bodies(&self) -> bool {
+        self.without_bodies.load(Ordering::Relaxed)
     }
 
     /// What a body does is not repeated, and so nothing that it asks of the run would be found again: the code
@@ -543,6 +560,11 @@ impl State {
         self.granted
     }
 
+    /// When the next timer goes off that somebody waits for.
+    pub(crate) fn next_timer(&self) -> Option<Timestamp> {
+        self.slots.values().filter(|slot| slot.waits_for_timer()).filter_map(|slot| slot.until).min()
+    }
+
     /// How many entries the journal has, with those still on their way.
     pub(crate) fn length(&self) -> u32 {
         self.next_pos - 1
@@ -586,6 +608,19 @@ impl State {
             self.record(op, Phase::Opened, name, Some(note_payload(&note)));
         }
     }
+}
+
+/// Does something while a flag is set, if `so`.
+fn within<T>(flag: &AtomicBool, so: bool, work: impl FnOnce() -> T) -> T {
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::Relaxed);
+        }
+    }
+    flag.store(so, Ordering::Relaxed);
+    let _over = Over(flag);
+    work()
 }
 
 impl Outbox {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use outlast::prelude::*;
+use outlast::{Op, Phase};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -216,6 +217,75 @@ engine_test! {
         }
         assert!(lab.ledger.notes().is_empty(), "{:?}", lab.ledger.notes());
         assert!(lab.test().journal(saves.id()).await.unwrap().is_empty(), "nothing of it is recorded");
+    }
+
+    async fn results_reach_the_code_beside_a_body_that_always_has_something_to_do(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let endless = ctx.step("endless", |_| async {
+                ledger.note("began");
+                loop {
+                    busy(1000).await?;
+                    if false {
+                        break Ok::<u32, AnyError>(0);
+                    }
+                }
+            });
+            tokio::select! {
+                never = endless => never.map_err(AnyError::from),
+                event = ctx.event::<u32>("stop") => event.map_err(AnyError::from),
+            }
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.until("the body runs", || async { lab.ledger.count("began") == 1 }).await;
+        run.send("stop", &7_u32).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 7);
+    }
+
+    async fn a_timer_that_goes_off_while_nobody_looks_holds_no_slot(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let mut deadline = std::pin::pin!(ctx.sleep(200.millis()));
+            tokio::select! {
+                slept = &mut deadline => slept?,
+                first = ctx.event::<u32>("first") => drop(first?),
+            }
+            let second = ctx.event::<u32>("second").await?;
+            deadline.await?;
+            Ok::<u32, AnyError>(second)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        run.send("first", &1_u32).await.unwrap();
+        let fired = || async {
+            let entries = lab.test().journal(run.id()).await.unwrap();
+            entries.iter().any(|entry| entry.op == Op::Sleep && entry.phase == Phase::Done)
+        };
+        lab.until("the timer has gone off", fired).await;
+        lab.settle().await;
+        let status = run.status().await.unwrap();
+        assert_eq!(status.status, Status::Waiting);
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().epoch, status.epoch, "nobody claims it again and again");
+        run.send("second", &2_u32).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 2);
+    }
+
+    async fn a_run_of_short_waits_leaves_room_for_others(lab: Lab) {
+        let naps = Workflow::new("naps", |ctx: Ctx, (): ()| async move {
+            while ctx.state::<Ledger>().count("stop") == 0 {
+                ctx.sleep(5.millis()).await?;
+            }
+            Ok::<(), AnyError>(())
+        });
+        let quick = Workflow::new("quick", |_: Ctx, (): ()| async { Ok::<u32, AnyError>(1) });
+        lab.start(|app| app.workflow(naps.clone()).workflow(quick.clone()).concurrency(1)).await;
+        let naps = lab.app().start(naps, ()).await.unwrap();
+        for _ in 0..5 {
+            assert_eq!(lab.app().start(quick.clone(), ()).await.unwrap().result().await.unwrap(), 1);
+        }
+        lab.ledger.note("stop");
+        naps.result().await.unwrap();
     }
 
     async fn a_run_that_is_cut_lets_go_of_its_transaction_before_its_end_is_committed(lab: Lab) {

@@ -49,7 +49,8 @@ pub(super) fn meaning_of(state: &SqlState, message: &str) -> StoreError {
         // Too few or too many values for a statement: no fault of the connection.
         (_, "08P01") => StoreError::Refused(PgError { code, text }.into()),
         // 57P0x: shutting down, starting; 25006: a standby; 25P03: we slept for too long.
-        ("08" | "53" | "57", _) | (_, "25006" | "25P03") => {
+        // 58, XX: the server's own files or memory are in trouble.
+        ("08" | "53" | "57" | "58" | "XX", _) | (_, "25006" | "25P03") => {
             StoreError::Unavailable(PgError { code, text }.into())
         }
         ("28", _) => {
@@ -99,6 +100,13 @@ pub(crate) fn is_duplicate(error: &StoreError) -> bool {
     let StoreError::Refused(error) = error else { return false };
     let said = error.downcast_ref::<PgError>();
     said.is_some_and(|said| said.code == Some(SqlState::UNIQUE_VIOLATION))
+}
+
+/// Whether an error is about the values of a statement, and not about the database as it is just now (a table or a
+/// right that is missing while somebody restores it).
+pub(crate) fn is_about_values(error: &crate::DriverError) -> bool {
+    let code = error.downcast_ref::<PgError>().and_then(|said| said.code.as_ref());
+    code.is_none_or(|code| matches!(code.code().get(..2), Some("22" | "23" | "54")))
 }
 
 fn conflict(error: &StoreError) -> Option<&str> {

@@ -8,7 +8,7 @@
 mod adapters;
 mod cells;
 mod error;
-pub(crate) use error::is_duplicate;
+pub(crate) use error::{is_about_values, is_duplicate};
 mod listen;
 mod migrate;
 mod pool;
@@ -16,9 +16,11 @@ mod statistics;
 mod tx;
 mod user;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use outlast_core::ShardCount;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
@@ -102,7 +104,8 @@ impl Postgres {
     /// The same for a caller that is a task of its own and waits to the end: one hop less.
     pub(crate) async fn transact_here<T>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
         let span = tracing::debug_span!("outlast.transaction", ?kind);
-        self.repeat(kind, work).instrument(span).await
+        let done = AssertUnwindSafe(self.repeat(kind, work)).catch_unwind().instrument(span).await;
+        done.unwrap_or_else(|_| Err(StoreError::Refused("a transition panicked".into())))
     }
 
     async fn repeat<T>(&self, kind: TxKind, mut work: Work<T>) -> Result<T, StoreError> {
