@@ -38,6 +38,8 @@ pub struct Watched {
     hints: OnceLock<broadcast::Sender<Signal>>,
     /// Who wants to hold the next answer about what is due.
     holds_next_due: Mutex<Option<HeldAnswer>>,
+    /// Who wants to hold the next runs that are loaded.
+    holds_load: Mutex<Option<HeldAnswer>>,
 }
 
 /// The store has its answer; whoever asked gets it when they are let.
@@ -73,6 +75,7 @@ impl Watched {
             lost_replies: Mutex::default(),
             hints: OnceLock::new(),
             holds_next_due: Mutex::default(),
+            holds_load: Mutex::default(),
         })
     }
 
@@ -112,6 +115,11 @@ impl Watched {
         self.holds_next_due.lock().insert(HeldAnswer::default()).clone()
     }
 
+    /// Holds the next runs that are loaded.
+    pub fn hold_load(&self) -> HeldAnswer {
+        self.holds_load.lock().insert(HeldAnswer::default()).clone()
+    }
+
     /// All hints get lost, and whoever begins to listen hears what is sent here.
     pub fn hints(&self) -> &broadcast::Sender<Signal> {
         self.hints.get_or_init(|| broadcast::Sender::new(16))
@@ -140,6 +148,15 @@ impl Watched {
             }
             _ => answer,
         }
+    }
+}
+
+/// Waits until whoever holds an answer lets it go.
+async fn held(holds: &Mutex<Option<HeldAnswer>>) {
+    let held = holds.lock().take();
+    if let Some(held) = held {
+        held.there.notify_one();
+        held.go.notified().await;
     }
 }
 
@@ -251,7 +268,9 @@ impl Store for Watched {
 #[async_trait]
 impl Reads for Watched {
     async fn load(&self, runs: &[RunId]) -> Result<Vec<Loaded>, StoreError> {
-        pass_on!(self.load(runs))
+        let answer = pass_on!(self.load(runs));
+        held(&self.holds_load).await;
+        answer
     }
 
     async fn journal(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, StoreError> {
@@ -280,11 +299,7 @@ impl Reads for Watched {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let answer = pass_on!(self.next_due());
-        let held = self.holds_next_due.lock().take();
-        if let Some(held) = held {
-            held.there.notify_one();
-            held.go.notified().await;
-        }
+        held(&self.holds_next_due).await;
         answer
     }
 
