@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlast_core::{
     Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, shard_of_key,
 };
-use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError};
+use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError, code};
 
 use crate::client::{Client, repeated};
 use crate::definition::{Definition, check_duration, check_priority};
@@ -218,7 +218,12 @@ impl Client {
         if start.timeout.is_none() && card.kind == outlast_store::RunKind::Workflow {
             run.timeout = timeout_of(&card);
         }
-        Ok(())
+        // Where this process has the code, it can say now what a node would find out later.
+        let code = code(&run.definition, run.version);
+        match self.engine().and_then(|engine| engine.registry.get(&code)) {
+            Some(definition) => definition.check_input(&run.input),
+            None => Ok(()),
+        }
     }
 }
 

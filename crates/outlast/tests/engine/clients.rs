@@ -129,7 +129,14 @@ engine_test! {
         assert_eq!(unknown.to_string(), "no workflow or job is called \"ecko\"; did you mean echo?");
         let wrong = lab.app().start_by_name("echo", "{").await.err().unwrap();
         assert_eq!(wrong.code(), "invalid_argument");
-        let undecodable = lab.app().start_by_name("echo", r#"{"a":1}"#).await.unwrap();
+        let undecodable = lab.app().start_by_name("echo", r#"{"a":1}"#).key("odd").await.err().unwrap();
+        assert!(undecodable.to_string().starts_with("the input of echo cannot be decoded as u32"), "{undecodable}");
+        let all = lab.app().list(&Filter::default(), None, 10).await.unwrap().runs;
+        assert_eq!(all.len(), 1, "nothing is written: {all:?}");
+
+        // Who has no code leaves it to a node.
+        let client = Outlast::on(lab.world.store().clone()).client();
+        let undecodable = client.start_by_name("echo", r#"{"a":1}"#).await.unwrap();
         let error = undecodable.result_json().await.unwrap_err().message();
         assert!(error.starts_with("the input of echo cannot be decoded as u32"), "{error}");
     }
