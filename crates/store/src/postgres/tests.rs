@@ -153,13 +153,22 @@ async fn a_connection_plans_as_we_say_whatever_it_was_used_for_first() {
             Box::pin(async move { tx.last_flight(vec![call]).await.map(drop) })
         });
         store.transact(TxKind::Plain, get).await.unwrap();
-        let mut tx = store.begin().await.unwrap();
-        for (setting, value) in
-            [("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off"), ("jit", "off")]
-        {
-            let said = tx.query(&format!("select current_setting('{setting}')"), &[]).await.unwrap();
-            assert_eq!(said, [[Value::Text(value.into())]], "{setting} after {first}");
+        let lease = store.pool.lease().await.unwrap();
+        for (setting, value) in [
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
+            ("jit", "off"),
+        ] {
+            let said = lease.client().query_one("select current_setting($1)", &[&setting]).await.unwrap();
+            assert_eq!(said.get::<_, String>(0), value, "{setting} after {first}");
         }
+        lease.give_back();
+        // A user's own statements are planned as ever.
+        let mut tx = store.begin().await.unwrap();
+        let said = tx.query("select current_setting('enable_hashjoin')", &[]).await.unwrap();
+        assert_eq!(said, [[Value::Text("on".into())]], "after {first}");
         tx.rollback().await.unwrap();
     }
     place.gone().await;

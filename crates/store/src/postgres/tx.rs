@@ -423,8 +423,15 @@ fn no_answer(patience: Duration) -> StoreError {
 /// Plans without values: the number of rows in a batch would else have PostgreSQL plan it anew each time, which
 /// takes longer than a small batch itself. And plans that stay good: one that reads a whole table while it is
 /// small is kept when it has grown. Where there is no other way it is read all the same; that looks so dear to
-/// PostgreSQL that it would compile the plan. Nothing but speed depends on these, so they may be the session's.
-const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set jit = off";
+/// PostgreSQL that it would compile the plan. Nor does it join by a table of its own, for which it reads all of
+/// ours: what we join is few rows, by their keys, whatever it reckons. Nothing but speed depends on these, so they
+/// may be the session's.
+const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; \
+                     set enable_hashjoin = off; set enable_mergejoin = off; set jit = off";
+/// A user's own statements are planned as their database is used to.
+const USERS_PLANS: &str = "set local plan_cache_mode to default; set local enable_seqscan to default; \
+                           set local enable_hashjoin to default; set local enable_mergejoin to default; \
+                           set local jit to default";
 
 static BOUNDS_WRITE: LazyLock<String> =
     LazyLock::new(|| bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS));
@@ -436,7 +443,7 @@ static BEGIN_READ: LazyLock<String> = LazyLock::new(|| {
 });
 static BEGIN_USERS: LazyLock<String> = LazyLock::new(|| {
     let (limit, idle) = (USER_LIMIT.as_millis() as u32, USER_IDLE.as_millis() as u32);
-    format!("begin isolation level read committed; {}", bounds(limit, idle, limit))
+    format!("begin isolation level read committed; {}; {USERS_PLANS}", bounds(limit, idle, limit))
 });
 
 /// `set local` lasts as long as the transaction: a pooler may hand the connection on afterwards.
