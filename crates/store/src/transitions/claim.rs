@@ -74,7 +74,7 @@ async fn find(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreError> {
     let taken = [wanted(ask), cells![ask.node, ask.number, Status::Running]].concat();
     let picked = flight.add(PICK_AND_TAKE.with(taken));
     let unread = flight.add(UNREAD_BY_CLAIM.with(number()));
-    let next = flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, Cell::Texts(ask.codes.clone())]);
+    let next = flight.each(&NEXT_DUE, lines(ask), unfilled(ask));
     let mut answers = flight.send_last(tx).await?;
     Ok(Found {
         fenced: !answers.take(fenced).is_empty(),
@@ -119,7 +119,7 @@ async fn find_row_by_row(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreErr
         }
         unread = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
         if runs.len() < ask.limit as usize {
-            next = flight.each(&NEXT_DUE, lines(ask), cells![ask.shard, Cell::Texts(ask.codes.clone())]);
+            next = flight.each(&NEXT_DUE, lines(ask), unfilled(ask));
         }
     }
     let mut answers = flight.send_last(tx).await?;
@@ -157,6 +157,11 @@ fn wanted(ask: &Claim) -> Vec<Cell> {
     let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
     let early = micros(ask.early);
     cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting]
+}
+
+/// Says that the claim has room left.
+fn unfilled(ask: &Claim) -> Vec<Cell> {
+    cells![ask.shard, Cell::Texts(ask.codes.clone()), ask.node, ask.number, ask.limit]
 }
 
 /// Every queue at every priority.
@@ -280,7 +285,8 @@ static UNREAD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Ids]);
 
-// Not only what is due later: a run that is due and was passed over, because someone has locked it, too.
+// Not only what is due later: a run that is due and was passed over, because someone has locked it, too. Nobody
+// asks when the claim got all that it wanted, and behind what it took lie the remains of all that was taken before.
 static NEXT_DUE: Sql = Sql::new(
     "claim_next_due",
     // By a range and an order that only one index has: where all runs are of one line, a planner takes the index
@@ -290,7 +296,9 @@ static NEXT_DUE: Sql = Sql::new(
                 and (a.queue, a.priority) <= (b.queue, b.priority)
                 and a.due_at is not null and a.code {in:p2}
               order by a.queue, a.priority, a.due_at limit 1)
-       from {batch}",
+       from {batch}
+      where (select count(*) from outlast.agenda as o
+              where o.shard = {p1} and o.node = {p3} and o.claim = {p4}) < {p5}",
 )
 .on_sqlite(
     "select (select a.due_at from outlast.agenda as a
@@ -300,5 +308,5 @@ static NEXT_DUE: Sql = Sql::new(
        from {batch}",
 )
 .rows(&[("queue", Type::Text), ("priority", Type::Int)])
-.takes(&[Type::Int, Type::Texts])
+.takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int])
 .by("agenda_due");
