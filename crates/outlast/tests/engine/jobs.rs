@@ -63,7 +63,9 @@ engine_test! {
         lab.start(|app| app.job(job.clone())).await;
         let run = lab.app().start(job, 1).await.unwrap();
         assert_eq!(run.result().await.unwrap_err().to_string(), "never 1");
-        let run = lab.app().start_by_name("strict", r#""no number""#).await.unwrap();
+        // From a process that does not have the code: one that has would refuse it.
+        let client = Outlast::on(lab.world.store().clone()).client();
+        let run = client.start_by_name("strict", r#""no number""#).await.unwrap();
         let error = run.result_json().await.unwrap_err().message();
         assert!(error.starts_with("the input of strict cannot be decoded as u32"), "{error}");
         assert_eq!(lab.ledger.count("try"), 1);
