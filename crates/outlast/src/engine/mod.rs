@@ -12,6 +12,7 @@ mod lease;
 mod run;
 mod seldom;
 mod slot;
+mod state;
 pub(crate) mod turn;
 mod warm;
 

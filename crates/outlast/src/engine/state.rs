@@ -1,0 +1,180 @@
+//! What a run knows in a turn: its journal, the operations that wait, what came and what is recorded and not
+//! durable yet. The [`Turn`](super::turn::Turn) shares it with whoever talks to the run.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::task::Waker;
+
+use outlast_core::{Entry, Op, OpenNote, Payload, Phase, Replay, Timestamp};
+use outlast_store::{Delivery, Doing, LogLine, NewRun, News};
+
+use super::slot::{Handed, Slot, Stage};
+use super::turn::note_payload;
+
+pub(crate) struct State {
+    pub(crate) epoch: i64,
+    pub(crate) replay: Replay,
+    /// Nothing new has happened yet: what handlers log was logged before.
+    pub(crate) replaying: bool,
+    pub(crate) slots: BTreeMap<usize, Slot>,
+    pub(super) next_slot: usize,
+    pub(super) counts: HashMap<(Op, String), u32>,
+    pub(super) next_pos: u32,
+    pub(crate) outbox: Outbox,
+    /// Everything up to this position is durable.
+    pub(crate) durable: u32,
+    /// The last position given to the committer.
+    pub(crate) submitted: u32,
+    /// A transaction is about to commit with its position, or has and was not handed over yet: other
+    /// entries wait for it.
+    pub(crate) reserved: bool,
+    /// Transactions that wait for their position.
+    pub(super) reserving: Vec<Waker>,
+    /// One of them may take it now.
+    pub(super) granted: bool,
+    pub(crate) inbox: VecDeque<News>,
+    pub(crate) seen: i64,
+    /// Bodies that ended, in the order in which they did.
+    pub(crate) ended: VecDeque<usize>,
+    pub(crate) cancelled: Cancelled,
+    pub(crate) expires_at: Option<Timestamp>,
+    /// It was claimed before its time, to be in hand when that comes.
+    pub(crate) was_early: bool,
+    /// When it was claimed, at least.
+    pub(crate) arrived_at: Timestamp,
+    pub(crate) continue_with: Option<Payload>,
+    pub(crate) misfit: Option<String>,
+    pub(crate) mail: Mail,
+    pub(crate) saved: HashMap<String, Payload>,
+    /// Which patches the run was asked about, and whether it has them.
+    pub(crate) patches: HashMap<String, bool>,
+    /// The names of the tags that the code has set.
+    pub(crate) tags: HashSet<String>,
+    /// What bodies had saved when their node died, by step.
+    pub(crate) beats: HashMap<String, Payload>,
+    /// Steps whose bodies listen for the cancellation and may finish cleanly.
+    pub(crate) listeners: HashSet<String>,
+    /// How children ended, by name: whoever asks once more is told at once.
+    pub(super) ended_children: HashMap<String, Entry>,
+    pub(super) log_lines: u32,
+}
+
+/// Where the request to stop stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    No,
+    /// Handed to `ctx.cancelled()`: the code goes on as it likes.
+    Told(String),
+    /// Handed to whatever was open: every later wait fails with it too.
+    Enforced(String),
+}
+
+/// What the engine tells a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    pub(crate) lost: bool,
+    pub(crate) stop: bool,
+    /// The commit that ends the turn is durable.
+    pub(crate) ended: bool,
+}
+
+/// What is recorded and not yet given to the committer.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) consumed: Vec<i64>,
+    pub(crate) starts: Vec<NewRun>,
+    pub(crate) sends: Vec<Delivery>,
+    pub(crate) doing: Vec<Doing>,
+    pub(crate) logs: Vec<LogLine>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) prune_below: Option<u32>,
+}
+
+impl State {
+    /// Gives an entry its position and puts it into the outbox.
+    pub(crate) fn record(&mut self, op: Op, phase: Phase, name: String, body: Option<Payload>) -> Entry {
+        let pos = self.next_pos;
+        self.next_pos += 1;
+        let entry = Entry { pos, op, phase, name, at: Timestamp::default(), body };
+        self.outbox.entries.push(entry.clone());
+        entry
+    }
+
+    /// Takes a position for an entry that a transaction of the user's carries.
+    pub(crate) fn reserve(&mut self) -> u32 {
+        let pos = self.next_pos;
+        self.next_pos += 1;
+        self.reserved = true;
+        pos
+    }
+
+    /// What the transaction recorded was handed over, or nothing was recorded: other entries may go on.
+    pub(crate) fn unreserve(&mut self) {
+        self.reserved = false;
+    }
+
+    /// The code is idle and nothing is left to hand over: lets a transaction take its position. `false`
+    /// when none waits for it.
+    pub(crate) fn grant(&mut self) -> bool {
+        self.granted = !self.reserved && !self.reserving.is_empty();
+        if self.granted {
+            self.reserving.drain(..).for_each(Waker::wake);
+        }
+        self.granted
+    }
+
+    /// When the next timer goes off that somebody waits for.
+    pub(crate) fn next_timer(&self) -> Option<Timestamp> {
+        self.slots.values().filter(|slot| slot.waits_for_timer()).filter_map(|slot| slot.until).min()
+    }
+
+    /// How many entries the journal has, with those still on their way.
+    pub(crate) fn length(&self) -> u32 {
+        self.next_pos - 1
+    }
+
+    /// Whether everything that was recorded is durable.
+    pub(crate) fn all_durable(&self) -> bool {
+        self.outbox.entries.is_empty() && self.durable >= self.submitted
+    }
+
+    /// Hands a result to the operation in `slot`; a child's end to everybody who waits for it.
+    pub(crate) fn hand(&mut self, slot: usize, handed: Handed) {
+        self.granted = false;
+        if let Handed::Entry(entry) = &handed
+            && entry.op == Op::Child
+        {
+            for place in
+                self.slots.values_mut().filter(|place| place.op == Op::Child && place.name == entry.name)
+            {
+                place.stage = Stage::Handed(handed.clone());
+                place.wake();
+            }
+            self.ended_children.insert(entry.name.clone(), entry.clone());
+            return;
+        }
+        if let Some(place) = self.slots.get_mut(&slot) {
+            place.stage = Stage::Handed(handed);
+            place.wake();
+        }
+    }
+
+    /// Waits become visible, and their deadlines durable, with the next commit.
+    pub(super) fn record_openings(&mut self) {
+        let waiting = |slot: &Slot| !slot.opened && matches!(slot.stage, Stage::Wait);
+        let open: Vec<usize> = self.slots.iter().filter(|(_, s)| waiting(s)).map(|(id, _)| *id).collect();
+        for id in open {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            slot.opened = true;
+            let note = OpenNote { until: slot.until, run: None };
+            let (op, name) = (slot.op, slot.name.clone());
+            self.record(op, Phase::Opened, name, Some(note_payload(&note)));
+        }
+    }
+}
+
+impl Outbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.doing.is_empty() && self.logs.is_empty() && self.tags.is_empty()
+    }
+}
