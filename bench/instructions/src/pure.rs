@@ -9,7 +9,7 @@ use crate::counted;
 /// A journal of steps whose code asks for one after the other.
 pub(crate) fn replay(count: usize) {
     let journal = journal(count);
-    let names: Vec<String> = journal.iter().map(|entry| entry.name.clone()).collect();
+    let names: Vec<String> = journal.iter().map(|entry| entry.name.to_string()).collect();
     let handed = counted(|| {
         let mut replay = Replay::new(journal);
         let mut handed = 0;
@@ -72,7 +72,7 @@ pub(crate) fn journal(count: usize) -> Vec<Entry> {
         pos,
         op: Op::Step,
         phase: Phase::Done,
-        name: name(pos),
+        name: name(pos).into(),
         at: Timestamp::from_micros(BEGINNING),
         body: Some(number(u64::from(pos))),
     };

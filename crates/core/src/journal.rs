@@ -4,6 +4,9 @@
 //! `charge#2`) and says one thing about it: that it was opened, that an attempt failed, or how it
 //! ended. Positions are handed out in the order in which results reached the user's code.
 
+use std::sync::Arc;
+
+use hashbrown::Equivalent;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, FailureDoc, Payload, RunId, Timestamp};
@@ -37,6 +40,16 @@ pub enum Op {
     Continue,
     /// A failed attempt of a job.
     Job,
+}
+
+/// An operation by its kind and name, to look it up among those that own theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OpName<'a>(pub Op, pub &'a str);
+
+impl Equivalent<(Op, Arc<str>)> for OpName<'_> {
+    fn equivalent(&self, (op, name): &(Op, Arc<str>)) -> bool {
+        self.0 == *op && *self.1 == **name
+    }
 }
 
 /// What an entry says about its operation.
@@ -90,7 +103,7 @@ pub struct Entry {
     /// What it says.
     pub phase: Phase,
     /// The operation's name, with its occurrence when it is not the first.
-    pub name: String,
+    pub name: Arc<str>,
     /// When it was recorded, by the database's clock. Filled by the store.
     pub at: Timestamp,
     /// The result, the note or the failure.

@@ -21,7 +21,7 @@ pub use duration::DurationExt;
 pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure, shorten};
 pub use id::{NodeId, RunId, ShardCount, shard_of_key};
 pub use journal::{
-    AttemptNote, Entry, Op, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,
+    AttemptNote, Entry, Op, OpName, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,
 };
 pub use limits::{Limits, check_count, check_key, check_name, check_operation_name};
 pub use payload::Payload;

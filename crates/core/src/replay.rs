@@ -5,15 +5,18 @@
 //! is idle between two of them. That is what makes `select!` and `join!` see again what they saw.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use crate::{Entry, Op, Phase};
+use hashbrown::HashMap;
+
+use crate::{Entry, Op, OpName, Phase};
 
 /// A journal that is being replayed.
 #[derive(Debug, Default)]
 pub struct Replay {
     entries: Vec<Entry>,
-    records: HashMap<(Op, String), Record>,
+    records: HashMap<(Op, Arc<str>), Record>,
     /// Results of operations that were asked for and not handed over, lowest position first, each with who
     /// asked. Those who were dropped meanwhile are still among them.
     due: BinaryHeap<Reverse<(u32, usize)>>,
@@ -78,11 +81,7 @@ impl Replay {
     /// An operation asks for its record. `slot` is handed back by [`Replay::hand_over`]. Whoever was dropped before
     /// it got its result may ask again, with another slot; and several may wait for the same.
     pub fn ask(&mut self, op: Op, name: &str, slot: usize) -> Asked {
-        // The key is built only for look-ups in a journal that has something.
-        if self.records.is_empty() {
-            return Asked::default();
-        }
-        let Some(record) = self.records.get_mut(&(op, name.to_owned())) else { return Asked::default() };
+        let Some(record) = self.records.get_mut(&OpName(op, name)) else { return Asked::default() };
         self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
         if let Some(place) = record.result.filter(|_| !record.handed) {
             self.due.push(Reverse((self.entries[place].pos, slot)));
@@ -96,10 +95,7 @@ impl Replay {
 
     /// The entry that opened an operation, without asking for its result.
     pub fn opened(&mut self, op: Op, name: &str) -> Option<&Entry> {
-        if self.records.is_empty() {
-            return None;
-        }
-        let record = self.records.get_mut(&(op, name.to_owned()))?;
+        let record = self.records.get_mut(&OpName(op, name))?;
         if record.result.is_none() {
             self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
         }
@@ -108,10 +104,7 @@ impl Replay {
 
     /// A value that needs no waiting (the time, a random number, a started child): its result at once.
     pub fn take(&mut self, op: Op, name: &str) -> Option<Entry> {
-        if self.records.is_empty() {
-            return None;
-        }
-        let record = self.records.get_mut(&(op, name.to_owned()))?;
+        let record = self.records.get_mut(&OpName(op, name))?;
         let place = record.result?;
         self.unmet -= usize::from(!std::mem::replace(&mut record.met, true));
         record.handed = true;
@@ -128,7 +121,7 @@ impl Replay {
             let entry = self.entries[place].clone();
             // Only a child's end can be asked for twice.
             if entry.op == Op::Child
-                && let Some(record) = self.records.get_mut(&(entry.op, entry.name.clone()))
+                && let Some(record) = self.records.get_mut(&OpName(entry.op, &entry.name))
             {
                 record.handed = true;
                 while self.due.peek().is_some_and(|Reverse((other, _))| *other == pos) {
@@ -184,7 +177,7 @@ mod tests {
         let order: Vec<usize> =
             std::iter::from_fn(|| replay.hand_over(|_| true)).map(|(slot, _)| slot).collect();
         assert_eq!(order, [1, 0]);
-        assert_eq!(replay.leftovers().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(replay.leftovers().iter().map(|e| &*e.name).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
@@ -207,7 +200,7 @@ mod tests {
         let opened = |pos, name| Entry { phase: Phase::Opened, ..done(pos, name) };
         let mut replay = Replay::new(vec![opened(1, "a"), opened(2, "b")]);
         assert!(replay.opened(Op::Step, "a").is_some());
-        assert_eq!(replay.leftovers().iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(replay.leftovers().iter().map(|e| &*e.name).collect::<Vec<_>>(), ["b"]);
         assert!(!replay.ask(Op::Step, "b", 0).recorded);
         assert!(replay.leftovers().is_empty());
     }

@@ -159,6 +159,6 @@ impl Test {
             matches!(entry.op, Op::Step | Op::Transaction)
                 && matches!(entry.phase, Phase::Done | Phase::Failed)
         };
-        Ok(self.journal(run).await?.into_iter().filter(done).map(|entry| entry.name).collect())
+        Ok(self.journal(run).await?.into_iter().filter(done).map(|entry| entry.name.to_string()).collect())
     }
 }

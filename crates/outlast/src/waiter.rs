@@ -4,10 +4,10 @@
 //! reason. However many wait, it is one statement. Runs that this process has in hand need no look-up at
 //! all: the engine tells how they ended as soon as that is durable.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use outlast_core::{Error, RunId};
 use outlast_store::{DynStore, Ended, Signal, StoreError};
 use parking_lot::Mutex;

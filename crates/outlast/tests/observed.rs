@@ -72,7 +72,7 @@ async fn runs_steps_claims_and_commits_are_told() {
     let names = NAMES.clone();
     let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
         let _ = ctx.step("fails", |_| async { Err::<(), _>(AnyError::new("no")) }).await;
-        ctx.sleep(200.millis()).await?;
+        ctx.sleep(300.millis()).await?;
         Ok::<(), AnyError>(())
     });
     let job = Job::new("job", |_: JobCtx, (): ()| async move { Ok::<(), AnyError>(()) });

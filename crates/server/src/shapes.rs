@@ -115,7 +115,7 @@ impl EntryJson {
             pos: entry.pos,
             op: entry.op,
             phase: entry.phase,
-            name: entry.name.clone(),
+            name: entry.name.to_string(),
             at: entry.at.to_string(),
             body: raw(entry.body.as_ref()),
         }

@@ -5,6 +5,7 @@
 //! have begun when the entry before it was recorded, which is exact for steps that run one by one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::{Client, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
@@ -22,7 +23,7 @@ const MOST: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     pub(crate) operations: Vec<Operation>,
-    places: HashMap<(Op, String), usize>,
+    places: HashMap<(Op, Arc<str>), usize>,
     /// The last position that was read.
     pub(crate) pos: u32,
     /// When whatever comes next may have begun.
@@ -117,7 +118,7 @@ impl Story {
         let place = *self.places.entry((entry.op, entry.name.clone())).or_insert_with(|| {
             self.operations.push(Operation {
                 op: entry.op,
-                name: entry.name.clone(),
+                name: entry.name.to_string(),
                 began,
                 until: None,
                 child: None,
@@ -269,7 +270,7 @@ mod tests {
 
     fn entry(pos: u32, op: Op, phase: Phase, name: &str, seconds: i64, body: &str) -> Entry {
         let body = Some(Payload { codec: None, bytes: body.to_owned().into() });
-        Entry { pos, op, phase, name: name.to_owned(), at: at(seconds), body }
+        Entry { pos, op, phase, name: name.into(), at: at(seconds), body }
     }
 
     #[test]

@@ -281,7 +281,7 @@ fn told(
     now: Timestamp,
 ) -> Option<(Style, String)> {
     let (name, lasted) = (&entry.name, took(since));
-    let plain = operation.map_or(name.as_str(), Operation::plain_name);
+    let plain = operation.map_or(&**name, Operation::plain_name);
     let result = value(entry.body.as_ref());
     let failure = || entry.failure().unwrap_or_else(FailureDoc::Outlast).message();
     let until = || {
@@ -307,7 +307,7 @@ fn told(
         (Op::Sleep, Phase::Done) => (DIM, format!("✓ slept {lasted}")),
         (Op::Event | Op::Promise, Phase::Opened) => {
             let bound = until().map(|until| format!(" (until {until})")).unwrap_or_default();
-            let what = if entry.op == Op::Event { plain } else { name.as_str() };
+            let what = if entry.op == Op::Event { plain } else { &**name };
             (WAIT, format!("… waiting for {} {what}{bound}", entry.op.word()))
         }
         (Op::Event | Op::Promise, Phase::Done) => {

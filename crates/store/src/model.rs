@@ -132,6 +132,8 @@ pub struct Claim {
     /// How long before its time a run may be taken that waits: to be in hand when its timer goes off. Runs that
     /// would begin, or try again, are never taken before their time.
     pub early: Duration,
+    /// Nothing is taken that is due before this: earlier claims took all of it.
+    pub from: Option<Timestamp>,
 }
 
 /// The answer to a claim.
@@ -231,6 +233,8 @@ pub struct RunCommit {
     pub prune_below: Option<u32>,
     /// Steps that have been running for a while, for people to see. Nothing waits for these.
     pub doing: Vec<Doing>,
+    /// Whether there may be such rows, which go when the turn ends.
+    pub did: bool,
     /// What handlers logged.
     pub logs: Vec<LogLine>,
     /// Searchable attributes to set.
@@ -251,6 +255,7 @@ impl RunCommit {
             sends: Vec::new(),
             prune_below: None,
             doing: Vec::new(),
+            did: true,
             logs: Vec::new(),
             tags: Vec::new(),
             next: None,

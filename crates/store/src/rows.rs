@@ -203,8 +203,14 @@ pub(crate) fn record(row: &Row) -> Result<RunRecord, StoreError> {
 pub(crate) fn entry(row: &Row) -> Result<(RunId, Entry), StoreError> {
     let run = row.run(0)?;
     let (op, phase) = Entry::kind_from_code(row.int(2)?).map_err(|unknown| unreadable(run, unknown))?;
-    let entry =
-        Entry { pos: row.number(1)?, op, phase, name: row.text(3)?, at: row.time(4)?, body: row.payload(5)? };
+    let entry = Entry {
+        pos: row.number(1)?,
+        op,
+        phase,
+        name: row.text(3)?.into(),
+        at: row.time(4)?,
+        body: row.payload(5)?,
+    };
     Ok((run, entry))
 }
 

@@ -229,22 +229,7 @@ impl Turn {
 
     /// Nothing yet: add what it writes.
     pub fn writes(&self) -> Writing {
-        Writing {
-            node: self.node,
-            commit: RunCommit {
-                run: self.run,
-                epoch: self.epoch,
-                entries: Vec::new(),
-                consumed: Vec::new(),
-                starts: Vec::new(),
-                sends: Vec::new(),
-                prune_below: None,
-                doing: Vec::new(),
-                logs: Vec::new(),
-                tags: Vec::new(),
-                next: None,
-            },
-        }
+        Writing { node: self.node, commit: RunCommit::new(self.run, self.epoch) }
     }
 
     /// One step that was done.

@@ -215,6 +215,7 @@ impl World {
             codes,
             limit: 1,
             early: Duration::ZERO,
+            from: None,
         }
     }
 
@@ -342,7 +343,7 @@ impl World {
     /// The names of a run's entries, in order.
     pub async fn journal(&self, run: RunId) -> Vec<String> {
         let entries = self.store().journal(run, 0, 10_000).await.expect("a journal can be read");
-        entries.into_iter().map(|entry| entry.name).collect()
+        entries.into_iter().map(|entry| entry.name.to_string()).collect()
     }
 
     /// The bodies of a run's unread news, oldest first.

@@ -1,6 +1,7 @@
 //! Runs that a workflow starts: children whose end it can await, and others it lets go.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
@@ -20,7 +21,7 @@ use crate::start::place_options;
 #[must_use = "a child is not started unless awaited"]
 pub struct ChildStart<D: Definition> {
     ctx: Ctx,
-    names: Result<(String, String), Error>,
+    names: Result<(Arc<str>, Arc<str>), Error>,
     definition: D,
     input: D::Input,
     options: StartOptions,
@@ -94,7 +95,7 @@ impl<D: Definition> ChildStart<D> {
     async fn begin_keyed(
         ctx: Ctx,
         told: String,
-        name: String,
+        name: Arc<str>,
         definition: D,
         input: D::Input,
         options: StartOptions,
@@ -140,7 +141,7 @@ impl<D: Definition> IntoFuture for ChildStart<D> {
 #[must_use = "await .result() to hear of its end, or start it .detached()"]
 pub struct Child<D: Definition> {
     ctx: Ctx,
-    name: String,
+    name: Arc<str>,
     id: RunId,
     definition: D,
     /// Under what name its end is told to this run, if it is.
@@ -156,7 +157,7 @@ impl<D: Definition> Child<D> {
     /// Waits for the child's end.
     pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
         if let Some(told) = &self.told {
-            let inner = waiting(&self.ctx, Op::Child, Ok((told.clone(), self.name.clone())));
+            let inner = waiting(&self.ctx, Op::Child, Ok((told.as_str().into(), self.name.clone())));
             let handed = ChildWait(inner).await?;
             return result_of(handed, &self.name);
         }

@@ -52,15 +52,15 @@ impl Ctx {
     /// of names outside. With a name that cannot be, every operation in here fails with that error.
     pub fn scope(&self, name: &str) -> Ctx {
         let scope = check_operation_name("scope", name).and_then(|name| self.scoped(name));
-        let full = scope.map(|plain| self.turn.name(Op::State, &format!("@{plain}")));
+        let full = scope.map(|plain| self.turn.name(Op::State, &format!("@{plain}").into()));
         Ctx { turn: self.turn.clone(), scope: full.map(|full| Some(full[1..].into())) }
     }
 
     /// The name with the scopes that it is called in.
-    fn scoped(&self, name: &str) -> Result<String, Error> {
-        let plain = match &self.scope {
-            Ok(Some(scope)) => format!("{scope}/{name}"),
-            Ok(None) => name.to_owned(),
+    fn scoped(&self, name: &str) -> Result<Arc<str>, Error> {
+        let plain: Arc<str> = match &self.scope {
+            Ok(Some(scope)) => format!("{scope}/{name}").into(),
+            Ok(None) => name.into(),
             Err(error) => return Err(error.clone()),
         };
         check_name("name with its scopes", &plain)?;
@@ -68,7 +68,7 @@ impl Ctx {
     }
 
     /// The name of an operation as the journal has it, or why it cannot have one.
-    fn identity(&self, op: Op, name: &str) -> Result<(String, String), Error> {
+    fn identity(&self, op: Op, name: &str) -> Result<(Arc<str>, Arc<str>), Error> {
         let what = match op {
             Op::Event => "event name",
             Op::Promise => "promise name",
@@ -319,7 +319,7 @@ impl Ctx {
         let had = recorded || !old_code_was_here;
         if had && !recorded {
             state.replaying = false;
-            state.record(Op::Value, Phase::Done, name.clone(), Some(note_of(&true)));
+            state.record(Op::Value, Phase::Done, name.as_str().into(), Some(note_of(&true)));
         }
         // A loop that comes here again gets the same answer, also when nothing lies ahead any more.
         state.patches.insert(name, had);
@@ -341,13 +341,13 @@ impl Ctx {
         let (plain, full) = self.identity(Op::State, name)?;
         let payload = Payload::encode(format_args!("saved value {name:?}"), value, &self.turn.limits)?;
         let payload = self.turn.fixed(Op::State, &full, || Ok(payload))?;
-        self.turn.state().saved.insert(plain, payload);
+        self.turn.state().saved.insert(plain.to_string(), payload);
         Ok(())
     }
 
     /// What was last saved under `name`.
     pub fn saved<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
-        let payload = self.turn.state().saved.get(&self.scoped(name)?).cloned();
+        let payload = self.turn.state().saved.get(&*self.scoped(name)?).cloned();
         payload.map(|payload| payload.decode(format_args!("saved value {name:?}"))).transpose()
     }
 
@@ -429,6 +429,6 @@ pub(crate) fn limits_of(turn: &Turn) -> &Limits {
 }
 
 /// What waits have in common: see [`Waiting`].
-pub(crate) fn waiting(ctx: &Ctx, op: Op, name: Result<(String, String), Error>) -> Waiting {
+pub(crate) fn waiting(ctx: &Ctx, op: Op, name: Result<(Arc<str>, Arc<str>), Error>) -> Waiting {
     Waiting::new(ctx.turn.clone(), op, name)
 }

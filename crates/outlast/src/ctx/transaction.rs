@@ -37,7 +37,7 @@ pub struct TransactionStep<'a, T, E> {
 }
 
 /// Calls the closure for an attempt, of the transaction with this name. Its own type is erased as a step's is.
-type Call<'a, E> = Box<dyn FnMut(Tx, Arc<Turn>, String) -> BoxFuture<'a, Attempt<E>> + Send + 'a>;
+type Call<'a, E> = Box<dyn FnMut(Tx, Arc<Turn>, Arc<str>) -> BoxFuture<'a, Attempt<E>> + Send + 'a>;
 
 enum Body<'a, E> {
     None,
@@ -107,7 +107,7 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
 
     fn failed(&self, failure: Failure<E>) -> BodyEnd {
         let limits = limits_of(&self.place.turn);
-        self.policy.after(&what(self.place.full_name()), self.attempt, failure, None, limits)
+        self.policy.after(&what(&self.place.full_name()), self.attempt, failure, None, limits)
     }
 }
 
@@ -119,7 +119,7 @@ fn what(name: &str) -> String {
 async fn one_attempt<T: Stored, E: StoredError>(
     turn: Arc<Turn>,
     tx: Tx,
-    name: String,
+    name: Arc<str>,
     called: std::thread::Result<impl Future<Output = Result<T, E>>>,
 ) -> Attempt<E> {
     let what = what(&name);
@@ -135,7 +135,7 @@ async fn one_attempt<T: Stored, E: StoredError>(
 }
 
 /// Takes the position and the fence just before the commit; the run's other entries wait for it.
-async fn record<E>(turn: &Arc<Turn>, tx: &Tx, name: String, payload: Payload) -> Attempt<E> {
+async fn record<E>(turn: &Arc<Turn>, tx: &Tx, name: Arc<str>, payload: Payload) -> Attempt<E> {
     let mut inner = match tx.take().await {
         Ok(inner) => inner,
         Err(error) => return Attempt::Failed(Failure::Outlast(error)),
@@ -209,8 +209,8 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                 (this.attempt, this.tries) = (attempt, 0);
                 this.begin();
             }
-            Placed::Pending if this.place.turn.leaves_bodies() => return Poll::Pending,
             Placed::Pending => {}
+            Placed::Left => return Poll::Pending,
         }
         loop {
             match &mut this.body {

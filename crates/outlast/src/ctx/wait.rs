@@ -19,13 +19,13 @@ pub(crate) struct Waiting {
     turn: Arc<Turn>,
     op: Op,
     /// The plain name and the name with its occurrence, or why there is none.
-    name: Result<(String, String), Error>,
+    name: Result<(Arc<str>, Arc<str>), Error>,
     within: Option<Deadline>,
     slot: Option<usize>,
 }
 
 impl Waiting {
-    pub(crate) fn new(turn: Arc<Turn>, op: Op, name: Result<(String, String), Error>) -> Waiting {
+    pub(crate) fn new(turn: Arc<Turn>, op: Op, name: Result<(Arc<str>, Arc<str>), Error>) -> Waiting {
         Waiting { turn, op, name, within: None, slot: None }
     }
 
@@ -38,7 +38,7 @@ impl Waiting {
 
     /// The name with its occurrence.
     fn full_name(&self) -> Result<&str, Error> {
-        self.name.as_ref().map(|(_, full)| full.as_str()).map_err(Clone::clone)
+        self.name.as_ref().map(|(_, full)| &**full).map_err(Clone::clone)
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Handed, Error>> {
@@ -120,7 +120,7 @@ pub struct EventWait<T>(Waiting, PhantomData<fn() -> T>);
 impl<T> EventWait<T> {
     pub(super) fn new(ctx: &Ctx, name: &str) -> EventWait<T> {
         // An event is matched by its own name, whatever scope waits for it.
-        let names = ctx.identity(Op::Event, name).map(|(_, full)| (name.to_owned(), full));
+        let names = ctx.identity(Op::Event, name).map(|(_, full)| (name.into(), full));
         EventWait(waiting(ctx, Op::Event, names), PhantomData)
     }
 
@@ -146,7 +146,7 @@ pub struct PromiseWait<T>(Waiting, PhantomData<fn() -> T>);
 impl<T> PromiseWait<T> {
     pub(super) fn new(ctx: &Ctx, name: &str) -> PromiseWait<T> {
         let names = ctx.identity(Op::Promise, name);
-        let names = names.map(|(_, full)| (name_in_life(&full, ctx.turn.life), full));
+        let names = names.map(|(_, full)| (name_in_life(&full, ctx.turn.life).into(), full));
         PromiseWait(waiting(ctx, Op::Promise, names), PhantomData)
     }
 
@@ -178,8 +178,8 @@ pub struct CancelWait(Waiting);
 
 impl CancelWait {
     pub(super) fn new(ctx: &Ctx) -> CancelWait {
-        let name = CANCEL_NAME.to_owned();
-        CancelWait(waiting(ctx, Op::Cancel, Ok((name.clone(), format!("{name}?")))))
+        let names = (CANCEL_NAME.into(), format!("{CANCEL_NAME}?").into());
+        CancelWait(waiting(ctx, Op::Cancel, Ok(names)))
     }
 }
 

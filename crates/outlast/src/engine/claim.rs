@@ -1,16 +1,17 @@
 //! The claim loop: the scheduler. It knows the next due time exactly and sleeps until then, until it is
 //! nudged, or until a slot comes free.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use hashbrown::HashMap;
 use outlast_core::{RunId, Timestamp, crashes};
 use outlast_store::{Claim, Claimed, Claims, Loaded, Signal};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::floor::Floors;
 use super::{Engine, Slot};
 
 /// The most runs of one claim.
@@ -19,7 +20,7 @@ const MOST: usize = 1000;
 const LOCKED_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How long before its timer goes off a run that waits may be taken, and how soon a timer has to be for a run not
 /// to be put aside for it. Everybody whose time comes together is in hand then, and is late by microseconds.
-pub(super) const EARLY: Duration = Duration::from_millis(100);
+pub(super) const EARLY: Duration = Duration::from_millis(200);
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -30,6 +31,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut quiet = false;
     // Whether those who wait for a timer may be taken before their time.
     let mut early = false;
+    let mut floors = Floors::default();
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first.
         let slot = tokio::select! {
@@ -42,8 +44,8 @@ pub(super) async fn run(engine: Arc<Engine>) {
         drop(slot);
         engine.claiming.store(true, Ordering::SeqCst);
         let found = match quiet {
-            true => look_first(&engine).await,
-            false => claim_all(&engine, early).await,
+            true => look_first(&engine, &mut floors).await,
+            false => claim_all(&engine, &mut floors, early).await,
         };
         engine.claiming.store(false, Ordering::SeqCst);
         engine.changed.notify_waiters();
@@ -92,17 +94,17 @@ struct Found {
 }
 
 /// Claims if a look, which costs the database less, says that there is something to claim.
-async fn look_first(engine: &Arc<Engine>) -> Found {
+async fn look_first(engine: &Arc<Engine>, floors: &mut Floors) -> Found {
     match engine.store.next_due().await {
         Ok(next_due) if next_due.is_none_or(|due| due > engine.clock.at_most()) => {
             Found { next_due, ..Found::default() }
         }
-        _ => claim_all(engine, false).await,
+        _ => claim_all(engine, floors, false).await,
     }
 }
 
 /// Claims from every shard. Those who wait are taken before their time only into slots that are not needed.
-async fn claim_all(engine: &Arc<Engine>, early: bool) -> Found {
+async fn claim_all(engine: &Arc<Engine>, floors: &mut Floors, early: bool) -> Found {
     let mut found = Found::default();
     let (mut suspects, mut opened) = (Vec::new(), Vec::new());
     for shard in (0..engine.store.shards()).take_while(|_| !engine.stop.is_cancelled()) {
@@ -127,11 +129,13 @@ async fn claim_all(engine: &Arc<Engine>, early: bool) -> Found {
             codes: engine.registry.codes(),
             limit: slots.len() as u32,
             early: if room > 0 { EARLY } else { Duration::ZERO },
+            from: floors.of(shard),
         };
         let asked = engine.clock.asks();
         let claims = answer(engine, &ask).await;
         if let Some(claims) = claims {
             engine.clock.told(claims.now, asked);
+            floors.told(&ask, &claims.runs);
             metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
             found.maybe_more |= claims.runs.len() == slots.len();
             found.locked |= claims.next_due.is_some_and(|due| due <= claims.now);

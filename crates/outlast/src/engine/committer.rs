@@ -1,15 +1,18 @@
 //! The committer: the one door through which everything that runs record becomes durable.
 //!
-//! One lane per shard. While one batch is on its way the next gathers, so that each transaction carries
+//! One lane per shard. While batches are on their way the next gathers, so that each transaction carries
 //! what hundreds of runs recorded meanwhile; a lone run still pays only one commit. A run's commits keep
-//! their order, because a run stands at most once in a batch and one batch is on its way at a time.
+//! their order, because it stands in one batch at a time: what it records while that is on its way waits.
 
 pub(crate) mod bench;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hashbrown::{HashMap, HashSet};
 use outlast_core::{Entry, Op, Payload, RunId};
 use outlast_store::{Batch, Committed, Next, RunCommit, StoreError};
 use parking_lot::Mutex;
@@ -22,6 +25,9 @@ mod tests;
 
 /// The most runs in one batch.
 const BATCH: usize = 1000;
+/// How many batches are on their way at most. While the database works on one, it has the other at hand, and
+/// the runs of a third record.
+const FLIGHTS: usize = 2;
 /// The most bytes in one batch, unless a single run needs more: a transaction has to be through long before
 /// the lease ends, and innocents wait for it.
 const BATCH_BYTES: usize = 4 << 20;
@@ -60,8 +66,11 @@ struct Lane {
 
 #[derive(Default)]
 struct Gathered {
+    /// Who has something to commit and nothing on its way.
     order: VecDeque<RunId>,
     by_run: HashMap<RunId, Waiting>,
+    /// Whose commits are on their way: what these record meanwhile waits for that to end.
+    away: HashSet<RunId>,
 }
 
 /// What one run wants committed.
@@ -111,6 +120,7 @@ impl Lane {
 
     fn put_back(&self, again: Vec<Waiting>) {
         let mut gathered = self.gathered.lock();
+        gathered.come_back(again.iter().map(|waiting| waiting.commit.run));
         again.into_iter().rev().for_each(|waiting| gathered.put_back(waiting));
     }
 }
@@ -125,7 +135,9 @@ impl Gathered {
                 old.who.lost();
             }
             None => {
-                self.order.push_back(new.commit.run);
+                if !self.away.contains(&new.commit.run) {
+                    self.order.push_back(new.commit.run);
+                }
                 self.by_run.insert(new.commit.run, new);
             }
         }
@@ -151,9 +163,13 @@ impl Gathered {
         }
     }
 
-    fn take(&mut self, most: usize) -> Vec<Waiting> {
+    /// What goes into the next batch; nothing if fewer runs than these have something to commit.
+    fn take(&mut self, least: usize) -> Vec<Waiting> {
         let (mut taken, mut room) = (Vec::new(), BATCH_BYTES);
-        while taken.len() < most
+        if self.order.len() < least {
+            return taken;
+        }
+        while taken.len() < BATCH
             && let Some(run) = self.order.pop_front()
         {
             let Some(mut waiting) = self.by_run.remove(&run) else { continue };
@@ -162,11 +178,12 @@ impl Gathered {
                 self.put_back(waiting);
                 break;
             }
-            // What is too much for one batch goes in several: as much as fits now, the rest first in line.
+            // What is too much for one batch goes in several: as much as fits now, the rest when that is through.
             if let Some(rest) = waiting.split(room) {
-                self.put_back(rest);
+                self.by_run.insert(run, rest);
                 room = 0;
             }
+            self.away.insert(run);
             taken.push(waiting);
             room = room.saturating_sub(bytes);
             if room == 0 {
@@ -174,6 +191,15 @@ impl Gathered {
             }
         }
         taken
+    }
+
+    /// A batch is through: what its runs recorded meanwhile is first in line.
+    fn come_back(&mut self, runs: impl DoubleEndedIterator<Item = RunId>) {
+        for run in runs.rev() {
+            if self.away.remove(&run) && self.by_run.contains_key(&run) {
+                self.order.push_front(run);
+            }
+        }
     }
 }
 
@@ -235,6 +261,7 @@ impl Waiting {
         // not fill the memory.
         to.doing.retain(|old| from.doing.iter().all(|new| new.name != old.name));
         to.doing.extend(from.doing);
+        to.did |= from.did;
         to.logs.extend(from.logs);
         to.tags.retain(|(old, _)| from.tags.iter().all(|(new, _)| new != old));
         to.tags.extend(from.tags);
@@ -246,36 +273,44 @@ impl Waiting {
 }
 
 async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
+    let mut away = FuturesUnordered::new();
+    let mut last = 0;
     loop {
-        let waiting = lane.gathered.lock().take(BATCH);
-        if waiting.is_empty() {
-            match engine.upgrade() {
-                Some(engine) if !engine.lanes_stop.is_cancelled() => {
-                    let stop = engine.lanes_stop.clone();
-                    drop(engine);
-                    tokio::select! {
-                        () = lane.more.notified() => {}
-                        () = stop.cancelled() => {}
-                    }
-                    continue;
-                }
-                _ => return,
+        // A small batch that goes beside a large one saves nobody's time, and costs a commit.
+        let least = if away.is_empty() { 1 } else { last };
+        if away.len() < FLIGHTS {
+            let waiting = lane.gathered.lock().take(least);
+            if !waiting.is_empty() {
+                let Some(engine) = engine.upgrade() else { return };
+                last = waiting.len();
+                away.push(commit_batch(engine, lane.clone(), waiting));
             }
         }
-        let Some(engine) = engine.upgrade() else { return };
-        let again = commit_batch(&engine, &lane, waiting).await;
-        // Those who were told go on first: what they record now comes into the next batch, not the one after.
-        tokio::task::yield_now().await;
-        if !again.is_empty() {
-            lane.put_back(again);
-            tokio::time::sleep(BUSY_PAUSE).await;
+        if !away.is_empty() {
+            tokio::select! {
+                biased;
+                _ = away.next() => {}
+                () = lane.more.notified(), if away.len() < FLIGHTS => {}
+            }
+            continue;
+        }
+        match engine.upgrade() {
+            Some(engine) if !engine.lanes_stop.is_cancelled() => {
+                let stop = engine.lanes_stop.clone();
+                drop(engine);
+                tokio::select! {
+                    () = lane.more.notified() => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+            _ => return,
         }
     }
 }
 
-/// Commits a batch and tells everybody; gives back what has to come again: what others' locks held up, and
+/// Commits a batch and tells everybody. What has to come again is put back: what others' locks held up, and
 /// what blocks a run instead of what it recorded.
-async fn commit_batch(engine: &Arc<Engine>, lane: &Lane, waiting: Vec<Waiting>) -> Vec<Waiting> {
+async fn commit_batch(engine: Arc<Engine>, lane: Arc<Lane>, waiting: Vec<Waiting>) {
     let mut runs = Vec::with_capacity(waiting.len());
     let mut who = Vec::with_capacity(waiting.len());
     for Waiting { commit, upto, who: hears, refused } in waiting {
@@ -286,43 +321,52 @@ async fn commit_batch(engine: &Arc<Engine>, lane: &Lane, waiting: Vec<Waiting>) 
     metrics::counter!("outlast_commit_entries_total")
         .increment(runs.iter().map(|run| run.entries.len() as u64).sum());
     let batch = Arc::new(Batch { node: engine.node(), shard: lane.shard, runs });
-    let answers = match persist(engine, &batch).await {
+    let answers: Vec<Result<Committed, StoreError>> = match persist(&engine, &batch).await {
         Ok(answers) => answers.into_iter().map(Ok).collect(),
-        Err(error) => refused_batch(engine, &batch, error).await,
+        Err(error) => refused_batch(&engine, &batch, error).await,
     };
     let batch = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
     let mut again = Vec::new();
+    let mut told = Vec::with_capacity(who.len());
     for ((commit, (upto, who, refused)), answer) in batch.runs.into_iter().zip(who).zip(answers) {
-        let (run, epoch) = (commit.run, commit.epoch);
         match answer {
-            Ok(Committed::Done) if refused => {
-                lane.forget(run, epoch);
-                who.lost();
-            }
-            Ok(Committed::Done) => {
-                if let Some(Next::Finish(ended)) = &commit.next {
-                    engine.note_end(run, ended);
-                }
-                who.acked(upto, commit.next.is_some());
-            }
             Ok(Committed::Busy) => again.push(Waiting { commit, upto, who, refused }),
             // Another try would be refused too, and so would every turn: the run waits for a person.
             Err(error) if !refused && error.is_final() => {
+                let (run, epoch) = (commit.run, commit.epoch);
                 tracing::error!(%error, %run, "blocked: the database refuses what the run recorded");
                 let reason = format!("the database refuses what the run recorded: {error}");
                 let commit = RunCommit { next: Some(Next::Block { reason }), ..RunCommit::new(run, epoch) };
                 lane.forget(run, epoch);
                 again.push(Waiting { commit, upto, who, refused: true });
             }
-            Ok(Committed::LeaseLost) | Err(_) => {
-                metrics::counter!("outlast_fenced_writes_total").increment(1);
-                tracing::warn!(%run, epoch, "the run is no longer ours: its turn is dropped");
-                lane.forget(run, epoch);
-                who.lost();
-            }
+            answer => told.push((commit, upto, who, refused, answer)),
         }
     }
-    again
+    lane.gathered.lock().come_back(told.iter().map(|(commit, ..)| commit.run));
+    for (commit, upto, who, refused, answer) in told {
+        let (run, epoch) = (commit.run, commit.epoch);
+        match answer {
+            Ok(Committed::Done) if !refused => {
+                if let Some(Next::Finish(ended)) = &commit.next {
+                    engine.note_end(run, ended);
+                }
+                who.acked(upto, commit.next.is_some());
+                continue;
+            }
+            Ok(Committed::Done) => {}
+            _ => {
+                metrics::counter!("outlast_fenced_writes_total").increment(1);
+                tracing::warn!(%run, epoch, "the run is no longer ours: its turn is dropped");
+            }
+        }
+        lane.forget(run, epoch);
+        who.lost();
+    }
+    if !again.is_empty() {
+        tokio::time::sleep(BUSY_PAUSE).await;
+        lane.put_back(again);
+    }
 }
 
 /// Commits until it worked, is refused, or the engine stops. Repeating is safe.

@@ -208,6 +208,7 @@ impl Future for Drive {
                 return Poll::Pending;
             }
             if spent {
+                self.turn.wake_left();
                 self.wake.wake_by_ref();
             }
             if expired(&self.turn) {
@@ -268,7 +269,7 @@ fn hand_cancel(state: &mut State) -> bool {
     let Some(news) = state.inbox.remove(place) else { return false };
     let reason = cancel_reason(&news);
     state.outbox.consumed.push(news.seq);
-    state.record(Op::Cancel, Phase::Done, CANCEL_NAME.to_owned(), Some(note_payload(&reason)));
+    state.record(Op::Cancel, Phase::Done, CANCEL_NAME.into(), Some(note_payload(&reason)));
     state.replaying = false;
     enforce_cancel(state, reason);
     true
@@ -342,12 +343,12 @@ fn hand_news(state: &mut State) -> bool {
         state.slots.iter().find(|(_, slot)| {
             matches!(slot.stage, Stage::Wait)
                 && match news.kind {
-                    NewsKind::Event => slot.op == Op::Event && slot.plain == news.name,
+                    NewsKind::Event => slot.op == Op::Event && *slot.plain == *news.name,
                     NewsKind::Settled | NewsKind::Rejected => {
                         slot.op == Op::Promise
-                            && (slot.plain == news.name || name_in_any_life(&slot.name) == news.name)
+                            && (*slot.plain == *news.name || name_in_any_life(&slot.name) == news.name)
                     }
-                    NewsKind::Child => slot.op == Op::Child && slot.plain == news.name,
+                    NewsKind::Child => slot.op == Op::Child && *slot.plain == *news.name,
                     NewsKind::Cancel => false,
                 }
         })

@@ -8,7 +8,7 @@ use std::task::Poll;
 use futures_util::FutureExt;
 use futures_util::task::AtomicWaker;
 use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Op, Phase, Status, Timestamp};
-use outlast_store::{Claimed, Delivery, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
+use outlast_store::{Claimed, Delivery, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -28,6 +28,7 @@ pub(crate) struct JobTurn {
     pub(crate) engine: Arc<Engine>,
     pub(crate) record: RunRecord,
     epoch: i64,
+    did: bool,
     state: Mutex<JobState>,
     waker: AtomicWaker,
     /// Set when someone asks the job to stop.
@@ -60,11 +61,12 @@ impl Hears for JobTurn {
 }
 
 impl JobTurn {
-    pub(super) fn new(engine: Arc<Engine>, record: RunRecord, claimed: &Claimed) -> Arc<JobTurn> {
+    pub(super) fn new(engine: Arc<Engine>, loaded: &Loaded, claimed: &Claimed) -> Arc<JobTurn> {
         let asked = claimed.inbox.iter().find(|news| news.kind == NewsKind::Cancel).map(cancel_reason);
         Arc::new(JobTurn {
             engine,
-            record,
+            record: loaded.record.clone(),
+            did: !loaded.doing.is_empty(),
             epoch: claimed.epoch,
             state: Mutex::new(JobState { seen: claimed.news, ..JobState::default() }),
             waker: AtomicWaker::new(),
@@ -128,6 +130,7 @@ impl JobTurn {
         let commit = RunCommit {
             entries,
             sends,
+            did: self.did,
             logs,
             next: Some(next),
             ..RunCommit::new(self.record.id, self.epoch)
@@ -215,7 +218,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
                 pos: attempt,
                 op: Op::Job,
                 phase: Phase::Attempt,
-                name: definition.options.name.to_owned(),
+                name: definition.options.name.into(),
                 at: Timestamp::default(),
                 body: Some(note_payload(&note)),
             };

@@ -7,6 +7,7 @@ mod claim;
 mod clock;
 pub(crate) mod committer;
 pub(crate) mod drive;
+mod floor;
 pub(crate) mod job;
 mod lease;
 mod run;
@@ -17,11 +18,12 @@ pub(crate) mod turn;
 mod warm;
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use outlast_core::{Error, Limits, NodeId, RunId, Timestamp, check_name, crashes};
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;

@@ -27,7 +27,7 @@ const PAGE: u32 = 5000;
 pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot, alone: Option<Slot>) {
     let engine = engine.clone();
     // Known before the task runs, so that no renewal takes the run for a stranger.
-    let placeholder = JobTurn::new(engine.clone(), loaded.record.clone(), &claimed);
+    let placeholder = JobTurn::new(engine.clone(), &loaded, &claimed);
     let in_hand = InHand::new(&engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
     engine.clone().spawn(async move {
         let id = claimed.id;
@@ -59,7 +59,7 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
 /// Hands a suspect back until its turn comes, without charging an attempt.
 pub(super) async fn hand_back(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
     let attempt = claimed.attempt;
-    let placeholder = JobTurn::new(engine.clone(), loaded.record, &claimed);
+    let placeholder = JobTurn::new(engine.clone(), &loaded, &claimed);
     let _in_hand = InHand::new(engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
     placeholder.end(Next::Retry { after: SUSPECT_PAUSE, attempt }, Vec::new()).await;
 }
@@ -350,7 +350,7 @@ fn start_over(turn: &Arc<Turn>) -> Next {
     let first = state.record(Op::Continue, Phase::Done, "continue".into(), Some(input));
     let saved: Vec<(String, Payload)> = state.saved.clone().into_iter().collect();
     for (name, value) in saved {
-        state.record(Op::State, Phase::Done, format!("={name}"), Some(value));
+        state.record(Op::State, Phase::Done, format!("={name}").into(), Some(value));
     }
     state.outbox.prune_below = Some(first.pos);
     Next::Release

@@ -1,5 +1,6 @@
 //! Slots: where the operations that the user's code awaits stand, from being asked for to their result.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use outlast_core::{AttemptNote, Entry, FailureDoc, Op, Payload, Timestamp};
 /// One operation that the user's code awaits.
 pub(crate) struct Slot {
     pub(crate) op: Op,
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// What news are matched by: an event's name without its occurrence, that of a promise or child with its life.
-    pub(crate) plain: String,
+    pub(crate) plain: Arc<str>,
     pub(crate) stage: Stage,
     pub(crate) until: Option<Timestamp>,
     /// How long it was allowed to wait, in milliseconds, for the message when it did not come.
@@ -64,8 +65,8 @@ pub(crate) enum Handed {
 /// What an operation that asks says about itself.
 pub(crate) struct Ask {
     pub(crate) op: Op,
-    pub(crate) name: String,
-    pub(crate) plain: String,
+    pub(crate) name: Arc<str>,
+    pub(crate) plain: Arc<str>,
     /// How long a wait may take.
     pub(crate) within: Option<Deadline>,
     /// Whether it runs a body (a step) or waits.

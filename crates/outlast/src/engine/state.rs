@@ -1,9 +1,11 @@
 //! What a run knows in a turn: its journal, the operations that wait, what came and what is recorded and not
 //! durable yet. The [`Turn`](super::turn::Turn) shares it with whoever talks to the run.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::task::Waker;
 
+use hashbrown::{HashMap, HashSet};
 use outlast_core::{Entry, Op, OpenNote, Payload, Phase, Replay, Timestamp};
 use outlast_store::{Delivery, Doing, LogLine, NewRun, News};
 
@@ -17,7 +19,7 @@ pub(crate) struct State {
     pub(crate) replaying: bool,
     pub(crate) slots: BTreeMap<usize, Slot>,
     pub(super) next_slot: usize,
-    pub(super) counts: HashMap<(Op, String), u32>,
+    pub(super) counts: HashMap<(Op, Arc<str>), u32>,
     pub(super) next_pos: u32,
     pub(crate) outbox: Outbox,
     /// Everything up to this position is durable.
@@ -51,10 +53,12 @@ pub(crate) struct State {
     pub(crate) tags: HashSet<String>,
     /// What bodies had saved when their node died, by step.
     pub(crate) beats: HashMap<String, Payload>,
+    /// Whether people may see what it does: rows that go when the turn ends.
+    pub(super) did: bool,
     /// Steps whose bodies listen for the cancellation and may finish cleanly.
-    pub(crate) listeners: HashSet<String>,
+    pub(crate) listeners: HashSet<Arc<str>>,
     /// How children ended, by name: whoever asks once more is told at once.
-    pub(super) ended_children: HashMap<String, Entry>,
+    pub(super) ended_children: HashMap<Arc<str>, Entry>,
     pub(super) log_lines: u32,
 }
 
@@ -92,7 +96,7 @@ pub(crate) struct Outbox {
 
 impl State {
     /// Gives an entry its position and puts it into the outbox.
-    pub(crate) fn record(&mut self, op: Op, phase: Phase, name: String, body: Option<Payload>) -> Entry {
+    pub(crate) fn record(&mut self, op: Op, phase: Phase, name: Arc<str>, body: Option<Payload>) -> Entry {
         let pos = self.next_pos;
         self.next_pos += 1;
         let entry = Entry { pos, op, phase, name, at: Timestamp::default(), body };

@@ -5,15 +5,16 @@
 //! ask for their record here and wait in a slot; the drive hands results over, one at a time, in the
 //! order of the journal, and collects what is new in the outbox for the committer.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
+use hashbrown::{HashMap, HashSet};
 use outlast_core::{
-    AttemptNote, Entry, Error, Limits, Op, OpenNote, Payload, Phase, Replay, RunId, Timestamp,
+    AttemptNote, Entry, Error, Limits, Op, OpName, OpenNote, Payload, Phase, Replay, RunId, Timestamp,
 };
 use outlast_store::{Doing, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
 use parking_lot::{Mutex, MutexGuard};
@@ -43,6 +44,8 @@ pub(crate) struct Turn {
     in_body: AtomicBool,
     /// Only what is not a body of a step is being polled.
     without_bodies: AtomicBool,
+    /// Those whose bodies were left meanwhile.
+    left: Mutex<Vec<Waker>>,
 }
 
 /// The slot of the engine itself, which hands the cancellation over.
@@ -91,6 +94,7 @@ impl Turn {
             saved.insert(entry.name[1..].to_owned(), entry.body.clone().unwrap_or_default());
         }
         replay.ask(Op::Cancel, CANCEL_NAME, CANCEL_SLOT);
+        let did = !doing.is_empty();
         let beats = doing.into_iter().filter_map(|d| d.saved.map(|saved| (d.name, saved))).collect();
         let state = State {
             epoch: arrival.epoch,
@@ -120,6 +124,7 @@ impl Turn {
             patches: HashMap::new(),
             tags: HashSet::new(),
             beats,
+            did,
             listeners: HashSet::new(),
             ended_children: HashMap::new(),
             log_lines: 0,
@@ -135,6 +140,7 @@ impl Turn {
             cancel: watch::Sender::new(None),
             in_body: AtomicBool::new(false),
             without_bodies: AtomicBool::new(false),
+            left: Mutex::default(),
         };
         turn.notice_cancel(&mut turn.state());
         turn
@@ -233,6 +239,7 @@ impl Turn {
         }
         state.record_openings();
         let outbox = std::mem::take(&mut state.outbox);
+        state.did |= !outbox.doing.is_empty();
         if next.is_none() && outbox.is_empty() {
             return;
         }
@@ -245,6 +252,7 @@ impl Turn {
             sends: outbox.sends,
             prune_below: outbox.prune_below,
             doing: outbox.doing,
+            did: state.did,
             logs: outbox.logs,
             tags: outbox.tags,
             next,
@@ -258,14 +266,18 @@ impl Turn {
     // ---- what operations do
 
     /// Fixes the identity of an operation: its name, and its occurrence when it is not the first.
-    pub(crate) fn name(&self, op: Op, plain: &str) -> String {
+    pub(crate) fn name(&self, op: Op, plain: &Arc<str>) -> Arc<str> {
         let mut state = self.state();
         self.refuse_in_body(&mut state, op, plain);
-        let count = state.counts.entry((op, plain.to_owned())).or_insert(0);
-        *count += 1;
-        match *count {
-            1 => plain.to_owned(),
-            n => format!("{plain}#{n}"),
+        match state.counts.get_mut(&OpName(op, plain)) {
+            Some(count) => {
+                *count += 1;
+                format!("{plain}#{count}").into()
+            }
+            None => {
+                state.counts.insert((op, plain.clone()), 1);
+                plain.clone()
+            }
         }
     }
 
@@ -279,9 +291,19 @@ impl Turn {
         within(&self.without_bodies, so, work)
     }
 
-    /// Whether bodies of steps are left as they are.
-    pub(crate) fn leaves_bodies(&self) -> bool {
-        self.without_bodies.load(Ordering::Relaxed)
+    /// Whether bodies of steps are left as they are. Whoever is left is woken when that is over: what woke it
+    /// before may have been for its body.
+    pub(crate) fn leaves_body(&self, cx: &Context<'_>) -> bool {
+        let leaves = self.without_bodies.load(Ordering::Relaxed);
+        if leaves {
+            self.left.lock().push(cx.waker().clone());
+        }
+        leaves
+    }
+
+    /// Bodies are polled again.
+    pub(crate) fn wake_left(&self) {
+        std::mem::take(&mut *self.left.lock()).into_iter().for_each(Waker::wake);
     }
 
     /// What a body does is not repeated, and so nothing that it asks of the run would be found again: the code
@@ -370,7 +392,7 @@ impl Turn {
         let saved = place.attempts.last().and_then(|note| note.saved.as_ref());
         let saved = saved.map(|saved| Payload { codec: None, bytes: saved.get().to_owned().into() });
         let name = place.name.clone();
-        Some((attempt, saved.or_else(|| state.beats.remove(&name))))
+        Some((attempt, saved.or_else(|| state.beats.remove(&*name))))
     }
 
     /// Takes the next position for a transaction, once the code has taken everything that was handed to
@@ -432,7 +454,7 @@ impl Turn {
         }
         let payload = make()?;
         state.replaying = false;
-        state.record(op, Phase::Done, name.to_owned(), Some(payload.clone()));
+        state.record(op, Phase::Done, name.into(), Some(payload.clone()));
         Ok(payload)
     }
 

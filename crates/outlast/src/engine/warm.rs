@@ -3,9 +3,10 @@
 //! A warm turn saves the replay when its run wakes here again. It is used only if the claim's epoch is
 //! exactly the next one (nobody else had the run in between); dropping it is always safe.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use outlast_core::RunId;
 
 use super::drive::Drive;

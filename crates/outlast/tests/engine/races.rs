@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::engine_test;
-use crate::harness::{Lab, Ledger};
+use crate::harness::{Lab, Ledger, bounded};
 
 /// What each pass through the code has seen, in order. Every replay is a pass.
 #[derive(Clone, Default)]
@@ -305,4 +305,16 @@ engine_test! {
         assert!(began.elapsed() < 4.seconds(), "{:?}", began.elapsed());
         assert_eq!(lab.ledger.notes(), ["began"]);
     }
+}
+
+/// Tokio wakes those whom it made wait before it polls anything else: so they are woken while their run leaves
+/// its bodies as they are.
+#[test]
+fn a_body_that_is_woken_while_bodies_are_left_goes_on_afterwards() {
+    let runtime = tokio::runtime::Builder::new_current_thread().event_interval(1).enable_all().build();
+    runtime.unwrap().block_on(bounded(async {
+        let test = outlast::testing::start(|app| app.workflow(crowd())).await.unwrap();
+        let run = test.app().start(crowd(), 300).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 300);
+    }));
 }

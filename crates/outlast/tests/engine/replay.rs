@@ -238,7 +238,7 @@ engine_test! {
         assert_eq!(lab.app().handle(&flow(true), old).result().await.unwrap(), ["sea"; 3]);
         assert_eq!(lab.app().handle(&flow(true), new).result().await.unwrap(), ["air"; 3]);
         let journal = lab.test().journal(new).await.unwrap();
-        assert_eq!(journal.iter().filter(|entry| entry.name == "patch:by-air").count(), 1);
+        assert_eq!(journal.iter().filter(|entry| *entry.name == *"patch:by-air").count(), 1);
     }
 
     async fn an_await_of_something_not_durable_blocks_the_run_with_that_reason(lab: Lab) {

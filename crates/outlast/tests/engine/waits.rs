@@ -272,9 +272,9 @@ engine_test! {
         };
         lab.settle().await;
         assert_eq!(run.status().await.unwrap().status, Status::Waiting);
-        assert_eq!(saved().await, [("n".to_owned(), 1)], "written with the suspension");
+        assert_eq!(saved().await, [("n".into(), 1)], "written with the suspension");
         lab.advance(2.hours()).await;
-        assert_eq!(saved().await, [("n".to_owned(), 1), ("n#2".to_owned(), 2)]);
+        assert_eq!(saved().await, [("n".into(), 1), ("n#2".into(), 2)]);
         let filter = outlast::Filter { tags: vec![("customer".into(), "42".into()), ("kind".into(), "test".into())], ..Default::default() };
         assert_eq!(lab.app().list(&filter, None, 10).await.unwrap().runs.len(), 1);
         run.send("end", &0).await.unwrap();

@@ -156,7 +156,8 @@ pub(super) fn claimed_now(row: &Row) -> Result<Claimed, StoreError> {
 fn wanted(ask: &Claim) -> Vec<Cell> {
     let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
     let early = micros(ask.early);
-    cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting]
+    let from = ask.from.map_or(i64::MIN, Timestamp::micros);
+    cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting, from]
 }
 
 /// Says that the claim has room left.
@@ -210,14 +211,14 @@ static PICK_AND_TAKE: Sql = Sql::new(
            from (select g.priority, q.queue
                    from generate_series(0, 9) as g(priority)
                         cross join unnest({p2}) with ordinality as q(queue, place)
-                  where exists (select 1 from outlast.nodes as n where n.shard = {p1} and n.id = {p7})
+                  where exists (select 1 from outlast.nodes as n where n.shard = {p1} and n.id = {p8})
                     and not exists (select 1 from outlast.agenda as o
-                                     where o.shard = {p1} and o.node = {p7} and o.claim = {p8})
+                                     where o.shard = {p1} and o.node = {p8} and o.claim = {p9})
                   order by g.priority, q.place) as line
                 cross join lateral (
                    select a.shard, a.id, a.epoch, a.due_at from outlast.agenda as a
                     where a.shard = {p1} and a.queue = line.queue and a.priority = line.priority
-                      and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6})
+                      and a.due_at >= {p7} and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6})
                       and a.code {in:p3}
                     order by a.due_at, a.id
                     limit {p4} {skip_locked}
@@ -225,7 +226,7 @@ static PICK_AND_TAKE: Sql = Sql::new(
           limit {p4}
      )
      update outlast.agenda as a
-        set node = {p7}, claim = {p8}, epoch = a.epoch + 1, status = {p9}, due_at = null
+        set node = {p8}, claim = {p9}, epoch = a.epoch + 1, status = {p10}, due_at = null
        from picked as p where a.shard = p.shard and a.id = p.id
      returning a.id, p.epoch, a.priority, p.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news",
 )
@@ -234,6 +235,7 @@ static PICK_AND_TAKE: Sql = Sql::new(
     Type::Int,
     Type::Texts,
     Type::Texts,
+    Type::Int,
     Type::Int,
     Type::Int,
     Type::Int,
@@ -250,10 +252,11 @@ static PICK: Sql = Sql::new("claim_pick_rows", "")
          select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
            from g cross join json_each({p2}) as q cross join outlast.agenda as a
           where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
-            and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6}) and a.code {in:p3}
+            and a.due_at >= {p7} and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6})
+            and a.code {in:p3}
           limit {p4}",
     )
-    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Int, Type::Int])
+    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Int, Type::Int, Type::Int])
     .by("agenda_due");
 
 static TAKE: Sql = Sql::new("claim_take", "")

@@ -65,6 +65,7 @@ fn claim(node: &NodeCard, number: i64, shard: u16) -> Claim {
         codes: vec![code("greet", 1)],
         limit: 10,
         early: std::time::Duration::ZERO,
+        from: None,
     }
 }
 
@@ -74,19 +75,7 @@ fn entry(pos: u32, op: Op, name: &str) -> Entry {
 }
 
 fn commit(run: &Claimed) -> RunCommit {
-    RunCommit {
-        run: run.id,
-        epoch: run.epoch,
-        entries: vec![],
-        consumed: vec![],
-        starts: vec![],
-        sends: vec![],
-        prune_below: None,
-        doing: vec![],
-        logs: vec![],
-        tags: vec![],
-        next: None,
-    }
+    RunCommit::new(run.id, run.epoch)
 }
 
 /// A run is started, claimed, takes a step, waits for an event, gets it and completes.
@@ -191,7 +180,7 @@ pub(crate) async fn a_users_transaction_carries_runs(store: DynStore) {
         assert_eq!(rows, [[Value::Int(2), Value::Text(name.into())]]);
         tx.rollback().await.unwrap();
     }
-    assert_eq!(store.journal(kept.id, 0, 10).await.unwrap()[0].name, "debit");
+    assert_eq!(store.journal(kept.id, 0, 10).await.unwrap()[0].name.to_string(), "debit");
 }
 
 /// Many callers at once, as the engine's clients are: everything arrives, once.

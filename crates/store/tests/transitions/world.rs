@@ -97,6 +97,7 @@ impl World {
             codes: vec!["greet@1".into(), "mail@1".into()],
             limit: 10,
             early: std::time::Duration::ZERO,
+            from: None,
         }
     }
 
@@ -136,7 +137,7 @@ impl World {
 
     pub(crate) async fn journal(&self, run: RunId) -> Vec<String> {
         let entries = self.store.journal(run, 0, 100).await.unwrap();
-        entries.into_iter().map(|entry| entry.name).collect()
+        entries.into_iter().map(|entry| entry.name.to_string()).collect()
     }
 
     pub(crate) async fn inbox(&self, run: RunId) -> Vec<String> {
@@ -205,19 +206,7 @@ pub(crate) fn entry(pos: u32, name: &str) -> Entry {
 
 /// A commit that records nothing and goes nowhere yet.
 pub(crate) fn quiet(run: &Claimed) -> RunCommit {
-    RunCommit {
-        run: run.id,
-        epoch: run.epoch,
-        entries: Vec::new(),
-        consumed: Vec::new(),
-        starts: Vec::new(),
-        sends: Vec::new(),
-        prune_below: None,
-        doing: Vec::new(),
-        logs: Vec::new(),
-        tags: Vec::new(),
-        next: None,
-    }
+    RunCommit::new(run.id, run.epoch)
 }
 
 pub(crate) fn records(run: &Claimed, entries: &[Entry]) -> RunCommit {

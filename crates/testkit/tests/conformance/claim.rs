@@ -35,6 +35,25 @@ async fn runs_come_by_priority_then_by_due_time_then_by_id(world: World) {
 }
 
 #[store_test]
+async fn a_claim_may_begin_where_an_earlier_one_ended(world: World) {
+    let now = world.now().await;
+    let at = |seconds: i64| outlast_core::Timestamp::from_micros(now.micros() - seconds * 1_000_000);
+    let mut runs = Vec::new();
+    for seconds in [30, 20, 10] {
+        runs.push(world.start("greet").shard(0).due(Due::At(at(seconds))).await);
+    }
+    let ask = Claim { limit: 10, from: Some(at(20)), ..world.ask("node", 0).await };
+    let taken: Vec<RunId> = world.claim(&ask).await.runs.iter().map(|run| run.id).collect();
+    assert_eq!(taken, [runs[1].id, runs[2].id]);
+    let claims = world.claim(&Claim { limit: 10, ..world.ask("node", 0).await }).await;
+    assert_eq!(
+        claims.runs.iter().map(|run| run.id).collect::<Vec<_>>(),
+        [runs[0].id],
+        "a look at everything"
+    );
+}
+
+#[store_test]
 async fn among_equal_priorities_queues_come_in_the_order_asked(world: World) {
     for queue in ["a", "b", "c"] {
         world.start("greet").shard(0).queue(queue).await;

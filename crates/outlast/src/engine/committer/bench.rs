@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outlast_store::RunCommit;
 
-use super::{BATCH, Committer, Hears};
+use super::{Committer, Hears};
 
 /// What a lane makes of commits that arrive while a batch is on its way.
 pub fn gathered(commits: Vec<RunCommit>) -> Vec<RunCommit> {
@@ -16,7 +16,7 @@ pub fn gathered(commits: Vec<RunCommit>) -> Vec<RunCommit> {
         committer.submit(commit, upto, who.clone());
     }
     let mut lane = committer.lanes[0].gathered.lock();
-    let batches = std::iter::from_fn(|| Some(lane.take(BATCH)).filter(|batch| !batch.is_empty()));
+    let batches = std::iter::from_fn(|| Some(lane.take(1)).filter(|batch| !batch.is_empty()));
     batches.flatten().map(|waiting| waiting.commit).collect()
 }
 

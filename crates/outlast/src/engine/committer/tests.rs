@@ -41,13 +41,20 @@ fn waiting(run: RunId, entries: Vec<Entry>) -> Waiting {
     Waiting { commit, upto, who: Arc::new(Heard::default()), refused: false }
 }
 
+/// The next batch, which is through at once.
+fn through(gathered: &mut Gathered) -> Vec<Waiting> {
+    let batch = gathered.take(1);
+    gathered.come_back(batch.iter().map(|waiting| waiting.commit.run));
+    batch
+}
+
 /// Everything that waits, batch by batch: of each run its number and positions.
 fn batches(mut gathered: Gathered) -> Vec<Vec<(RunId, Vec<u32>)>> {
     let of = |waiting: &Waiting| {
         let positions = waiting.commit.entries.iter().map(|entry| entry.pos).collect();
         (waiting.commit.run, positions)
     };
-    let take = || gathered.take(BATCH);
+    let take = || through(&mut gathered);
     std::iter::repeat_with(take)
         .take_while(|batch| !batch.is_empty())
         .map(|b| b.iter().map(of).collect())
@@ -83,24 +90,49 @@ fn what_is_too_much_for_one_batch_goes_in_several_in_order_and_the_end_goes_last
     gathered.add(big);
     gathered.add(waiting(run(2), results(1, &[1])));
 
-    let first = gathered.take(BATCH);
+    let first = through(&mut gathered);
     assert_eq!((first.len(), first[0].upto), (1, 2), "its run hears of what is durable, and of no more");
     assert!(first[0].commit.next.is_none(), "the turn ends with the last of it");
     // What the run records meanwhile comes behind the rest.
     gathered.add(waiting(run(1), results(6, &[1])));
-    let second = gathered.take(BATCH);
+    let second = through(&mut gathered);
     let positions: Vec<u32> = second[0].commit.entries.iter().map(|entry| entry.pos).collect();
     assert_eq!((positions, second[0].upto), (vec![3, 4], 4));
     assert!(second[0].commit.next.is_none());
-    let third = gathered.take(BATCH);
+    let third = through(&mut gathered);
     assert_eq!(
         (third[0].commit.entries.len(), third[0].upto),
         (1, 5),
         "more than a batch, and yet it has to go"
     );
-    let last = gathered.take(BATCH);
+    let last = through(&mut gathered);
     assert_eq!((last.len(), last[0].commit.run, last[0].upto), (2, run(1), 6));
     assert_eq!(last[0].commit.next, Some(Next::Release));
+}
+
+#[test]
+fn what_a_run_records_while_its_batch_is_on_its_way_waits_for_that() {
+    let mut gathered = Gathered::default();
+    gathered.add(waiting(run(1), results(1, &[1])));
+    gathered.add(waiting(run(2), results(1, &[1])));
+    let first = gathered.take(1);
+    assert_eq!(first.len(), 2);
+    gathered.add(waiting(run(2), results(2, &[1])));
+    gathered.add(waiting(run(3), results(1, &[1])));
+    let runs = |batch: Vec<Waiting>| batch.iter().map(|waiting| waiting.commit.run).collect::<Vec<_>>();
+    assert_eq!(runs(gathered.take(1)), [run(3)]);
+    assert!(gathered.take(1).is_empty());
+    gathered.come_back(first.iter().map(|waiting| waiting.commit.run));
+    assert_eq!(runs(gathered.take(1)), [run(2)]);
+}
+
+#[test]
+fn no_batch_goes_before_it_is_worth_it() {
+    let mut gathered = Gathered::default();
+    gathered.add(waiting(run(1), results(1, &[1])));
+    assert!(gathered.take(2).is_empty());
+    gathered.add(waiting(run(2), results(1, &[1])));
+    assert_eq!(gathered.take(2).len(), 2);
 }
 
 #[test]
@@ -122,7 +154,7 @@ fn of_many_heartbeats_and_tags_the_last_word_is_kept() {
         more.commit.tags = vec![("phase".into(), n.to_string())];
         gathered.add(more);
     }
-    let taken = gathered.take(BATCH).remove(0).commit;
+    let taken = gathered.take(1).remove(0).commit;
     assert_eq!(taken.doing, [beat("copy", 9999), beat("upload", 9999)]);
     assert_eq!(taken.tags, [("phase".to_owned(), "9999".to_owned())]);
 }
@@ -135,7 +167,7 @@ async fn what_follows_a_refused_commit_is_dropped_with_it() {
     let (registry, states) = (Registry::default(), States::default());
     let engine = Engine::new(store, registry, states, Settings::default(), Limits::default(), client);
 
-    let lane = Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() };
+    let lane = Arc::new(Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() });
     let heard = Arc::new(Heard::default());
     let first = Waiting { who: heard.clone(), ..waiting(run(1), results(1, &[1])) };
     let mut newer = waiting(run(2), results(2, &[1]));
@@ -144,7 +176,7 @@ async fn what_follows_a_refused_commit_is_dropped_with_it() {
         lane.gathered.lock().add(later);
     }
     let batch = vec![first, waiting(run(2), results(1, &[1]))];
-    assert!(commit_batch(&engine, &lane, batch).await.is_empty());
+    commit_batch(engine.clone(), lane.clone(), batch).await;
 
     assert_eq!(*heard.0.lock(), ["lost"]);
     let left = batches(std::mem::take(&mut lane.gathered.lock()));
@@ -193,6 +225,6 @@ fn what_others_locks_held_up_does_not_drag_a_newer_epoch_along() {
     lane.gathered.lock().add(newer);
     lane.put_back(vec![Waiting { who: heard.clone(), ..waiting(run(1), results(3, &[1])) }]);
     assert_eq!(*heard.0.lock(), ["lost"]);
-    let left = lane.gathered.lock().take(BATCH).remove(0).commit;
+    let left = lane.gathered.lock().take(1).remove(0).commit;
     assert_eq!((left.epoch, left.entries), (2, results(2, &[1])));
 }

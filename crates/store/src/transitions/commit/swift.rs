@@ -55,7 +55,7 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     if !moves.ending.is_empty() {
         flight.add(INBOX_GONE.with(cells![batch.shard, ids(&moves.ending)]));
     }
-    flight.each(&DOING_GONE, moves.moving, cells![batch.shard]);
+    flight.each(&DOING_GONE, moves.idle, cells![batch.shard]);
     let ending = moves.ending;
     let mut answers = flight.send_last(tx).await?;
 
@@ -91,14 +91,14 @@ struct Moves {
     waits: Vec<Vec<Cell>>,
     ends: Vec<Vec<Cell>>,
     ending: Vec<RunId>,
-    moving: Vec<Vec<Cell>>,
+    idle: Vec<Vec<Cell>>,
 }
 
 impl Moves {
     fn take(&mut self, commit: &RunCommit) {
         let (run, epoch) = (commit.run, commit.epoch);
-        if commit.next.is_some() {
-            self.moving.push(cells![run, epoch]);
+        if commit.next.is_some() && commit.did {
+            self.idle.push(cells![run, epoch]);
         }
         match &commit.next {
             Some(Next::Suspend { wake_at, seen }) => {
