@@ -73,7 +73,7 @@ pub fn fans_out() -> Workflow<u32, u32, AnyError> {
 pub async fn node(fresh: &Fresh, concurrency: usize) -> Result<App> {
     let outlast = Outlast::open(&fresh.url).await?.concurrency(concurrency);
     let outlast = outlast.workflow(ten_steps()).workflow(waits()).workflow(sleeps()).workflow(fans_out());
-    Ok(outlast.job(noop()).run().await?)
+    Ok(outlast.workflow(steps::remembers()).job(noop()).run().await?)
 }
 
 /// Times in microseconds, up to ten minutes.

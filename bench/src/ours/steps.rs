@@ -1,14 +1,16 @@
 //! W2: many runs of ten steps. W7: one run of very many, and its replay.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use outlast::App;
+use outlast::prelude::*;
+use tokio::sync::watch;
 
-use super::{node, ten_steps};
+use super::{node, some_steps, ten_steps};
 use crate::place::{Fresh, Place};
 use crate::report::{Figure, Report};
 use crate::spike::{self, STEPS, rate};
@@ -96,6 +98,42 @@ pub async fn w7(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
         report.add(figure.variant(&format!("one run of {steps} steps")));
     }
     app.shutdown(Duration::from_secs(5)).await?;
-    fresh.remove().await?;
+    replay(&fresh, place, report, most).await?;
+    fresh.remove().await
+}
+
+/// How long the code of [`remembers`] took to come to its end the last time that it began.
+static REPLAYED: LazyLock<watch::Sender<Duration>> = LazyLock::new(|| watch::Sender::new(Duration::ZERO));
+
+/// Some steps, then a wait.
+pub fn remembers() -> Workflow<u32, (), AnyError> {
+    Workflow::new("remembers", |ctx: Ctx, steps: u32| async move {
+        let began = Instant::now();
+        some_steps(ctx.clone(), steps).await?;
+        REPLAYED.send_replace(began.elapsed());
+        ctx.event::<()>("go").await?;
+        Ok::<_, AnyError>(())
+    })
+}
+
+/// A run that no node keeps warm goes on: its journal is read, and its code comes through it again.
+async fn replay(fresh: &Fresh, place: &Place, report: &mut Report, steps: u32) -> Result<()> {
+    let app = node(fresh, 256).await?;
+    let id = app.start(remembers(), steps).await?.id();
+    while app.handle(&remembers(), id).status().await?.status != outlast::Status::Waiting {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    app.shutdown(Duration::from_secs(5)).await?;
+    let app = node(fresh, 256).await?;
+    let run = app.handle(&remembers(), id);
+    let began = Instant::now();
+    run.send("go", &()).await?;
+    run.result().await?;
+    let took = began.elapsed().as_secs_f64() * 1000.0;
+    let alone = rate(steps as usize, *REPLAYED.borrow());
+    app.shutdown(Duration::from_secs(5)).await?;
+    let figure = |value, unit| Figure::new("W7", place.name(), 1, value, unit);
+    report.add(figure(alone, "entries/s").variant(&format!("replay of {steps} entries")));
+    report.add(figure(took, "ms").variant(&format!("event to end of a cold run, {steps} entries")));
     Ok(())
 }

@@ -44,7 +44,8 @@ pub async fn w5(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
         for late in late {
             times.record(late.max(1) as u64)?;
         }
-        let figure = |quantile, unit| Figure::new("W5", place.name(), CONCURRENCY, ms(&times, quantile), unit);
+        let figure =
+            |quantile, unit| Figure::new("W5", place.name(), CONCURRENCY, ms(&times, quantile), unit);
         let what = format!("lateness of {count} timers");
         report.add(figure(0.5, "ms p50").variant(&what));
         report.add(figure(0.99, "ms p99").variant(&what));
