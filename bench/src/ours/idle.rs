@@ -55,7 +55,7 @@ pub async fn w6(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
 
 /// Until all runs wait.
 async fn quiet(app: &outlast::App) -> Result<()> {
-    while app.store().next_due().await?.is_some() || !app.is_idle() {
+    while !app.is_idle() || app.store().next_due().await?.is_some() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())

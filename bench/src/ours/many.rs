@@ -41,7 +41,7 @@ pub async fn w9(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
         for _ in 0..nodes {
             apps.push(node(&fresh, 1000).await?);
         }
-        while client.store().next_due().await?.is_some() || apps.iter().any(|app| !app.is_idle()) {
+        while apps.iter().any(|app| !app.is_idle()) || client.store().next_due().await?.is_some() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         rates.push(rate(count as usize, began.elapsed()));
@@ -97,7 +97,8 @@ pub async fn w10(place: &Place, report: &mut Report, quick: bool) -> Result<()> 
 }
 
 /// Finished runs, as the database would have them after a while: their record, ten entries and a result
-/// for each would take an hour to write, so the journal is that of one run in ten.
+/// for each would take an hour to write, so the journal is that of one run in ten. Ids are in the order of time, as
+/// ours are.
 async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
     if runs == 0 {
         return Ok(());
@@ -107,7 +108,8 @@ async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
         connection.execute_batch(&format!(
             "pragma synchronous = off; begin;
              create temporary table n as with recursive n(i) as (select 1 union all select i + 1 from n
-                 where i < {runs}) select i, randomblob(16) as id from n;
+                 where i < {runs}) select i, unhex(printf('%012x', 1700000000000 + i)) || randomblob(10) as id
+                 from n;
              insert into outlast_runs (shard, id, tenant, definition, version, kind, queue, priority,
                  created_at, input)
              select 0, id, '', 'ten_steps', 1, 1, 'default', 5, 1700000000000000 + i, x'31' from n;
@@ -124,7 +126,9 @@ async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
     client
         .batch_execute(&format!(
             "set synchronous_commit = off;
-             create table n as select i, gen_random_uuid() as id from generate_series(1, {runs}) as i;
+             create table n as
+                 select i, (lpad(to_hex(1700000000000 + i), 12, '0') || substr(md5(i::text), 1, 20))::uuid as id
+                   from generate_series(1, {runs}) as i;
              insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority,
                  created_at, input)
              select 0, id, '', 'ten_steps', 1, 1, 'default', 5, 1700000000000000 + i, '1'::bytea from n;
