@@ -66,6 +66,10 @@ async fn run(options: Options) -> Result<()> {
     places.extend(options.postgres.map(Place::Postgres));
 
     let mut report = Report::default();
+    // First: what cannot be read is told before anything is measured.
+    if let Some(file) = &options.peers {
+        report.add_peers(file)?;
+    }
     for workload in WORKLOADS {
         if !options.only.is_empty() && !options.only.iter().any(|only| only == workload) {
             continue;
@@ -73,9 +77,6 @@ async fn run(options: Options) -> Result<()> {
         for place in &places {
             measure(workload, place, &mut report, options.quick).await?;
         }
-    }
-    if let Some(file) = &options.peers {
-        report.add_peers(file)?;
     }
     if let Some(file) = &options.json {
         report.write(file)?;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::report::{Figure, Report, shown};
+use crate::report::{Figure, Report, at_a_time, shown};
 
 /// Writes `file` and, beside it, a plot of the same name.
 pub fn write(report: &Report, file: &Path, quick: bool) -> Result<()> {
@@ -35,7 +35,7 @@ fn page(figures: &[Figure], plot: &str, quick: bool) -> String {
             figure.workload,
             figure.store,
             figure.variant,
-            figure.concurrency,
+            at_a_time(figure),
             number(figure.value),
             figure.unit,
             number(figure.limit),
@@ -57,7 +57,7 @@ fn page(figures: &[Figure], plot: &str, quick: bool) -> String {
             figure.peer.as_deref().unwrap_or_default(),
             figure.store,
             figure.variant,
-            figure.concurrency,
+            at_a_time(figure),
             number(figure.value),
             figure.unit,
             figure.note
@@ -91,7 +91,8 @@ fn machine() -> String {
 /// Steps per second at 256 runs at a time, ours, the limit and the peers', as bars on a logarithmic scale.
 fn svg(figures: &[Figure]) -> String {
     let mut bars: Vec<(String, f64, &str)> = Vec::new();
-    let rates = figures.iter().filter(|f| f.workload == "W2" && f.concurrency == 256);
+    let rates =
+        figures.iter().filter(|f| f.workload == "W2" && f.concurrency == Some(256) && f.unit == "steps/s");
     for figure in rates {
         let Some(value) = figure.value else { continue };
         let (name, color) = match &figure.peer {

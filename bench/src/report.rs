@@ -13,7 +13,8 @@ pub struct Figure {
     pub store: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub variant: String,
-    pub concurrency: u64,
+    /// `None` where it cannot be measured.
+    pub concurrency: Option<u64>,
     /// `None` when it cannot be measured; `note` says why.
     pub value: Option<f64>,
     pub unit: String,
@@ -35,7 +36,7 @@ impl Figure {
             workload: workload.to_owned(),
             store: store.to_owned(),
             variant: String::new(),
-            concurrency: concurrency as u64,
+            concurrency: Some(concurrency as u64),
             value: Some(value),
             unit: unit.to_owned(),
             limit: None,
@@ -108,7 +109,7 @@ pub fn line(figure: &Figure) -> String {
         figure.workload,
         figure.store,
         what,
-        figure.concurrency,
+        at_a_time(figure),
         number(figure.value),
         figure.unit,
         number(figure.limit),
@@ -116,6 +117,11 @@ pub fn line(figure: &Figure) -> String {
         figure.note
     );
     line.trim_end().to_owned()
+}
+
+/// How many at a time.
+pub fn at_a_time(figure: &Figure) -> String {
+    figure.concurrency.map_or("–".to_owned(), |count| count.to_string())
 }
 
 /// Few digits, and those that count.
@@ -134,5 +140,18 @@ pub fn shown(value: f64) -> String {
         }
         mid if mid >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_what_a_peer_cannot_do_is_taken() {
+        let row = r#"{"workload":"W1","store":"postgres","concurrency":null,"value":null,"unit":"jobs/s",
+                      "peer":"some 1.0","variant":"bulk enqueue","note":"no such call"}"#;
+        let figure: Figure = serde_json::from_str(row).unwrap();
+        assert!(line(&figure).contains("–") && line(&figure).ends_with("no such call"));
     }
 }

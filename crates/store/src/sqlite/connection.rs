@@ -21,12 +21,6 @@ const STATEMENTS: usize = 512;
 /// What stays of the write-ahead log after a checkpoint.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
 
-/// How much of the file the writer keeps in memory: what grows, among millions of runs that have ended.
-const CACHE_KB: i32 = 32 * 1024;
-
-/// How much of the log is written before its pages go into the file, where those of old runs lie far apart.
-const LOG_PAGES: u32 = 4000;
-
 /// Opens the one connection that writes.
 pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -62,8 +56,6 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
             connection.pragma_update(None, "foreign_keys", true)?;
             // What a statement may have to undo is kept in memory, not in a file of its own.
             connection.pragma_update(None, "temp_store", "memory")?;
-            connection.pragma_update(None, "cache_size", -CACHE_KB)?;
-            connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)
         })?;
         remember_statements(&connection)
