@@ -21,6 +21,9 @@ const STATEMENTS: usize = 512;
 /// What stays of the write-ahead log after a checkpoint.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
 
+/// How much of the file the writer keeps in memory: the ends of its trees, where everything new goes.
+const CACHE_KB: i32 = 8 * 1024;
+
 /// Opens the one connection that writes.
 pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -56,6 +59,7 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
             connection.pragma_update(None, "foreign_keys", true)?;
             // What a statement may have to undo is kept in memory, not in a file of its own.
             connection.pragma_update(None, "temp_store", "memory")?;
+            connection.pragma_update(None, "cache_size", -CACHE_KB)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)
         })?;
         remember_statements(&connection)
