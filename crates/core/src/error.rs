@@ -44,6 +44,14 @@ pub enum Error {
         /// How many.
         crashes: u32,
     },
+    /// Whoever started the run does not have the role that its code asks for.
+    #[error("{what} needs the role {role:?}, without which the run was started")]
+    MissingRole {
+        /// The workflow or job.
+        what: String,
+        /// The role.
+        role: String,
+    },
     /// A value that cannot be accepted.
     #[error("invalid {what} {value:?}: {remedy}")]
     Invalid {
@@ -149,6 +157,7 @@ impl Error {
             Error::TimedOut { .. } => "timeout",
             Error::Panicked { .. } => "panicked",
             Error::Poison { .. } => "poison",
+            Error::MissingRole { .. } => "permission_denied",
             Error::Invalid { .. } => "invalid_argument",
             Error::TooLarge { .. } => "payload_too_large",
             Error::Undecodable { .. } => "undecodable",

@@ -47,6 +47,7 @@ use crate::expand::{Kind, expand};
 /// | `queue = "orders"` | the queue of its runs | `default` |
 /// | `priority = 3` | from 0 (most urgent) to 9 | 5 |
 /// | `timeout = "2h"` | how long a run may take from its start to its end | no limit |
+/// | `role = "admin"` | the role without which its runs fail | none |
 ///
 /// A run finds its code by name and version: when the function is renamed, keep the old name with `name`.
 ///
@@ -89,6 +90,7 @@ pub fn workflow(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// | option | meaning | unless given |
 /// | --- | --- | --- |
+/// | `role = "admin"` | the role without which its runs fail | none |
 /// | `attempts = 3` | how many attempts there are in all | 5 |
 /// | `backoff = "1s"` | the longest pause after the first attempt; each one after is twice as long | `1s` |
 /// | `max_backoff = "10m"` | the longest pause of all | `10m` |

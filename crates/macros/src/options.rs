@@ -29,15 +29,17 @@ pub(crate) struct Options {
     attempts: Option<u32>,
     backoff: Option<Duration>,
     max_backoff: Option<Duration>,
+    role: Option<String>,
 }
 
 /// Every option, with an example for whoever got it wrong.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: [(&str, &str); 9] = [
     ("name", r#"name = "checkout""#),
     ("version", "version = 2"),
     ("queue", r#"queue = "orders""#),
     ("priority", "priority = 3"),
     ("timeout", r#"timeout = "30s""#),
+    ("role", r#"role = "admin""#),
     ("attempts", "attempts = 5"),
     ("backoff", r#"backoff = "1s""#),
     ("max_backoff", r#"max_backoff = "10m""#),
@@ -93,6 +95,7 @@ impl Options {
             attempts: None,
             backoff: None,
             max_backoff: None,
+            role: None,
         }
     }
 
@@ -103,6 +106,7 @@ impl Options {
             "queue" => self.queue = Some(arg.name()?),
             "priority" => self.priority = Some(arg.number(0..=9)? as u8),
             "timeout" => self.timeout = Some(arg.timeout()?),
+            "role" => self.role = Some(arg.name()?),
             "attempts" => self.attempts = Some(arg.number(1..=1_000_000)?),
             "backoff" => self.backoff = Some(arg.duration()?),
             "max_backoff" => self.max_backoff = Some(arg.duration()?),
@@ -127,6 +131,9 @@ impl Options {
         }
         if let Some(timeout) = self.timeout.map(tokens) {
             fields.extend(quote!(timeout: ::core::option::Option::Some(#timeout),));
+        }
+        if let Some(role) = self.role {
+            fields.extend(quote!(role: ::core::option::Option::Some(#role),));
         }
         if self.attempts.is_some() || self.backoff.is_some() || self.max_backoff.is_some() {
             let times = self.attempts.map(|attempts| quote!(::outlast::Retry::times(#attempts)));
@@ -312,6 +319,7 @@ mod tests {
             priority = 3,
             max_backoff = "1h",
             backoff = "250ms",
+            role = "admin",
         );
         let (options, faults) = read(Kind::Job, written);
         assert_eq!(faults, [""; 0]);
@@ -326,6 +334,7 @@ mod tests {
                 attempts: Some(5),
                 backoff: Some(Duration::from_millis(250)),
                 max_backoff: Some(Duration::from_secs(3600)),
+                role: Some("admin".into()),
             }
         );
     }
@@ -336,6 +345,13 @@ mod tests {
             assert_eq!(read(Kind::Job, written).0.into_tokens().to_string(), expected.to_string());
         };
         same(quote!(), quote!(::outlast::Options::new("type")));
+        same(
+            quote!(role = "admin"),
+            quote!(::outlast::Options {
+                role: ::core::option::Option::Some("admin"),
+                ..::outlast::Options::new("type")
+            }),
+        );
         same(
             quote!(name = "a", timeout = "2s"),
             quote!(::outlast::Options {

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ctx::Work;
+use crate::judge::{Backoff, Judge};
 use crate::{Ctx, JobCtx};
 
 /// A value that crosses the durable boundary. Everything that serde can write and read.
@@ -52,12 +53,15 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// Attempts and pauses (jobs).
     pub retry: Retry,
+    /// The role without which its runs fail.
+    pub role: Option<&'static str>,
 }
 
 impl Options {
-    /// The defaults: version 1, queue `default`, priority 5, no timeout, five attempts for jobs.
+    /// The defaults: version 1, queue `default`, priority 5, no timeout, five attempts for jobs, no role.
     pub const fn new(name: &'static str) -> Options {
-        Options { name, version: 1, queue: "default", priority: 5, timeout: None, retry: Retry::times(5) }
+        let retry = Retry::times(5);
+        Options { name, version: 1, queue: "default", priority: 5, timeout: None, retry, role: None }
     }
 }
 
@@ -93,11 +97,12 @@ macro_rules! definition {
         pub struct $name<I, O, E> {
             options: Options,
             code: Code<$ctx, I, O, E>,
+            judge: Judge<E>,
         }
 
         impl<I, O, E> Clone for $name<I, O, E> {
             fn clone(&self) -> Self {
-                Self { options: self.options, code: self.code.clone() }
+                Self { options: self.options, code: self.code.clone(), judge: self.judge.clone() }
             }
         }
 
@@ -109,13 +114,13 @@ macro_rules! definition {
                 Fut: Future<Output = Result<O, E>> + Send + 'static,
             {
                 let handler: Handler<$ctx, I, O, E> = Arc::new(move |ctx, input| Box::pin(handler(ctx, input)));
-                Self { options: Options::new(name), code: Code::Shared(handler) }
+                Self { options: Options::new(name), code: Code::Shared(handler), judge: Judge::new() }
             }
 
             /// What the macros call.
             #[doc(hidden)]
             pub const fn from_parts(options: Options, handler: HandlerFn<$ctx, I, O, E>) -> Self {
-                Self { options, code: Code::Plain(handler) }
+                Self { options, code: Code::Plain(handler), judge: Judge::new() }
             }
 
             /// Another version of the same name, registered beside the others.
@@ -133,6 +138,13 @@ macro_rules! definition {
             /// The priority of its runs, from 0 (most urgent) to 9.
             pub fn priority(mut self, priority: u8) -> Self {
                 self.options.priority = priority;
+                self
+            }
+
+            /// The role that its runs must act with. One that was started without it, whoever and however, fails
+            /// with [`Error::MissingRole`] before any of its code is called.
+            pub fn role(mut self, role: &'static str) -> Self {
+                self.options.role = Some(role);
                 self
             }
 
@@ -173,6 +185,36 @@ impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
     /// How often, and after what pauses, a failed attempt is tried again.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.options.retry = retry;
+        self
+    }
+
+    /// Tries again only after errors for which this holds; all others are terminal, whatever attempts are left.
+    pub fn retry_if(mut self, holds: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
+        self.judge.retry_if = Some(Arc::new(holds));
+        self
+    }
+
+    /// Errors that know themselves when another attempt makes sense: their pause instead of the policy's.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Debug, Serialize, Deserialize)]
+    /// struct Busy { seconds: u64 }
+    /// # impl std::fmt::Display for Busy {
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "busy") }
+    /// # }
+    /// async fn call(_job: JobCtx, url: String) -> Result<(), Busy> { Err(Busy { seconds: 30 }) }
+    /// let call = Job::new("call", call).retry_after(|busy: &Busy| Some(busy.seconds.seconds()));
+    /// ```
+    pub fn retry_after(mut self, pause: impl Fn(&E) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.judge.retry_after = Some(Arc::new(pause));
+        self
+    }
+
+    /// The pause after each failed attempt, by its number from 1, as a function of your own.
+    pub fn backoff(mut self, pause: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
+        self.judge.backoff = Some(Arc::new(pause));
         self
     }
 }
@@ -219,10 +261,11 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Workflow<I, O, E> {
     }
 
     fn erase(self) -> Registered {
-        let Self { options, code } = self;
-        let call = erase_code(options, code);
+        let Self { options, code, judge: _ } = self;
+        let call = erase_code(options, code, |_| |_: &E| {});
         let signature = signature::<I, O, E>();
-        Registered { options, signature, body: Body::Workflow(call), accepts: accepts::<I> }
+        let body = Body::Workflow(call);
+        Registered { options, signature, body, backoff: None, accepts: accepts::<I> }
     }
 }
 
@@ -240,10 +283,14 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
     }
 
     fn erase(self) -> Registered {
-        let Self { options, code } = self;
-        let call = erase_code(options, code);
+        let Self { options, code, judge } = self;
+        let backoff = judge.backoff.clone();
+        let call = erase_code(options, code, move |job: &JobCtx| {
+            let (judge, job) = (judge.clone(), job.clone());
+            move |error: &E| judge.judge(&job, error)
+        });
         let signature = signature::<I, O, E>();
-        Registered { options, signature, body: Body::Job(call), accepts: accepts::<I> }
+        Registered { options, signature, body: Body::Job(call), backoff, accepts: accepts::<I> }
     }
 }
 
@@ -271,15 +318,22 @@ impl<F: Fn() -> D + Send + Sync + 'static, D: Definition> Definition for F {
 pub(crate) type Outcome = Result<Payload, FailureDoc>;
 type Erased<C> = Box<dyn Fn(C, &Payload, Limits) -> Result<BoxFuture<'static, Outcome>, Error> + Send + Sync>;
 
-fn erase_code<C, I, O, E>(options: Options, code: Code<C, I, O, E>) -> Erased<C>
+/// The code without its types. What `judge` gives sees an error before that becomes words.
+fn erase_code<C, I, O, E, J>(
+    options: Options,
+    code: Code<C, I, O, E>,
+    judge: impl Fn(&C) -> J + Send + Sync + 'static,
+) -> Erased<C>
 where
     C: 'static,
+    J: FnOnce(&E) + Send + 'static,
     I: Stored,
     O: Stored,
     E: StoredError,
 {
     Box::new(move |ctx, input, limits| {
         let input = decode_input::<I>(options.name, input)?;
+        let judge = judge(&ctx);
         let work = Work::new(code.call(ctx, input));
         Ok(Box::pin(async move {
             match work.await {
@@ -287,7 +341,10 @@ where
                     Payload::encode(format_args!("the output of {}", options.name), &output, &limits)
                         .map_err(FailureDoc::Outlast)
                 }
-                Err(error) => Err(FailureDoc::new(&Failure::Own(error), &limits)),
+                Err(error) => {
+                    judge(&error);
+                    Err(FailureDoc::new(&Failure::Own(error), &limits))
+                }
             }
         }))
     })
@@ -313,6 +370,8 @@ pub struct Registered {
     pub(crate) options: Options,
     pub(crate) signature: String,
     pub(crate) body: Body,
+    /// The pauses between a job's attempts, where it has its own.
+    pub(crate) backoff: Option<Backoff>,
     accepts: fn(&str, &Payload) -> Result<(), Error>,
 }
 
@@ -325,6 +384,16 @@ impl Registered {
     /// Refuses an input that is not of the definition's type.
     pub(crate) fn check_input(&self, input: &Payload) -> Result<(), Error> {
         (self.accepts)(self.options.name, input)
+    }
+
+    /// Why its code must not be called for those who have these roles.
+    pub(crate) fn refuses(&self, roles: &[String]) -> Option<Error> {
+        let role = self.options.role.filter(|role| roles.iter().all(|has| has != role))?;
+        let what = match self.body {
+            Body::Workflow(_) => format!("workflow {:?}", self.options.name),
+            Body::Job(_) => format!("job {:?}", self.options.name),
+        };
+        Some(Error::MissingRole { what, role: role.to_owned() })
     }
 
     fn kind(&self) -> RunKind {
@@ -348,6 +417,9 @@ impl Registry {
         check_name("definition name", options.name)?;
         check_name("queue", options.queue)?;
         check_priority(options.priority)?;
+        if let Some(role) = options.role {
+            check_name("role", role)?;
+        }
         options.retry.check()?;
         if let Some(timeout) = options.timeout {
             check_duration("timeout", timeout)?;
@@ -406,6 +478,7 @@ impl Registry {
                 options: serde_json::json!({
                     "attempts": options.retry.attempts(),
                     "timeout_ms": options.timeout.map(|timeout| timeout.as_millis() as u64),
+                    "role": options.role,
                 })
                 .to_string(),
             }

@@ -8,6 +8,7 @@ mod definition;
 mod draft;
 mod engine;
 mod in_tx;
+mod judge;
 mod logs;
 mod start;
 pub mod testing;
@@ -30,7 +31,7 @@ pub use outlast_core::{
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
-pub use outlast_store::{Cursor, DefinitionCard, Filter, LogLine, NodeView, Page, RunView, Value};
+pub use outlast_store::{Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, RunView, Value};
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
 

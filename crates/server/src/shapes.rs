@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use outlast::{DefinitionCard, Entry, FailureDoc, LogLine, NodeView, Op, Phase, RunView, Status, Timestamp};
+use outlast::{
+    DefinitionCard, Doing, Entry, FailureDoc, LogLine, NodeView, Op, Phase, RunView, Status, Timestamp,
+};
 use outlast_core::Payload;
 use outlast_store::RunKind;
 use serde::Serialize;
@@ -40,9 +42,19 @@ pub(crate) struct RunJson {
     cancel_reason: Option<String>,
     parent: Option<String>,
     tags: BTreeMap<String, String>,
+    doing: Vec<DoingJson>,
     input: Option<Box<RawValue>>,
     output: Option<Box<RawValue>>,
     error: Option<ErrorJson>,
+}
+
+/// A step that runs, or how far a job is.
+#[derive(Serialize)]
+struct DoingJson {
+    name: String,
+    attempt: u32,
+    percent: Option<u8>,
+    message: Option<String>,
 }
 
 /// Why a run or a step has no result.
@@ -80,6 +92,17 @@ pub(crate) struct LogJson {
     message: String,
 }
 
+impl DoingJson {
+    fn new(doing: &Doing) -> DoingJson {
+        DoingJson {
+            name: doing.name.clone(),
+            attempt: doing.attempt,
+            percent: doing.percent,
+            message: doing.message.clone(),
+        }
+    }
+}
+
 impl RunJson {
     pub(crate) fn new(view: &RunView) -> RunJson {
         let record = &view.record;
@@ -102,6 +125,7 @@ impl RunJson {
             cancel_reason: view.cancel_reason.clone(),
             parent: record.parent.as_ref().map(|parent| parent.run.to_string()),
             tags: view.tags.iter().cloned().collect(),
+            doing: view.doing.iter().map(DoingJson::new).collect(),
             input: raw(Some(&record.input)),
             output: raw(view.ended.as_ref().and_then(|ended| ended.output.as_ref())),
             error: failure(view).map(|detail| ErrorJson { message: detail.message(), detail }),

@@ -12,7 +12,7 @@ use crate::output::{
 };
 use crate::run_commands::find;
 use crate::shapes::{EntryJson, LogJson, RunJson, WholeRun};
-use crate::story::{Operation, Story, failure, label, standing};
+use crate::story::{Operation, Story, failure, far, label, standing};
 use crate::words::{ago, clock, json_of, shorten, took};
 
 /// The most log lines that are shown.
@@ -167,13 +167,14 @@ impl Tree {
                 }
             }
         }
-        for step in &view.doing {
+        for step in view.doing.iter().filter(|_| view.status == Status::Running) {
             let name = format!("{}{}", "  ".repeat(depth), step.name);
             let more = if step.attempt > 1 {
                 format!("running, attempt {}", step.attempt)
             } else {
                 "running".into()
             };
+            let more = [Some(more), far(step)].into_iter().flatten().collect::<Vec<_>>().join(", ");
             self.rows.push(Row { sign: "▶", style: NEWS, name, took: String::new(), span: None, more });
         }
         Ok(())

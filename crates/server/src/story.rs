@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast::{Client, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
+use outlast::{Client, Doing, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
 use outlast_core::{AttemptNote, OpenNote, Payload};
 
 use crate::fault::Fault;
@@ -202,6 +202,13 @@ impl Operation {
     }
 }
 
+/// How far a step or a job says that it is.
+pub(crate) fn far(step: &Doing) -> Option<String> {
+    let percent = step.percent.map(|percent| format!("{percent} %"));
+    let words: Vec<String> = [percent, step.message.clone()].into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
 /// Where a run stands, in words.
 pub(crate) fn standing(view: &RunView, story: Option<&Story>, now: Timestamp) -> String {
     let later = view.due_at.filter(|due| *due > now).map(|due| clock(due, now));
@@ -214,7 +221,11 @@ pub(crate) fn standing(view: &RunView, story: Option<&Story>, now: Timestamp) ->
         },
         Status::Running if view.doing.is_empty() => "running".to_owned(),
         Status::Running => {
-            let steps: Vec<&str> = view.doing.iter().map(|step| step.name.as_str()).collect();
+            let step = |step: &Doing| match far(step) {
+                Some(far) => format!("{} ({far})", step.name),
+                None => step.name.clone(),
+            };
+            let steps: Vec<String> = view.doing.iter().map(step).collect();
             format!("running {}", steps.join(", "))
         }
         Status::Waiting => match (story.map(|story| story.waits(now)).unwrap_or_default(), later) {

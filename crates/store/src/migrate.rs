@@ -35,6 +35,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "blocked_until",
         text: include_str!("../migrations/0007_blocked_until.sql"),
     },
+    Migration { number: 8, name: "progress", text: include_str!("../migrations/0008_progress.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -233,7 +233,7 @@ pub struct RunCommit {
     pub prune_below: Option<u32>,
     /// Steps that have been running for a while, for people to see. Nothing waits for these.
     pub doing: Vec<Doing>,
-    /// Whether there may be such rows, which go when the turn ends.
+    /// Whether there may be such rows that go when the turn ends.
     pub did: bool,
     /// What handlers logged.
     pub logs: Vec<LogLine>,
@@ -263,8 +263,8 @@ impl RunCommit {
     }
 }
 
-/// A step that runs now.
-#[derive(Debug, Clone, PartialEq)]
+/// A step that runs now, or a job that tells how far it is.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Doing {
     /// The step, with its occurrence.
     pub name: String,
@@ -272,6 +272,10 @@ pub struct Doing {
     pub attempt: u32,
     /// What its body saved last.
     pub saved: Option<Payload>,
+    /// How much of it is done.
+    pub percent: Option<u8>,
+    /// What it is at.
+    pub message: Option<String>,
 }
 
 /// One line that a handler logged.

@@ -229,9 +229,16 @@ pub(crate) fn news(row: &Row) -> Result<(RunId, News), StoreError> {
     Ok((run, news))
 }
 
-/// A step in progress from `run, name, attempt, codec, saved`.
+/// A step in progress from `run, name, attempt, codec, saved, percent, message`.
 pub(crate) fn doing(row: &Row) -> Result<(RunId, Doing), StoreError> {
-    let doing = Doing { name: row.text(1)?, attempt: row.number(2)?, saved: row.payload(3)? };
+    let percent = row.opt_int(5)?.map(|percent| percent.clamp(0, 100) as u8);
+    let doing = Doing {
+        name: row.text(1)?,
+        attempt: row.number(2)?,
+        saved: row.payload(3)?,
+        percent,
+        message: row.opt_text(6)?,
+    };
     Ok((row.run(0)?, doing))
 }
 

@@ -319,7 +319,7 @@ impl Writing {
     /// And a step has been running for a while.
     pub fn doing(self, name: &str, attempt: u32, saved: Option<&str>) -> Writing {
         let saved = saved.map(payload);
-        self.with(|commit| commit.doing.push(Doing { name: name.into(), attempt, saved }))
+        self.with(|commit| commit.doing.push(Doing { name: name.into(), attempt, saved, ..Doing::default() }))
     }
 
     /// And a line was logged.

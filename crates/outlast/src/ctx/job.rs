@@ -3,12 +3,18 @@
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use outlast_core::RunId;
+use outlast_core::{Error, Payload, RunId, shorten};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::missing_state;
 use crate::Client;
 use crate::engine::job::JobTurn;
+
+/// The longest message of [`JobCtx::progress`], in bytes.
+const PROGRESS: usize = 1000;
 
 /// What a job is given. Cheap to clone.
 #[derive(Clone)]
@@ -76,6 +82,68 @@ impl JobCtx {
     /// Says that another attempt makes no sense: if this one fails, the run has failed.
     pub fn last_attempt(&self) {
         self.job.terminal.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells how far the job is: for whoever looks at the run. Nothing waits for it, and of what is told in quick
+    /// succession the last is kept.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn import(job: JobCtx, lines: Vec<String>) -> Result<(), AnyError> {
+    ///     let done: usize = job.saved()?.unwrap_or(0);
+    ///     for (at, line) in lines.iter().enumerate().skip(done) {
+    ///         println!("{line}");
+    ///         job.progress((at * 100 / lines.len()) as u8, line)?;
+    ///         job.save(&(at + 1))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// let import = Job::new("import", import);
+    /// ```
+    pub fn progress(&self, percent: u8, message: &str) -> Result<(), Error> {
+        if percent > 100 {
+            return Err(Error::invalid("percent", percent, "0 to 100"));
+        }
+        let message = shorten(message, PROGRESS);
+        self.job.tell(|doing| (doing.percent, doing.message) = (Some(percent), Some(message)));
+        Ok(())
+    }
+
+    /// Saves where the work stands: the next attempt gets it from [`JobCtx::saved`], also when this process dies.
+    /// What was saved just before a process dies may be lost; what was saved before that is not.
+    pub fn save<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        let payload = Payload::encode("what a job saves", value, &self.job.engine.limits)?;
+        self.job.tell(|doing| doing.saved = Some(payload));
+        Ok(())
+    }
+
+    /// What this attempt or an earlier one saved last.
+    pub fn saved<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        self.job.saved().map(|saved| saved.decode("what a job saved")).transpose()
+    }
+
+    /// Says when another attempt makes sense: if this one fails, the next comes after this long, instead of the
+    /// pause that the job's policy has. The number of attempts stays what it is.
+    pub fn retry_after(&self, pause: Duration) {
+        self.job.ask_pause(pause);
+    }
+
+    /// Tries again after this long, without spending an attempt: for work whose time has not come. Returns from the
+    /// job at once: `return job.snooze(5.minutes()).await`.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn report(job: JobCtx, ready: bool) -> Result<(), AnyError> {
+    ///     if !ready {
+    ///         return job.snooze(5.minutes()).await;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// let report = Job::new("report", report);
+    /// ```
+    pub async fn snooze<O, E>(&self, pause: Duration) -> Result<O, E> {
+        self.job.snooze(pause);
+        std::future::pending().await
     }
 
     /// Why someone asked this job to stop, if they did.

@@ -393,7 +393,7 @@ impl StepInner {
     /// A row that people see and nothing waits for.
     fn announce(&self) {
         let saved = self.beat.lock().saved.clone();
-        let doing = Doing { name: self.name.to_string(), attempt: self.attempt, saved };
+        let doing = Doing { name: self.name.to_string(), attempt: self.attempt, saved, ..Doing::default() };
         self.turn.state().outbox.doing.push(doing);
         self.turn.submit(None);
     }

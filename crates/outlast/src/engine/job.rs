@@ -4,11 +4,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::task::AtomicWaker;
-use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Op, Phase, Status, Timestamp};
-use outlast_store::{Claimed, Delivery, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
+use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Limits, Op, Payload, Phase, Status, Timestamp};
+use outlast_store::{Claimed, Delivery, Doing, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -28,7 +29,6 @@ pub(crate) struct JobTurn {
     pub(crate) engine: Arc<Engine>,
     pub(crate) record: RunRecord,
     epoch: i64,
-    did: bool,
     state: Mutex<JobState>,
     waker: AtomicWaker,
     /// Set when someone asks the job to stop.
@@ -40,6 +40,10 @@ pub(crate) struct JobTurn {
 #[derive(Default)]
 struct JobState {
     seen: i64,
+    /// How far it is and what it saved, of this attempt or an earlier one.
+    doing: Doing,
+    /// Whether that stands in the database, or is on its way there.
+    did: bool,
     logs: Vec<LogLine>,
     log_lines: u32,
     stop: bool,
@@ -47,6 +51,10 @@ struct JobState {
     ended: bool,
     /// Why this node cannot run it.
     misfit: Option<String>,
+    /// How long the handler wants to wait if this attempt fails.
+    pause: Option<Duration>,
+    /// How long the handler wants to wait, whatever else.
+    snoozed: Option<Duration>,
 }
 
 impl Hears for JobTurn {
@@ -63,12 +71,18 @@ impl Hears for JobTurn {
 impl JobTurn {
     pub(super) fn new(engine: Arc<Engine>, loaded: &Loaded, claimed: &Claimed) -> Arc<JobTurn> {
         let asked = claimed.inbox.iter().find(|news| news.kind == NewsKind::Cancel).map(cancel_reason);
+        let doing = Doing {
+            name: loaded.record.definition.clone(),
+            attempt: claimed.attempt.max(1),
+            ..loaded.doing.first().cloned().unwrap_or_default()
+        };
+        let state =
+            JobState { seen: claimed.news, doing, did: !loaded.doing.is_empty(), ..JobState::default() };
         Arc::new(JobTurn {
             engine,
             record: loaded.record.clone(),
-            did: !loaded.doing.is_empty(),
             epoch: claimed.epoch,
-            state: Mutex::new(JobState { seen: claimed.news, ..JobState::default() }),
+            state: Mutex::new(state),
             waker: AtomicWaker::new(),
             cancel: watch::Sender::new(asked),
             terminal: AtomicBool::new(false),
@@ -106,6 +120,35 @@ impl JobTurn {
         self.state.lock().misfit = Some(reason.to_owned());
     }
 
+    /// What was saved last.
+    pub(crate) fn saved(&self) -> Option<Payload> {
+        self.state.lock().doing.saved.clone()
+    }
+
+    /// Tells how far the job is. Of what is told while a commit is on its way, the last is kept.
+    pub(crate) fn tell(self: &Arc<Self>, change: impl FnOnce(&mut Doing)) {
+        let doing = {
+            let mut state = self.state.lock();
+            change(&mut state.doing);
+            state.did = true;
+            state.doing.clone()
+        };
+        let (run, epoch) = (self.record.id, self.epoch);
+        let commit = RunCommit { doing: vec![doing], did: false, ..RunCommit::new(run, epoch) };
+        self.engine.committer.submit(commit, 0, self.clone());
+    }
+
+    /// If this attempt fails, the next one comes after this long.
+    pub(crate) fn ask_pause(&self, pause: Duration) {
+        self.state.lock().pause = Some(pause.min(Limits::DURATION));
+    }
+
+    /// The attempt is over, and was none.
+    pub(crate) fn snooze(&self, pause: Duration) {
+        self.state.lock().snoozed = Some(pause.min(Limits::DURATION));
+        self.waker.wake();
+    }
+
     pub(crate) fn log(&self, level: &str, message: String) {
         let mut state = self.state.lock();
         if state.log_lines < LOG_LINES {
@@ -126,11 +169,16 @@ impl JobTurn {
     }
 
     async fn submit(self: &Arc<Self>, next: Next, entries: Vec<Entry>, sends: Vec<Delivery>) {
-        let logs = std::mem::take(&mut self.state.lock().logs);
+        let (logs, did) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.logs), state.did)
+        };
+        // What it has saved is for the next attempt, as long as there may be one.
+        let did = did && matches!(next, Next::Finish(_));
         let commit = RunCommit {
             entries,
             sends,
-            did: self.did,
+            did,
             logs,
             next: Some(next),
             ..RunCommit::new(self.record.id, self.epoch)
@@ -144,13 +192,25 @@ impl JobTurn {
         .await;
     }
 
-    async fn lost_signal(&self) {
+    /// Waits until the run is lost, or its handler wants to be called later.
+    async fn cut_short(&self) -> Cut {
         std::future::poll_fn(|cx| {
             self.waker.register(cx.waker());
-            if self.state.lock().lost { Poll::Ready(()) } else { Poll::Pending }
+            let mut state = self.state.lock();
+            match (state.lost, state.snoozed.take()) {
+                (true, _) => Poll::Ready(Cut::Lost),
+                (false, Some(pause)) => Poll::Ready(Cut::Snoozed(pause)),
+                (false, None) => Poll::Pending,
+            }
         })
-        .await;
+        .await
     }
+}
+
+/// Why an attempt is over before its handler returned.
+enum Cut {
+    Lost,
+    Snoozed(Duration),
 }
 
 /// Runs one attempt and ends the turn.
@@ -185,7 +245,14 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
     let outcome = tokio::select! {
         biased;
         outcome = work.instrument(span) => outcome,
-        () = job.lost_signal() => return,
+        cut = job.cut_short() => match cut {
+            Cut::Lost => return,
+            // Whoever asked it to stop does not wait until it wakes.
+            Cut::Snoozed(_) if let Some(reason) = job.cancel.borrow().clone() => {
+                Err(FailureDoc::Outlast(Error::Cancelled { reason }))
+            }
+            Cut::Snoozed(after) => return job.end(Next::Retry { after, attempt }, Vec::new()).await,
+        },
         () = engine.abort.cancelled() => return,
     };
     let misfit = job.state.lock().misfit.take();
@@ -210,8 +277,11 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             job.end_with(next, sends).await;
         }
         (Err(failure), None) => {
-            let pause = definition.options.retry.pause(attempt, fastrand::f64());
-            let pause = pause.filter(|_| !job.terminal.load(Ordering::Relaxed));
+            let policy = definition.options.retry.pause(attempt, fastrand::f64());
+            let asked = job.state.lock().pause.take();
+            let own = || own_pause(&definition, attempt);
+            let pause = policy.filter(|_| !job.terminal.load(Ordering::Relaxed));
+            let pause = pause.map(|policy| asked.or_else(own).unwrap_or(policy));
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
             let note = AttemptNote { attempt, failure: failure.clone(), next_at, saved: None };
             let entry = Entry {
@@ -229,6 +299,19 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
                     job.submit(next, vec![entry], sends).await;
                 }
             }
+        }
+    }
+}
+
+/// The pause that a job's own function says. If that panics, the policy has one too.
+fn own_pause(definition: &Registered, attempt: u32) -> Option<Duration> {
+    let pause = definition.backoff.as_ref()?;
+    match std::panic::catch_unwind(AssertUnwindSafe(|| pause(attempt))) {
+        Ok(pause) => Some(pause.min(Limits::DURATION)),
+        Err(panic) => {
+            let name = definition.options.name;
+            tracing::error!("the backoff of job {name:?} panicked: {}", panic_message(&*panic));
+            None
         }
     }
 }

@@ -46,6 +46,11 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 tracing::error!(run = %id, definition = definition.options.name, "poison: {}", error.message());
                 placeholder.end_with(next, sends).await;
             }
+            Some(definition) if let Some(error) = definition.refuses(&loaded.record.roles) => {
+                let error = FailureDoc::Outlast(error);
+                let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
+                placeholder.end_with(next, sends).await;
+            }
             Some(definition) => match &definition.body {
                 Body::Job(_) => super::job::run(placeholder, definition, claimed).await,
                 Body::Workflow(_) => begin_workflow(&placeholder, definition, loaded, claimed).await,

@@ -229,6 +229,39 @@ engine_test! {
         assert_eq!(bad.code(), "invalid_argument");
     }
 
+    async fn a_run_without_the_role_fails_with_that_reason_however_it_was_started(lab: Lab) {
+        let job = Job::new("wipe", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("wiped");
+            Ok::<(), AnyError>(())
+        }).role("admin");
+        let inner = job.clone();
+        let flow = Workflow::new("flow", move |ctx: Ctx, (): ()| {
+            let job = inner.clone();
+            async move { Ok::<(), AnyError>(ctx.start(job, ()).await?.result().await?) }
+        });
+        let strict = Workflow::new("strict", |_: Ctx, (): ()| async { Ok::<(), AnyError>(()) }).role("admin");
+        lab.start(|app| app.job(job.clone()).workflow(flow.clone()).workflow(strict.clone())).await;
+        let app = lab.app();
+        let missing = |what: &str| format!("{what} needs the role \"admin\", without which the run was started");
+
+        let run = app.start(job.clone(), ()).role("reader").await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), missing("job \"wipe\""));
+        let view = run.status().await.unwrap();
+        assert_eq!((view.status, view.attempt), (Status::Failed, 1), "another attempt would have no other roles");
+        for run in app.start_many(job.clone(), [(), ()]).await.unwrap() {
+            assert!(run.result().await.is_err());
+        }
+        let run = app.start(flow.clone(), ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), missing("job \"wipe\""), "a child has its parent's");
+        let run = app.start(strict, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), missing("workflow \"strict\""));
+        assert_eq!(lab.ledger.count("wiped"), 0);
+
+        app.start(job, ()).role("reader").role("admin").await.unwrap().result().await.unwrap();
+        app.start(flow, ()).role("admin").await.unwrap().result().await.unwrap();
+        assert_eq!(lab.ledger.count("wiped"), 2);
+    }
+
     async fn a_job_without_its_state_is_blocked_and_loses_no_attempt(lab: Lab) {
         let job = Job::new("needy", |job: JobCtx, (): ()| async move {
             job.state::<std::sync::atomic::AtomicU32>();

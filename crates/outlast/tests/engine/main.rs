@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod attempts;
 mod bounds;
 mod cancel;
 mod children;

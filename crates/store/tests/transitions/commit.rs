@@ -43,7 +43,7 @@ stories! {
             sends: vec![event(Address::Run(late.id), "e")],
             tags: vec![("a".into(), "b".into())],
             logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into() }],
-            doing: vec![Doing { name: "d".into(), attempt: 1, saved: None }],
+            doing: vec![Doing { name: "d".into(), attempt: 1, ..Doing::default() }],
             prune_below: Some(9),
             ..records(&late, &[entry(1, "late")])
         };
@@ -247,7 +247,10 @@ stories! {
     async fn what_a_run_does_says_and_is_called_is_there_to_see(world: World) {
         let run = world.running().await;
         let line = |n| LogLine { n, at: world.now(), level: "info".into(), message: format!("line {n}") };
-        let doing = |attempt| Doing { name: "charge".into(), attempt, saved: Some(json("7")) };
+        let doing = |attempt| {
+            let (percent, message) = (Some(50), Some("half of it".into()));
+            Doing { name: "charge".into(), attempt, saved: Some(json("7")), percent, message }
+        };
         let commit = RunCommit {
             doing: vec![doing(1), doing(2)],
             logs: vec![line(1), line(2), line(1_001)],

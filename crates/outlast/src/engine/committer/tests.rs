@@ -147,7 +147,7 @@ fn what_belongs_to_messages_is_never_split() {
 #[test]
 fn of_many_heartbeats_and_tags_the_last_word_is_kept() {
     let mut gathered = Gathered::default();
-    let beat = |name: &str, n: u32| Doing { name: name.into(), attempt: n, saved: None };
+    let beat = |name: &str, n: u32| Doing { name: name.into(), attempt: n, ..Doing::default() };
     for n in 0..10_000 {
         let mut more = waiting(run(1), Vec::new());
         more.commit.doing = vec![beat("copy", n), beat("upload", n)];

@@ -85,7 +85,9 @@ impl Rows {
         let doing: BTreeMap<&str, _> = commit.doing.iter().map(|doing| (&*doing.name, doing)).collect();
         for doing in doing.into_values() {
             let (codec, saved) = payload_cells(doing.saved.as_ref());
-            self.doing.push(cells![run, epoch, &*doing.name, small(doing.attempt), codec, saved]);
+            let message = doing.message.as_deref().map(plain);
+            let (name, attempt) = (&*doing.name, small(doing.attempt));
+            self.doing.push(cells![run, epoch, name, attempt, codec, saved, doing.percent, message]);
         }
         let kept = commit.logs.iter().filter(|line| line.n <= LOG_LINES);
         self.logs
@@ -193,11 +195,12 @@ static JOURNAL_PRUNE: Sql = Sql::new(
 static DOING_SET: Sql = Sql::new(
     "doing_set",
     concat!(
-        "insert into outlast.doing (shard, run, name, attempt, since, codec, saved)
-         select {p1}, b.run, b.name, b.attempt, {now}, b.codec, b.saved from",
+        "insert into outlast.doing (shard, run, name, attempt, since, codec, saved, percent, message)
+         select {p1}, b.run, b.name, b.attempt, {now}, b.codec, b.saved, b.percent, b.message from",
         held!(),
         "on conflict (shard, run, name)
-         do update set attempt = excluded.attempt, codec = excluded.codec, saved = excluded.saved"
+         do update set attempt = excluded.attempt, codec = excluded.codec, saved = excluded.saved,
+                       percent = excluded.percent, message = excluded.message"
     ),
 )
 .rows(&[
@@ -207,6 +210,8 @@ static DOING_SET: Sql = Sql::new(
     ("attempt", Type::Int),
     ("codec", Type::Text),
     ("saved", Type::Bytes),
+    ("percent", Type::Int),
+    ("message", Type::Text),
 ])
 .takes(&[Type::Int, Type::Id]);
 

@@ -17,7 +17,7 @@ pub(super) struct Moves {
     results: Vec<Vec<Cell>>,
     gone: Vec<Vec<Cell>>,
     finished: Vec<RunId>,
-    all: Vec<RunId>,
+    idle: Vec<RunId>,
     due: bool,
 }
 
@@ -34,7 +34,9 @@ struct Stand {
 impl Moves {
     /// Decides where a run goes; `row` counts the news of this batch.
     pub(super) fn take(&mut self, commit: &RunCommit, next: &Next, row: &AgendaRow) {
-        self.all.push(commit.run);
+        if commit.did {
+            self.idle.push(commit.run);
+        }
         let ready = |delay, attempt| Stand {
             status: Status::Ready,
             due_at: None,
@@ -91,8 +93,8 @@ impl Moves {
         if !self.finished.is_empty() {
             flight.add(INBOX_CLEAR.with(cells![shard, ids(&self.finished)]));
         }
-        if !self.all.is_empty() {
-            flight.add(DOING_CLEAR.with(cells![shard, ids(&self.all)]));
+        if !self.idle.is_empty() {
+            flight.add(DOING_CLEAR.with(cells![shard, ids(&self.idle)]));
         }
         if self.due {
             tx.signal(Signal::Due);
