@@ -137,8 +137,10 @@ async fn claim_all(engine: &Arc<Engine>, floors: &mut Floors, early: bool) -> Fo
             engine.clock.told(claims.now, asked);
             floors.told(&ask, &claims.runs);
             metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
-            found.maybe_more |= claims.runs.len() == slots.len();
-            found.locked |= claims.next_due.is_some_and(|due| due <= claims.now);
+            let is_due = claims.next_due.is_some_and(|due| due <= claims.now);
+            // Due and not taken: it stood before the floor, or somebody has locked it.
+            found.maybe_more |= claims.runs.len() == slots.len() || (is_due && ask.from.is_some());
+            found.locked |= is_due && ask.from.is_none();
             found.next_due = found.next_due.into_iter().chain(claims.next_due).min();
             if !claims.runs.is_empty() {
                 metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);

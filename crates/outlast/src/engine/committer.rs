@@ -129,7 +129,8 @@ impl Gathered {
     fn add(&mut self, new: Waiting) {
         match self.by_run.get_mut(&new.commit.run) {
             Some(old) if old.commit.epoch == new.commit.epoch => old.append(new),
-            // A commit of an older epoch can only be refused: the newer one takes its place.
+            // A commit of an older epoch can only be refused: the newer one takes its place, or keeps it.
+            Some(old) if old.commit.epoch > new.commit.epoch => new.who.lost(),
             Some(old) => {
                 let old = std::mem::replace(old, new);
                 old.who.lost();
@@ -152,9 +153,11 @@ impl Gathered {
                 old.append(newer);
                 self.by_run.insert(run, old);
             }
-            Some(newer) => {
-                self.by_run.insert(run, newer);
-                old.who.lost();
+            Some(other) => {
+                let newest = other.commit.epoch.max(old.commit.epoch);
+                let (kept, lost) = if other.commit.epoch == newest { (other, old) } else { (old, other) };
+                self.by_run.insert(run, kept);
+                lost.who.lost();
             }
             None => {
                 self.order.push_front(run);
@@ -267,6 +270,8 @@ impl Waiting {
         to.tags.extend(from.tags);
         to.prune_below = from.prune_below.or(to.prune_below);
         to.next = from.next.or(to.next.take());
+        // What was told last goes with the run, whoever told it.
+        to.did |= matches!(to.next, Some(Next::Finish(_))) && !to.doing.is_empty();
         self.upto = newer.upto;
         self.who = newer.who;
     }
@@ -336,7 +341,8 @@ async fn commit_batch(engine: Arc<Engine>, lane: Arc<Lane>, waiting: Vec<Waiting
                 let (run, epoch) = (commit.run, commit.epoch);
                 tracing::error!(%error, %run, "blocked: the database refuses what the run recorded");
                 let reason = format!("the database refuses what the run recorded: {error}");
-                let commit = RunCommit { next: Some(Next::Block { reason }), ..RunCommit::new(run, epoch) };
+                let next = Some(Next::Block { reason });
+                let commit = RunCommit { next, did: false, ..RunCommit::new(run, epoch) };
                 lane.forget(run, epoch);
                 again.push(Waiting { commit, upto, who, refused: true });
             }
@@ -360,8 +366,9 @@ async fn commit_batch(engine: Arc<Engine>, lane: Arc<Lane>, waiting: Vec<Waiting
                 tracing::warn!(%run, epoch, "the run is no longer ours: its turn is dropped");
             }
         }
-        lane.forget(run, epoch);
+        // First, so that it records nothing more.
         who.lost();
+        lane.forget(run, epoch);
     }
     if !again.is_empty() {
         tokio::time::sleep(BUSY_PAUSE).await;

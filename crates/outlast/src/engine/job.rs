@@ -30,6 +30,8 @@ pub(crate) struct JobTurn {
     pub(crate) record: RunRecord,
     epoch: i64,
     state: Mutex<JobState>,
+    /// What is told is written in the order in which it was told.
+    telling: Mutex<()>,
     waker: AtomicWaker,
     /// Set when someone asks the job to stop.
     pub(crate) cancel: watch::Sender<Option<String>>,
@@ -49,6 +51,8 @@ struct JobState {
     stop: bool,
     lost: bool,
     ended: bool,
+    /// The end of the attempt is on its way: whatever its handler left behind is not heard any more.
+    over: bool,
     /// Why this node cannot run it.
     misfit: Option<String>,
     /// How long the handler wants to wait if this attempt fails.
@@ -83,6 +87,7 @@ impl JobTurn {
             record: loaded.record.clone(),
             epoch: claimed.epoch,
             state: Mutex::new(state),
+            telling: Mutex::default(),
             waker: AtomicWaker::new(),
             cancel: watch::Sender::new(asked),
             terminal: AtomicBool::new(false),
@@ -127,8 +132,12 @@ impl JobTurn {
 
     /// Tells how far the job is. Of what is told while a commit is on its way, the last is kept.
     pub(crate) fn tell(self: &Arc<Self>, change: impl FnOnce(&mut Doing)) {
+        let _in_order = self.telling.lock();
         let doing = {
             let mut state = self.state.lock();
+            if state.over || state.lost {
+                return;
+            }
             change(&mut state.doing);
             state.did = true;
             state.doing.clone()
@@ -171,6 +180,7 @@ impl JobTurn {
     async fn submit(self: &Arc<Self>, next: Next, entries: Vec<Entry>, sends: Vec<Delivery>) {
         let (logs, did) = {
             let mut state = self.state.lock();
+            state.over = true;
             (std::mem::take(&mut state.logs), state.did)
         };
         // What it has saved is for the next attempt, as long as there may be one.

@@ -46,7 +46,11 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 tracing::error!(run = %id, definition = definition.options.name, "poison: {}", error.message());
                 placeholder.end_with(next, sends).await;
             }
-            Some(definition) if let Some(error) = definition.refuses(&loaded.record.roles) => {
+            // Not in the middle of a run that was begun before its code asked for a role.
+            Some(definition)
+                if loaded.entries.is_empty()
+                    && let Some(error) = definition.refuses(&loaded.record.roles) =>
+            {
                 let error = FailureDoc::Outlast(error);
                 let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
                 placeholder.end_with(next, sends).await;

@@ -234,7 +234,7 @@ impl Turn {
     /// Gives everything that is recorded to the committer, with how the turn ends.
     pub(crate) fn submit(self: &Arc<Self>, next: Option<Next>) {
         let mut state = self.state();
-        if state.reserved && next.is_none() {
+        if state.mail.lost || (state.reserved && next.is_none()) {
             return;
         }
         state.record_openings();

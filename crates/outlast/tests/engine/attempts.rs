@@ -176,6 +176,22 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["None", r#"Some("begun")"#, r#"Some("slept")"#]);
     }
 
+    async fn what_a_handler_left_behind_is_not_heard_any_more(lab: Lab) {
+        type Left = std::sync::Arc<parking_lot::Mutex<Option<JobCtx>>>;
+        let job = Job::new("leaves", |job: JobCtx, (): ()| async move {
+            *job.state::<Left>().lock() = Some(job.clone());
+            Ok::<(), AnyError>(())
+        });
+        let left = Left::default();
+        lab.start(|app| app.job(job.clone()).state(left.clone())).await;
+        lab.app().start(job, ()).await.unwrap().result().await.unwrap();
+        let behind = left.lock().take().unwrap();
+        behind.progress(50, "late").unwrap();
+        behind.save(&1).unwrap();
+        lab.settle().await;
+        assert_eq!(lab.world.count("select count(*) from outlast.doing").await, 0);
+    }
+
     async fn how_far_a_job_is_can_be_seen(lab: Lab) {
         let job = Job::new("copy", |job: JobCtx, (): ()| async move {
             for percent in 0..=80 {

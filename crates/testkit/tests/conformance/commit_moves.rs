@@ -236,3 +236,13 @@ async fn many_runs_move_in_many_ways_in_one_batch(world: World) {
 fn block(reason: &str) -> Next {
     Next::Block { reason: reason.into() }
 }
+
+#[store_test]
+async fn a_run_that_was_asked_to_stop_is_not_put_aside_for_long(world: World) {
+    let run = world.start("greet").await;
+    let turn = run.claimed_by("node").await;
+    world.cancel(run.id, "enough").await;
+    assert_eq!(world.commit(turn.retry(DAY, 2)).await, Committed::Done);
+    world.pass(SECOND).await;
+    assert_eq!(world.claim_as("node").await.run, run.id);
+}

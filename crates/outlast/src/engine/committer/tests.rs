@@ -205,6 +205,25 @@ fn a_commit_of_a_newer_epoch_takes_the_place_of_the_older_one() {
 }
 
 #[test]
+fn a_commit_of_an_older_epoch_does_not_drive_out_the_newer_one() {
+    let lane = Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() };
+    let (newer, stray) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    let of = |epoch, heard: &Arc<Heard>| {
+        let mut waiting = Waiting { who: heard.clone(), ..waiting(run(1), results(1, &[1])) };
+        waiting.commit.epoch = epoch;
+        waiting
+    };
+    lane.gathered.lock().add(of(2, &newer));
+    lane.gathered.lock().add(of(1, &stray));
+    assert_eq!((newer.0.lock().len(), &stray.0.lock()[..]), (0, &["lost".to_owned()][..]));
+    let taken = lane.gathered.lock().take(1);
+    lane.gathered.lock().add(of(1, &stray));
+    lane.put_back(taken);
+    assert_eq!((newer.0.lock().len(), stray.0.lock().len()), (0, 2), "nor while the newer one is on its way");
+    assert_eq!(lane.gathered.lock().take(1).remove(0).commit.epoch, 2);
+}
+
+#[test]
 fn what_others_locks_held_up_comes_before_what_its_run_recorded_since() {
     let lane = Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() };
     lane.gathered.lock().add(waiting(run(3), results(1, &[1])));

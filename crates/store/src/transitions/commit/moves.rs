@@ -3,6 +3,8 @@
 //! The runs are locked, and their node and epoch were compared with what the lock found: these
 //! statements name the run and its epoch only.
 
+use std::time::Duration;
+
 use outlast_core::{RunId, Status, Timestamp};
 
 use crate::rows::{cells, ids, micros, payload_cells, plain, small};
@@ -20,6 +22,9 @@ pub(super) struct Moves {
     idle: Vec<RunId>,
     due: bool,
 }
+
+/// How long a run that was asked to stop is put aside at most.
+const CANCELLED: Duration = Duration::from_millis(500);
 
 /// Where an unfinished run stands after its turn.
 struct Stand {
@@ -53,7 +58,12 @@ impl Moves {
                 attempt: None,
                 reason: None,
             },
-            Next::Retry { after, attempt } => ready(micros(*after), Some(small(*attempt))),
+            Next::Retry { after, attempt } => {
+                // Whoever asked it to stop meanwhile does not wait as long; but one that is only put back must not come
+                // again at once.
+                let after = if row.cancel_reason.is_some() { (*after).min(CANCELLED) } else { *after };
+                ready(micros(after), Some(small(*attempt)))
+            }
             Next::Release => ready(0, None),
             Next::Block { reason } => Stand {
                 status: Status::Blocked,
