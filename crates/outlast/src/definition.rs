@@ -142,7 +142,8 @@ macro_rules! definition {
             }
 
             /// The role that its runs must act with. One that was started without it, whoever and however, fails
-            /// with [`Error::MissingRole`] before any of its code is called.
+            /// with [`Error::MissingRole`] before any of its code is called; one that had begun before its code
+            /// asked for the role goes on.
             pub fn role(mut self, role: &'static str) -> Self {
                 self.options.role = Some(role);
                 self

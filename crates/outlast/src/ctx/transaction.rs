@@ -199,7 +199,9 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        this.policy.check()?;
+        if !this.place.is_asked() {
+            this.policy.check()?;
+        }
         match this.place.poll(cx)? {
             Placed::Handed(handed) => {
                 this.body = Body::None;
@@ -217,7 +219,7 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                 Body::None => return Poll::Pending,
                 Body::Begins(begins) => match std::task::ready!(begins.as_mut().poll(cx)) {
                     Ok(tx) => {
-                        let name = this.place.full_name().to_owned();
+                        let name = this.place.full_name();
                         let turn = this.place.turn.clone();
                         let called = turn.clone().in_body(|| (this.call)(tx, turn, name));
                         this.body = Body::Works(Work::new(called));
