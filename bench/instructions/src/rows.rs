@@ -51,6 +51,8 @@ pub(crate) fn start(count: usize) {
         roles: Vec::new(),
         tags: vec![("customer".into(), "somebody".into())],
         trace: None,
+        group: None,
+            unique: None,
         parent: None,
     };
     let runs: Vec<NewRun> = (0..count).map(one).collect();

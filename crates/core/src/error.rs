@@ -112,6 +112,14 @@ pub enum Error {
         /// The run that has it.
         run: RunId,
     },
+    /// The run was to be the only one of its kind, and there is one.
+    #[error("{run} is there already, and {definition:?} was to be the only one of its kind")]
+    AlreadyExists {
+        /// The workflow or job.
+        definition: String,
+        /// The run that is there.
+        run: RunId,
+    },
     /// A promise was settled before.
     #[error("promise {name:?} of {run} is settled already")]
     AlreadySettled {
@@ -165,6 +173,7 @@ impl Error {
             Error::UnknownRun { .. } => "not_found",
             Error::Closed { .. } => "run_closed",
             Error::KeyConflict { .. } => "idempotency_conflict",
+            Error::AlreadyExists { .. } => "already_exists",
             Error::AlreadySettled { .. } => "already_settled",
             Error::Misconfigured { .. } => "misconfigured",
             Error::Store { .. } => "unavailable",

@@ -12,6 +12,7 @@ mod id;
 mod journal;
 mod limits;
 mod payload;
+mod queue;
 mod replay;
 mod retry;
 mod status;
@@ -25,6 +26,7 @@ pub use journal::{
 };
 pub use limits::{Limits, check_count, check_key, check_name, check_operation_name};
 pub use payload::Payload;
+pub use queue::{Admission, Admitted, Candidate, QueueRules, QueueState, Rate, Window};
 pub use replay::{Asked, Replay};
 pub use retry::Retry;
 pub use status::{Change, Status};

@@ -1,17 +1,19 @@
 //! Opening Outlast: where runs live, what this process knows how to run, and the engine that runs it.
 
 use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::{Error, Limits};
+use outlast_core::{Error, Limits, QueueRules};
 use outlast_store::{DynStore, OpenOptions};
 use tokio::runtime::Handle;
 
 use crate::Client;
 use crate::definition::{Definition, Registry};
 use crate::engine::{Engine, Settings, States};
+use crate::queue::Queue;
 
 /// Outlast with its database open, about to run or to be used as a client.
 ///
@@ -36,6 +38,7 @@ use crate::engine::{Engine, Settings, States};
 pub struct Outlast {
     store: DynStore,
     registry: Registry,
+    queues: BTreeMap<String, QueueRules>,
     states: States,
     settings: Settings,
     limits: Limits,
@@ -58,6 +61,7 @@ impl Outlast {
         Outlast {
             store,
             registry: Registry::default(),
+            queues: BTreeMap::new(),
             states: States::default(),
             settings: Settings::default(),
             limits: Limits::default(),
@@ -80,6 +84,34 @@ impl Outlast {
     fn register<D: Definition>(mut self, definition: D) -> Outlast {
         if let Err(error) = self.registry.add(definition.erase()) {
             self.wrong.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Says what a queue allows. That holds on every node, until code says otherwise or people do
+    /// ([`Client::set_queue_rules`]).
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(mail: Job<String, (), AnyError>) -> Result<(), AnyError> {
+    /// let app = Outlast::open("sqlite://mail.db").await?
+    ///     .job(mail)
+    ///     .queue(Queue::new("mail").limit(20).per_group(2).rate(500, 1.minute()))
+    ///     .run().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn queue(mut self, queue: Queue) -> Outlast {
+        match queue.checked() {
+            Ok((name, _)) if self.queues.contains_key(&name) => {
+                let error = Error::misconfigured(format!("queue {name:?} is described twice"));
+                self.wrong.get_or_insert(error);
+            }
+            Ok((name, rules)) => {
+                self.queues.insert(name, rules);
+            }
+            Err(error) => {
+                self.wrong.get_or_insert(error);
+            }
         }
         self
     }
@@ -131,8 +163,16 @@ impl Outlast {
         }
         self.settings.check()?;
         let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx, self.home);
-        let engine =
-            Engine::new(self.store, self.registry, self.states, self.settings, self.limits, client.clone());
+        let rules = self.queues.into_iter().collect();
+        let engine = Engine::new(
+            self.store,
+            self.registry,
+            rules,
+            self.states,
+            self.settings,
+            self.limits,
+            client.clone(),
+        );
         engine.begin().await?;
         client.attach(&engine);
         Ok(App { client, engine: Arc::new(Stopper(engine)) })

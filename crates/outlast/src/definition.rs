@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ctx::Work;
-use crate::judge::{Backoff, Judge};
-use crate::{Ctx, JobCtx};
+use crate::judge::Backoff;
+use crate::of_jobs::{Batch, ErasedBatch, ErasedUndo, OfJobs, Undo};
+use crate::{BatchCtx, Ctx, JobCtx};
 
 /// A value that crosses the durable boundary. Everything that serde can write and read.
 #[diagnostic::on_unimplemented(
@@ -55,13 +57,33 @@ pub struct Options {
     pub retry: Retry,
     /// The role without which its runs fail.
     pub role: Option<&'static str>,
+    /// Whether a run is the only one with its arguments: until it has ended, or for a period.
+    pub unique: Option<UniqueArgs>,
+}
+
+/// For how long a run is the only one with its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UniqueArgs {
+    /// Until it has ended.
+    Unfinished,
+    /// For this long from its start.
+    For(Duration),
 }
 
 impl Options {
     /// The defaults: version 1, queue `default`, priority 5, no timeout, five attempts for jobs, no role.
     pub const fn new(name: &'static str) -> Options {
         let retry = Retry::times(5);
-        Options { name, version: 1, queue: "default", priority: 5, timeout: None, retry, role: None }
+        Options {
+            name,
+            version: 1,
+            queue: "default",
+            priority: 5,
+            timeout: None,
+            retry,
+            role: None,
+            unique: None,
+        }
     }
 }
 
@@ -92,17 +114,17 @@ impl<C, I, O, E> Code<C, I, O, E> {
 }
 
 macro_rules! definition {
-    ($(#[$doc:meta])* $name:ident, $ctx:ty) => {
+    ($(#[$doc:meta])* $name:ident, $ctx:ty, $extra:ident) => {
         $(#[$doc])*
         pub struct $name<I, O, E> {
             options: Options,
             code: Code<$ctx, I, O, E>,
-            judge: Judge<E>,
+            extra: $extra<I, O, E>,
         }
 
         impl<I, O, E> Clone for $name<I, O, E> {
             fn clone(&self) -> Self {
-                Self { options: self.options, code: self.code.clone(), judge: self.judge.clone() }
+                Self { options: self.options, code: self.code.clone(), extra: self.extra.clone() }
             }
         }
 
@@ -114,13 +136,13 @@ macro_rules! definition {
                 Fut: Future<Output = Result<O, E>> + Send + 'static,
             {
                 let handler: Handler<$ctx, I, O, E> = Arc::new(move |ctx, input| Box::pin(handler(ctx, input)));
-                Self { options: Options::new(name), code: Code::Shared(handler), judge: Judge::new() }
+                Self { options: Options::new(name), code: Code::Shared(handler), extra: $extra::new() }
             }
 
             /// What the macros call.
             #[doc(hidden)]
             pub const fn from_parts(options: Options, handler: HandlerFn<$ctx, I, O, E>) -> Self {
-                Self { options, code: Code::Plain(handler), judge: Judge::new() }
+                Self { options, code: Code::Plain(handler), extra: $extra::new() }
             }
 
             /// Another version of the same name, registered beside the others.
@@ -149,6 +171,19 @@ macro_rules! definition {
                 self
             }
 
+            /// A run is the only one with its arguments until it has ended; whoever starts another is given that one.
+            /// [`Start::unique`](crate::Start::unique) says it for a single run.
+            pub fn unique(mut self) -> Self {
+                self.options.unique = Some(UniqueArgs::Unfinished);
+                self
+            }
+
+            /// A run is the only one with its arguments for this long from its start.
+            pub fn unique_for(mut self, period: Duration) -> Self {
+                self.options.unique = Some(UniqueArgs::For(period));
+                self
+            }
+
             /// How long a run (of a workflow) or one attempt (of a job) may take.
             pub fn timeout(mut self, timeout: Duration) -> Self {
                 self.options.timeout = Some(timeout);
@@ -160,6 +195,21 @@ macro_rules! definition {
     };
 }
 
+/// What workflows have beside their code.
+struct Nothing<I, O, E>(PhantomData<fn(I) -> Result<O, E>>);
+
+impl<I, O, E> Nothing<I, O, E> {
+    const fn new() -> Self {
+        Nothing(PhantomData)
+    }
+}
+
+impl<I, O, E> Clone for Nothing<I, O, E> {
+    fn clone(&self) -> Self {
+        Nothing::new()
+    }
+}
+
 definition! {
     /// A workflow: code that is run durably, with a journal.
     ///
@@ -168,7 +218,7 @@ definition! {
     /// async fn greet(_ctx: Ctx, name: String) -> Result<String, AnyError> { Ok(format!("Hello, {name}!")) }
     /// let greet = Workflow::new("greet", greet).queue("fast");
     /// ```
-    Workflow, Ctx
+    Workflow, Ctx, Nothing
 }
 
 definition! {
@@ -179,7 +229,7 @@ definition! {
     /// async fn mail(_job: JobCtx, to: String) -> Result<(), AnyError> { println!("to {to}"); Ok(()) }
     /// let mail = Job::new("mail", mail).retry(Retry::times(3));
     /// ```
-    Job, JobCtx
+    Job, JobCtx, OfJobs
 }
 
 impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
@@ -191,7 +241,7 @@ impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
 
     /// Tries again only after errors for which this holds; all others are terminal, whatever attempts are left.
     pub fn retry_if(mut self, holds: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
-        self.judge.retry_if = Some(Arc::new(holds));
+        self.extra.judge.retry_if = Some(Arc::new(holds));
         self
     }
 
@@ -209,14 +259,62 @@ impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
     /// let call = Job::new("call", call).retry_after(|busy: &Busy| Some(busy.seconds.seconds()));
     /// ```
     pub fn retry_after(mut self, pause: impl Fn(&E) -> Option<Duration> + Send + Sync + 'static) -> Self {
-        self.judge.retry_after = Some(Arc::new(pause));
+        self.extra.judge.retry_after = Some(Arc::new(pause));
+        self
+    }
+
+    /// What is done when a run that has begun is cancelled, before it has ended as cancelled: also after a crash, on any
+    /// node. It is called at least once, and tried again like the job itself, with the same pauses and as often; if that
+    /// does not help the run is blocked with the reason, and tries again when it is deployed anew. A run that was
+    /// cancelled before it began has nothing to undo.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn upload(_job: JobCtx, file: String) -> Result<(), AnyError> { Ok(()) }
+    /// async fn remove(_job: JobCtx, file: String) -> Result<(), AnyError> { Ok(()) }
+    /// let upload = Job::new("upload", upload).undo(remove);
+    /// ```
+    pub fn undo<F, Fut>(mut self, undo: F) -> Self
+    where
+        F: Fn(JobCtx, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        self.extra.undo = Some(Undo::new(undo));
         self
     }
 
     /// The pause after each failed attempt, by its number from 1, as a function of your own.
     pub fn backoff(mut self, pause: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
-        self.judge.backoff = Some(Arc::new(pause));
+        self.extra.judge.backoff = Some(Arc::new(pause));
         self
+    }
+}
+
+impl<I: Stored, E: StoredError> Job<I, (), E> {
+    /// A job that is done many at a time: `handler` gets `most` inputs, or as many as have come when the first of them
+    /// has waited for `wait`. Each is a run of its own, with its own attempts; they succeed or fail together.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn index(batch: BatchCtx, docs: Vec<String>) -> Result<(), AnyError> {
+    ///     println!("{} documents in one request", docs.len());
+    ///     Ok(())
+    /// }
+    /// let index = Job::batch("index", 100, 5.seconds(), index).queue("search");
+    /// ```
+    ///
+    /// A node gathers what it has claimed: `most` should not be more than a node runs at once
+    /// ([`Outlast::concurrency`](crate::Outlast::concurrency)).
+    pub fn batch<F, Fut>(name: &'static str, most: usize, wait: Duration, handler: F) -> Self
+    where
+        F: Fn(BatchCtx, Vec<I>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let batch = Batch::new(most, wait, handler);
+        let one = batch.clone();
+        let mut job = Job::new(name, move |job: JobCtx, input: I| one.call(job.alone(), vec![input]));
+        job.extra.batch = Some(batch);
+        job
     }
 }
 
@@ -262,11 +360,11 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Workflow<I, O, E> {
     }
 
     fn erase(self) -> Registered {
-        let Self { options, code, judge: _ } = self;
+        let Self { options, code, extra: _ } = self;
         let call = erase_code(options, code, |_| |_: &E| {});
         let signature = signature::<I, O, E>();
         let body = Body::Workflow(call);
-        Registered { options, signature, body, backoff: None, accepts: accepts::<I> }
+        Registered { options, signature, body, backoff: None, undo: None, accepts: accepts::<I> }
     }
 }
 
@@ -284,14 +382,16 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
     }
 
     fn erase(self) -> Registered {
-        let Self { options, code, judge } = self;
+        let Self { options, code, extra: OfJobs { judge, undo, batch } } = self;
         let backoff = judge.backoff.clone();
+        let undo = undo.map(|undo| undo.erase(options));
         let call = erase_code(options, code, move |job: &JobCtx| {
             let (judge, job) = (judge.clone(), job.clone());
             move |error: &E| judge.judge(&job, error)
         });
         let signature = signature::<I, O, E>();
-        Registered { options, signature, body: Body::Job(call), backoff, accepts: accepts::<I> }
+        let body = batch.map_or_else(|| Body::Job(call), |batch| Body::Batch(batch.erase(options)));
+        Registered { options, signature, body, backoff, undo, accepts: accepts::<I> }
     }
 }
 
@@ -317,7 +417,8 @@ impl<F: Fn() -> D + Send + Sync + 'static, D: Definition> Definition for F {
 
 /// What a handler gives, without its types.
 pub(crate) type Outcome = Result<Payload, FailureDoc>;
-type Erased<C> = Box<dyn Fn(C, &Payload, Limits) -> Result<BoxFuture<'static, Outcome>, Error> + Send + Sync>;
+pub(crate) type Erased<C> =
+    Box<dyn Fn(C, &Payload, Limits) -> Result<BoxFuture<'static, Outcome>, Error> + Send + Sync>;
 
 /// The code without its types. What `judge` gives sees an error before that becomes words.
 fn erase_code<C, I, O, E, J>(
@@ -351,7 +452,7 @@ where
     })
 }
 
-fn decode_input<I: Stored>(name: &str, input: &Payload) -> Result<I, Error> {
+pub(crate) fn decode_input<I: Stored>(name: &str, input: &Payload) -> Result<I, Error> {
     input.decode(format_args!("the input of {name}"))
 }
 
@@ -373,12 +474,15 @@ pub struct Registered {
     pub(crate) body: Body,
     /// The pauses between a job's attempts, where it has its own.
     pub(crate) backoff: Option<Backoff>,
+    /// What is done when a job that began is cancelled.
+    pub(crate) undo: Option<ErasedUndo>,
     accepts: fn(&str, &Payload) -> Result<(), Error>,
 }
 
 pub(crate) enum Body {
     Workflow(Erased<Ctx>),
     Job(Erased<JobCtx>),
+    Batch(ErasedBatch),
 }
 
 impl Registered {
@@ -392,7 +496,7 @@ impl Registered {
         let role = self.options.role.filter(|role| roles.iter().all(|has| has != role))?;
         let what = match self.body {
             Body::Workflow(_) => format!("workflow {:?}", self.options.name),
-            Body::Job(_) => format!("job {:?}", self.options.name),
+            Body::Job(_) | Body::Batch(_) => format!("job {:?}", self.options.name),
         };
         Some(Error::MissingRole { what, role: role.to_owned() })
     }
@@ -400,7 +504,7 @@ impl Registered {
     fn kind(&self) -> RunKind {
         match self.body {
             Body::Workflow(_) => RunKind::Workflow,
-            Body::Job(_) => RunKind::Job,
+            Body::Job(_) | Body::Batch(_) => RunKind::Job,
         }
     }
 }
@@ -424,6 +528,15 @@ impl Registry {
         options.retry.check()?;
         if let Some(timeout) = options.timeout {
             check_duration("timeout", timeout)?;
+        }
+        if let Body::Batch(batch) = &definition.body {
+            batch.check()?;
+        }
+        if let Some(UniqueArgs::For(period)) = options.unique {
+            check_duration("unique", period)?;
+            if period.is_zero() {
+                return Err(Error::invalid("unique", "0", "a period that is longer than nothing"));
+            }
         }
         if options.name.contains('@') {
             return Err(Error::invalid(
@@ -480,6 +593,10 @@ impl Registry {
                     "attempts": options.retry.attempts(),
                     "timeout_ms": options.timeout.map(|timeout| timeout.as_millis() as u64),
                     "role": options.role,
+                    "unique_ms": options.unique.map(|unique| match unique {
+                        UniqueArgs::Unfinished => 0,
+                        UniqueArgs::For(period) => period.as_millis() as u64,
+                    }),
                 })
                 .to_string(),
             }

@@ -7,15 +7,20 @@ use outlast_core::{
 };
 use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError, code};
 
+use parking_lot::Mutex;
+
 use crate::client::{Client, repeated};
-use crate::definition::{Definition, check_duration, check_priority};
+use crate::definition::{Definition, UniqueArgs, check_duration, check_priority};
 use crate::engine::{OpenClaim, Slot};
+use crate::unique::Unique;
 
 /// Everything about a run that is not its input.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StartOptions {
     pub(crate) key: Option<String>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) queue: Option<String>,
+    pub(crate) group: Option<String>,
     pub(crate) priority: Option<u8>,
     pub(crate) delay: Option<Duration>,
     pub(crate) at: Option<Timestamp>,
@@ -50,6 +55,7 @@ impl Client {
         if definition.kind() == outlast_store::RunKind::Workflow {
             run.timeout = options.timeout;
         }
+        run.unique = options.unique.map(|unique| by_args(unique).of(&run.input)).transpose()?;
         self.apply(&mut run, start)?;
         Ok(run)
     }
@@ -71,6 +77,8 @@ impl Client {
             version,
             key: None,
             queue: queue.to_owned(),
+            group: None,
+            unique: None,
             priority,
             due: Due::Now,
             timeout: None,
@@ -85,7 +93,8 @@ impl Client {
 
     pub(crate) fn new_id(&self, shard: Option<u16>) -> RunId {
         let shard = shard.unwrap_or_else(|| fastrand::u16(..self.shards()));
-        RunId::new(shard, std::time::SystemTime::now().into(), fastrand::u64(..))
+        let (time, random) = next_in_order();
+        RunId::new(shard, time, random)
     }
 
     fn shards(&self) -> ShardCount {
@@ -98,6 +107,11 @@ impl Client {
             check_name("queue", &queue)?;
             run.queue = queue;
         }
+        if let Some(group) = &start.group {
+            check_name("group", group)?;
+        }
+        let own_group = start.group.clone();
+        run.group = start.group.or_else(|| (!start.tenant.is_empty()).then(|| start.tenant.clone()));
         if let Some(priority) = start.priority {
             check_priority(priority)?;
             run.priority = priority;
@@ -141,12 +155,30 @@ impl Client {
         run.tags = start.tags;
         run.trace = start.trace;
         run.parent = start.parent;
-        run.id = match &start.key {
-            Some(key) => {
+        let unique = start.unique.map(|unique| unique.of(&run.input)).transpose()?;
+        // What is said of this run counts for more than what its definition says; and a child is started once.
+        let is_child = run.parent.as_ref().is_some_and(|parent| parent.op.is_some());
+        run.unique = unique.or(run.unique.take().filter(|_| start.key.is_none() && !is_child));
+        run.id = match (&start.key, &run.unique) {
+            (Some(key), None) => {
                 check_key(key)?;
                 self.new_id(Some(shard_of_key(&run.tenant, &run.definition, key, self.shards())))
             }
-            None => self.new_id(start.shard),
+            (Some(key), Some(_)) => {
+                return Err(Error::invalid(
+                    "key",
+                    key,
+                    "none beside `unique`: both say which run is the only one",
+                ));
+            }
+            (None, Some(unique)) => {
+                self.new_id(Some(shard_of_key(&run.tenant, &run.definition, &unique.key, self.shards())))
+            }
+            (None, None) => {
+                // Where order may matter, one shard has it.
+                let of = |group: &String| shard_of_key("", &run.queue, group, self.shards());
+                self.new_id(own_group.as_ref().map(of).or(start.shard))
+            }
         };
         run.key = start.key;
         Ok(())
@@ -161,19 +193,15 @@ impl Client {
         let (slot, open): (Option<Slot>, Option<OpenClaim>) = held.unzip();
         let hold = open.as_ref().map(|open| open.hold);
         // The id is made: repeating the start is the same run.
-        let started = repeated(|| self.store().start(std::slice::from_ref(&run), hold)).await;
-        match started.map(|mut all| all.pop()) {
+        let answer = repeated(|| self.store().start(std::slice::from_ref(&run), hold)).await;
+        match answer.map(|mut all| all.pop()) {
             Ok(Some(Started::Created { id, held })) => {
                 if held && let (Some(engine), Some(slot)) = (&engine, slot) {
                     crate::engine::begin_started(engine, run, slot);
                 }
                 Ok((id, true))
             }
-            Ok(Some(Started::Existing { id })) => Ok((id, false)),
-            Ok(Some(Started::Conflict { id })) => {
-                Err(Error::KeyConflict { key: run.key.unwrap_or_default(), run: id })
-            }
-            Ok(None) => Err(Error::misconfigured("the store gave no answer to a start")),
+            Ok(answer) => started(&run, answer),
             Err(error) => Err(error.into()),
         }
     }
@@ -181,7 +209,7 @@ impl Client {
     /// Starts many runs: all of them, or none when a key belongs to a run with another input.
     pub(crate) async fn start_runs(&self, runs: &[NewRun]) -> Result<Vec<Started>, Error> {
         // The ids are made: repeating the start is the same runs.
-        Ok(match runs.iter().any(|run| run.key.is_some()) {
+        Ok(match runs.iter().any(|run| run.key.is_some() || run.unique.is_some()) {
             true => repeated(|| self.start_unless_conflict(runs)).await?,
             false => repeated(|| self.store().start(runs, None)).await?,
         })
@@ -191,7 +219,8 @@ impl Client {
     async fn start_unless_conflict(&self, runs: &[NewRun]) -> Result<Vec<Started>, StoreError> {
         let mut tx = self.store().begin().await?;
         let answers = tx.start(runs).await?;
-        match answers.iter().any(|answer| matches!(answer, Started::Conflict { .. })) {
+        match answers.iter().any(|answer| matches!(answer, Started::Conflict { .. } | Started::Taken { .. }))
+        {
             true => tx.rollback().await?,
             false => tx.commit().await?,
         }
@@ -218,6 +247,7 @@ impl Client {
         if start.timeout.is_none() && card.kind == outlast_store::RunKind::Workflow {
             run.timeout = timeout_of(&card);
         }
+        run.unique = unique_of(&card).map(|unique| unique.of(&run.input)).transpose()?;
         // Where this process has the code, it can say now what a node would find out later.
         let code = code(&run.definition, run.version);
         match self.engine().and_then(|engine| engine.registry.get(&code)) {
@@ -227,10 +257,55 @@ impl Client {
     }
 }
 
+/// What a start answered, as whoever asked wants to know it.
+pub(crate) fn started(run: &NewRun, answer: Option<Started>) -> Result<(RunId, bool), Error> {
+    match answer {
+        Some(Started::Created { id, .. }) => Ok((id, true)),
+        Some(Started::Existing { id }) => Ok((id, false)),
+        Some(Started::Conflict { id }) => {
+            Err(Error::KeyConflict { key: run.key.clone().unwrap_or_default(), run: id })
+        }
+        Some(Started::Taken { id }) => {
+            Err(Error::AlreadyExists { definition: run.definition.clone(), run: id })
+        }
+        None => Err(Error::misconfigured("the store gave no answer to a start")),
+    }
+}
+
+/// Time and randomness for an id that is greater than all before it of this process: so that runs of one call stand
+/// in line in its order.
+fn next_in_order() -> (Timestamp, u64) {
+    static LAST: Mutex<(i64, u64)> = Mutex::new((0, 0));
+    let millis = Timestamp::from(std::time::SystemTime::now()).micros() / 1000;
+    let mut last = LAST.lock();
+    *last = match millis > last.0 {
+        // One bit less than there is room for, so that those that follow have room too.
+        true => (millis, fastrand::u64(..) >> 3),
+        false => (last.0, last.1 + fastrand::u64(1..1 << 24)),
+    };
+    (Timestamp::from_micros(last.0 * 1000), last.1)
+}
+
 /// How long a run of a definition may take, as the node that registered it said.
 fn timeout_of(card: &DefinitionCard) -> Option<Duration> {
     let options: serde_json::Value = serde_json::from_str(&card.options).ok()?;
     Some(Duration::from_millis(options.get("timeout_ms")?.as_u64()?))
+}
+
+fn by_args(unique: UniqueArgs) -> Unique {
+    match unique {
+        UniqueArgs::Unfinished => Unique::by_args(),
+        UniqueArgs::For(period) => Unique::by_args().within(period),
+    }
+}
+
+/// Whether its runs are the only ones with their arguments.
+fn unique_of(card: &DefinitionCard) -> Option<Unique> {
+    let options: serde_json::Value = serde_json::from_str(&card.options).ok()?;
+    Some(match options.get("unique_ms")?.as_u64()? {
+        0 => Unique::by_args(),
+        period => Unique::by_args().within(Duration::from_millis(period)),
+    })
 }
 
 /// The active version of a definition, or names that look like the one asked for.

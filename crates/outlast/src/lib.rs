@@ -10,36 +10,44 @@ mod engine;
 mod in_tx;
 mod judge;
 mod logs;
+mod of_jobs;
+mod queue;
 mod start;
 pub mod testing;
 mod tx;
+mod unique;
 mod waiter;
 
 pub use app::{App, Outlast};
 pub use client::{Client, Target, Untyped};
 pub use ctx::{
-    CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, PromiseWait, Sleep, Step, StepCtx, TransactionStep,
+    BatchCtx, CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, PromiseWait, Sleep, Step, StepCtx,
+    TransactionStep,
 };
-pub use definition::{Definition, Job, Options, Stored, StoredError, Workflow};
+pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, Workflow};
 pub use engine::Settings;
 pub use in_tx::InTx;
 pub use logs::RunLogs;
 pub use outlast_core::{
-    AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, Retry, RunId, Status,
-    Timestamp,
+    AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, QueueRules, QueueState,
+    Rate, Retry, RunId, Status, Timestamp,
 };
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
-pub use outlast_store::{Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, RunView, Value};
+pub use outlast_store::{
+    Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView, Value,
+};
+pub use queue::Queue;
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
+pub use unique::Unique;
 
 /// What most programs want: `use outlast::prelude::*;`
 pub mod prelude {
     pub use crate::{
-        AnyError, App, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Retry, RunId, Status,
-        StepCtx, Target, Tx, Workflow,
+        AnyError, App, BatchCtx, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Queue,
+        Retry, RunId, Status, StepCtx, Target, Tx, Unique, Workflow,
     };
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use outlast_core::{Error, Failure, FailureDoc, Payload, RunId, check_count};
@@ -11,8 +12,9 @@ use serde_json::value::RawValue;
 
 use crate::client::{Client, Untyped};
 use crate::definition::Definition;
-use crate::draft::StartOptions;
+use crate::draft::{StartOptions, started};
 use crate::in_tx::InTx;
+use crate::unique::Unique;
 
 /// What can be said of every run about to be started: when, where in line, by what it is found.
 macro_rules! place_options {
@@ -20,6 +22,13 @@ macro_rules! place_options {
         /// The queue, when not the definition's own.
         pub fn queue(mut self, queue: impl Into<String>) -> Self {
             self.options.queue = Some(queue.into());
+            self
+        }
+
+        /// What it belongs to in its queue (a customer, an account), when not to its tenant: see
+        /// [`Queue`](crate::Queue).
+        pub fn group(mut self, group: impl Into<String>) -> Self {
+            self.options.group = Some(group.into());
             self
         }
 
@@ -116,6 +125,34 @@ impl<D: 'static> Start<D> {
         self
     }
 
+    /// The only one of its kind: another is not started beside it, refused, or takes its place. See [`Unique`].
+    ///
+    /// A child of a workflow is never asked whether it is the only one: it is started once.
+    pub fn unique(mut self, unique: Unique) -> Self {
+        self.options.unique = Some(unique);
+        self
+    }
+
+    /// Starts after `wait`, and if it is started again with this key until then, waits anew and takes the newer input:
+    /// of many in quick succession the last one runs, once. It is never put off for longer than a hundred times `wait`.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(app: App, index: Job<u32, (), AnyError>) -> Result<(), AnyError> {
+    /// app.start(index, 42).debounce("doc-42", 5.seconds()).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn debounce(mut self, key: impl Into<String>, wait: Duration) -> Self {
+        let at_most = wait.saturating_mul(100).min(outlast_core::Limits::DURATION);
+        self.options.delay = Some(wait);
+        self.unique(Unique::by_key(key).until_begun(Some(at_most)).replace())
+    }
+
+    /// Starts at most once in any `period` with this key; whoever comes too soon is given the run that was started.
+    pub fn throttle(self, key: impl Into<String>, period: Duration) -> Self {
+        self.unique(Unique::by_key(key).within(period))
+    }
+
     place_options!();
     origin_options!();
 
@@ -181,17 +218,6 @@ impl<D: 'static> Start<D> {
         let answers = self.client.perform_blocking(tx, std::slice::from_ref(&run))?;
         let (id, created) = started(&run, answers.into_iter().next())?;
         Ok(RunHandle::new(self.client, id, created))
-    }
-}
-
-fn started(run: &NewRun, answer: Option<Started>) -> Result<(RunId, bool), Error> {
-    match answer {
-        Some(Started::Created { id, .. }) => Ok((id, true)),
-        Some(Started::Existing { id }) => Ok((id, false)),
-        Some(Started::Conflict { id }) => {
-            Err(Error::KeyConflict { key: run.key.clone().unwrap_or_default(), run: id })
-        }
-        None => Err(Error::misconfigured("the store gave no answer to a start")),
     }
 }
 

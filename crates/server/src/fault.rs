@@ -63,7 +63,10 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         let exit = match &error {
             Error::UnknownRun { .. } | Error::UnknownDefinition { .. } => Exit::NotFound,
-            Error::Closed { .. } | Error::KeyConflict { .. } | Error::AlreadySettled { .. } => Exit::Conflict,
+            Error::Closed { .. }
+            | Error::KeyConflict { .. }
+            | Error::AlreadyExists { .. }
+            | Error::AlreadySettled { .. } => Exit::Conflict,
             Error::Invalid { .. } | Error::TooLarge { .. } | Error::Undecodable { .. } => Exit::Usage,
             Error::Store { .. } | Error::ShuttingDown => Exit::Unreachable,
             Error::TimedOut { .. } => Exit::Timeout,

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use outlast_core::{Error, ShardCount};
 
 use crate::{
-    Control, Controlled, Delivered, Delivery, DynStore, NewRun, Started, StoreError, Tx, UserTx, transitions,
+    Committed, Control, Controlled, Delivered, Delivery, DynStore, NewRun, Started, StoreError, TurnEnd, Tx,
+    UserTx, transitions,
 };
 
 /// Something to do inside a user's transaction.
@@ -49,6 +50,19 @@ impl Verb for [NewRun] {
 
     async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Vec<Started>, StoreError> {
         tx.start(self).await
+    }
+}
+
+#[async_trait]
+impl Verb for TurnEnd {
+    type Answer = Committed;
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Committed, StoreError> {
+        transitions::end_turn(tx, self, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Committed, StoreError> {
+        tx.end(self).await
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
+use outlast_core::{Entry, NodeId, Payload, QueueRules, QueueState, RunId, Status, Timestamp};
 
 /// Whether a run has a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,8 +50,12 @@ pub struct NewRun {
     pub version: u32,
     /// Unique per tenant and definition while the run is kept.
     pub key: Option<String>,
+    /// Whether it is the only one of its kind; one with a key is not.
+    pub unique: Option<Unique>,
     /// The line it stands in.
     pub queue: String,
+    /// What it belongs to there, where the queue's rules ask for that.
+    pub group: Option<String>,
     /// From 0 (most urgent) to 9.
     pub priority: u8,
     /// When it may run.
@@ -70,6 +74,43 @@ pub struct NewRun {
     pub trace: Option<String>,
     /// The run that started it, and the operation there that wants to hear of its end.
     pub parent: Option<Parent>,
+}
+
+/// Says that a run is the only one of its kind (tenant, definition and key). Its id is in the shard of its kind: see
+/// [`outlast_core::shard_of_key`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unique {
+    /// What is unique, in tenant and definition.
+    pub key: String,
+    /// For how long.
+    pub scope: Scope,
+    /// What becomes of another.
+    pub clash: Clash,
+}
+
+/// For how long a run stands for its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Until it has ended.
+    Unfinished,
+    /// Until it begins.
+    NotBegun {
+        /// However often it is replaced, it is due this long after it was started.
+        at_most: Option<Duration>,
+    },
+    /// For this long from its start, whatever becomes of it.
+    For(Duration),
+}
+
+/// What becomes of a run whose kind is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clash {
+    /// It is not started: the other is given instead.
+    Return,
+    /// It is refused.
+    Refuse,
+    /// Its input, time and priority replace those of the other, if that has not begun; the other is given.
+    Replace,
 }
 
 /// Who wants to hear of a run's end.
@@ -111,6 +152,11 @@ pub enum Started {
         /// That run.
         id: RunId,
     },
+    /// Another stands for its kind, and it was to be refused then. Nothing was written.
+    Taken {
+        /// That run.
+        id: RunId,
+    },
 }
 
 /// Asks for due runs of one shard.
@@ -136,6 +182,21 @@ pub struct Claim {
     pub from: Option<Timestamp>,
 }
 
+/// Asks for due runs of one queue with rules, in all shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueClaim {
+    /// Who asks.
+    pub node: NodeId,
+    /// The number of this claim, as of [`Claim`].
+    pub number: i64,
+    /// The queue.
+    pub queue: String,
+    /// The code this node knows, as [`code`] writes it.
+    pub codes: Vec<String>,
+    /// At most this many.
+    pub limit: u32,
+}
+
 /// The answer to a claim.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Claims {
@@ -146,6 +207,9 @@ pub struct Claims {
     /// When the next run of these queues is due, if fewer than asked for were; `None` when none is. Not later
     /// than now when one is due that somebody's transaction has locked.
     pub next_due: Option<Timestamp>,
+    /// Runs are due that may not go on before others end (or whoever has locked them lets them go). Only in the
+    /// answer to a [`QueueClaim`].
+    pub is_full: bool,
 }
 
 /// One claimed run: what the hot table knows, and its unread news.
@@ -261,6 +325,15 @@ impl RunCommit {
             next: None,
         }
     }
+}
+
+/// The end of one run's turn, for a transaction of the user's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnEnd {
+    /// Who holds the run.
+    pub node: NodeId,
+    /// How its turn ends.
+    pub commit: RunCommit,
 }
 
 /// A step that runs now, or a job that tells how far it is.
@@ -444,6 +517,8 @@ pub struct NodeCard {
     pub definitions: Vec<DefinitionCard>,
     /// The queues it takes from; empty when it does not say, and may take from all.
     pub queues: Vec<String>,
+    /// The rules of queues that its code knows.
+    pub rules: Vec<(String, QueueRules)>,
 }
 
 /// What a node knows how to run, recorded for callers without the code.
@@ -503,11 +578,13 @@ pub struct Renewed {
     pub news: Vec<RunId>,
     /// Runs that were handed out in a lost reply and are due again.
     pub freed: u64,
+    /// When rules of queues were changed last.
+    pub rules_changed: Option<Timestamp>,
     /// The database's now.
     pub now: Timestamp,
 }
 
-/// What people and programs ask of a run, or of many.
+/// What people and programs ask of a run, of many, or of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
     /// Asks a run to stop. One that never began, or is paused or blocked, ends at once; any other gets
@@ -525,6 +602,48 @@ pub enum Control {
         /// At most this many.
         limit: u32,
     },
+    /// Changes what a queue does.
+    Queue {
+        /// Which.
+        name: String,
+        /// How.
+        change: QueueChange,
+    },
+}
+
+/// What people do to a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueChange {
+    /// Nothing of it begins until it is resumed; what runs goes on.
+    Pause,
+    /// It is worked off again.
+    Resume,
+    /// What is in it now is worked off; what comes later stays in line until it is resumed.
+    Drain,
+    /// These rules instead of those that code says; `None`: code's again.
+    Rules(Option<QueueRules>),
+}
+
+/// What a queue does, as its row says. One without a row is open and has no rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueCard {
+    /// Its name.
+    pub name: String,
+    /// The rules that hold.
+    pub rules: QueueRules,
+    /// Whether people set them, and not code.
+    pub is_own: bool,
+    /// Whether it is worked off.
+    pub state: QueueState,
+    /// Since when it is paused or drained.
+    pub since: Option<Timestamp>,
+}
+
+impl QueueCard {
+    /// Whether it is claimed by [`crate::Store::claim_queue`] and not with all others.
+    pub fn is_managed(&self) -> bool {
+        self.state != QueueState::Open || !self.rules.is_plain()
+    }
 }
 
 /// The answer to a [`Control`].
@@ -548,6 +667,8 @@ pub enum Controlled {
     Unknown,
     /// So many runs were purged.
     Purged(u64),
+    /// What the queue does now.
+    Queue(QueueCard),
 }
 
 /// Housekeeping, for one shard at a time, safe to do on any number of nodes.
@@ -588,6 +709,8 @@ pub enum Signal {
     News(RunId),
     /// This run ended.
     Ended(RunId),
+    /// What a queue does was changed.
+    Queues,
     /// Anything may have happened: someone else wrote, or hints were lost.
     Anything,
 }

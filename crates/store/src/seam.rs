@@ -13,7 +13,8 @@ use tokio::sync::broadcast;
 use crate::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
     Delivered, Delivery, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
-    NodeView, Page, Renew, Renewed, RunView, Signal, Started, StoreError, Sweep, Swept, UserTx,
+    NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, RunView, Signal, Started, StoreError,
+    Sweep, Swept, UserTx,
 };
 
 /// Where runs live.
@@ -31,6 +32,9 @@ pub trait Store: Reads {
 
     /// Leases due runs of one shard to a node.
     async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError>;
+
+    /// Leases due runs of one queue to a node, as many as the queue's rules allow: nodes ask one after another.
+    async fn claim_queue(&self, ask: &QueueClaim) -> Result<Claims, StoreError>;
 
     /// Makes durable what runs recorded, and moves them. Answers in the order of the batch.
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError>;
@@ -123,6 +127,12 @@ pub trait Reads: Send + Sync + 'static {
 
     /// The definitions that nodes have registered.
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError>;
+
+    /// The queues that have rules, or were paused or drained.
+    async fn queues(&self) -> Result<Vec<QueueCard>, StoreError>;
+
+    /// What stands in each queue: those with a row, and those with unfinished runs.
+    async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

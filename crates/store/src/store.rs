@@ -18,8 +18,8 @@ use crate::sqlite::{self, Sqlite};
 use crate::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
     Delivered, Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
-    NodeCard, NodeView, OpenOptions, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store,
-    StoreError, Sweep, Swept, Tx, TxKind, UserTx, Work, reads, transitions,
+    NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView,
+    Signal, Started, Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -157,7 +157,7 @@ impl Store for SqlStore {
     }
 
     async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
-        let keyed = runs.iter().any(|run| run.key.is_some());
+        let keyed = runs.iter().any(|run| run.key.is_some() || run.unique.is_some());
         let bytes: usize = runs.iter().map(|run| run.input.bytes.len()).sum();
         let is_big = runs.len() > SMALL_RUNS || bytes > SMALL_BYTES;
         let runs = Arc::<[NewRun]>::from(runs);
@@ -181,6 +181,11 @@ impl Store for SqlStore {
     async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError> {
         let ask = Arc::new(ask.clone());
         self.transact(TxKind::Fenced, work!(|tx, ask| transitions::claim(tx, &ask))).await
+    }
+
+    async fn claim_queue(&self, ask: &QueueClaim) -> Result<Claims, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::claim_queue(tx, &ask, shards))).await
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
@@ -274,10 +279,11 @@ impl Store for SqlStore {
         if !self.transact(TxKind::Read, work!(|tx, look| transitions::to_sweep(tx, &look))).await? {
             return Ok(Swept::default());
         }
-        let late = ask.clone();
+        let (late, old) = (ask.clone(), ask.clone());
         let mut swept = self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await?;
         swept.expired =
             self.transact(TxKind::Fenced, work!(|tx, late| transitions::expire(tx, &late))).await?;
+        self.transact(TxKind::Fenced, work!(|tx, old| transitions::forget(tx, &old))).await?;
         Ok(swept)
     }
 
@@ -376,6 +382,16 @@ impl Reads for SqlStore {
 
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {
         self.transact(TxKind::Read, work!(|tx| reads::definitions(tx))).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueCard>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::queues(tx, shards))).await
+    }
+
+    async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::queue_views(tx, shards))).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use outlast_core::{Entry, NodeId, RunId};
 
-use crate::{Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError};
+use crate::{Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, TurnEnd};
 
 /// A value that goes into or comes out of a user's statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,10 @@ pub trait UserTx: Send {
         epoch: i64,
         entry: &Entry,
     ) -> Result<Committed, StoreError>;
+
+    /// Ends the turn of a run in hand, as [`crate::Store::commit`] does; it has ended when the transaction commits. Any
+    /// answer but [`Committed::Done`] means: roll back.
+    async fn end(&mut self, turn: &TurnEnd) -> Result<Committed, StoreError>;
 
     /// Makes all of it happen.
     async fn commit(self: Box<Self>) -> Result<(), StoreError>;

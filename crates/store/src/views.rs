@@ -2,7 +2,7 @@
 
 use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
 
-use crate::{Doing, Ended, Parent, RunKind};
+use crate::{Doing, Ended, Parent, QueueCard, RunKind};
 
 /// A run as its `runs` row has it: what never changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +73,8 @@ pub struct RunView {
     pub cancel_reason: Option<String>,
     /// When it must have ended.
     pub expires_at: Option<Timestamp>,
+    /// The group it is in, in line or running.
+    pub group: Option<String>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// How it ended.
@@ -141,4 +143,21 @@ pub struct NodeView {
     pub lease_until: Timestamp,
     /// How many runs it holds.
     pub holds: u64,
+}
+
+/// A queue for people to see.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueView {
+    /// What it does.
+    pub queue: QueueCard,
+    /// How many of its runs are due now and wait for their turn.
+    pub due: u64,
+    /// How many are due later.
+    pub later: u64,
+    /// How many run.
+    pub running: u64,
+    /// How many wait for something, are paused or blocked.
+    pub waiting: u64,
+    /// Since when the one that has been due for longest is.
+    pub oldest: Option<Timestamp>,
 }

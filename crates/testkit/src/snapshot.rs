@@ -8,11 +8,12 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 16] = [
+pub const TABLES: [(&str, &str); 19] = [
     ("agenda", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
     ("doing", "*"),
+    ("groups", "*"),
     ("inbox", "*"),
     ("journal", "*"),
     ("keys", "*"),
@@ -22,9 +23,11 @@ pub const TABLES: [(&str, &str); 16] = [
     ("migrations", "*"),
     ("nodes", "shard, id, name, host, pid, codes, joined_at, queues"),
     ("promises", "*"),
+    ("queues", "*"),
     ("results", "*"),
     ("runs", "*"),
     ("tags", "*"),
+    ("uniques", "*"),
 ];
 
 /// All rows of all tables.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use outlast_core::{Entry, NodeId, Op, Payload, Phase, RunId, Status, Timestamp, shard_of_key};
 use outlast_store::{
-    Address, Claimed, Delivery, Doing, Due, Ended, Hold, LogLine, NewRun, NewsKind, Next, Parent, RunCommit,
-    RunKind, Started, code,
+    Address, Claimed, Clash, Delivery, Doing, Due, Ended, Hold, LogLine, NewRun, NewsKind, Next, Parent,
+    RunCommit, RunKind, Scope, Started, Unique, code,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -41,6 +41,8 @@ impl Starting {
             roles: Vec::new(),
             tags: Vec::new(),
             trace: None,
+            group: None,
+            unique: None,
             parent: None,
         };
         Starting { world: world.clone(), run }
@@ -74,6 +76,25 @@ impl Starting {
     /// In this queue.
     pub fn queue(mut self, queue: &str) -> Starting {
         self.run.queue = queue.into();
+        self
+    }
+
+    /// In this group of its queue.
+    pub fn group(mut self, group: &str) -> Starting {
+        self.run.group = Some(group.into());
+        self
+    }
+
+    /// The only one of its kind, in the kind's shard.
+    pub fn unique(mut self, key: &str, scope: Scope, clash: Clash) -> Starting {
+        let shard = shard_of_key(&self.run.tenant, &self.run.definition, key, self.world.shards());
+        self.run.unique = Some(Unique { key: key.into(), scope, clash });
+        self.shard(shard)
+    }
+
+    /// As a job.
+    pub fn job(mut self) -> Starting {
+        self.run.kind = RunKind::Job;
         self
     }
 

@@ -14,8 +14,8 @@ use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
     Delivered, Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
-    NodeCard, NodeView, Page, Reads, Renew, Renewed, RunView, Signal, Started, Store, StoreError, Sweep,
-    Swept, UserTx,
+    NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView, Signal,
+    Started, Store, StoreError, Sweep, Swept, UserTx,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
@@ -203,6 +203,10 @@ impl Store for Watched {
         pass_on!(self.claim(ask))
     }
 
+    async fn claim_queue(&self, ask: &QueueClaim) -> Result<Claims, StoreError> {
+        pass_on!(self.claim_queue(ask))
+    }
+
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
         pass_on!(self.commit(batch))
     }
@@ -313,6 +317,14 @@ impl Reads for Watched {
 
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {
         pass_on!(self.definitions())
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueCard>, StoreError> {
+        pass_on!(self.queues())
+    }
+
+    async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
+        pass_on!(self.queue_views())
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

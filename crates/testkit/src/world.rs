@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicI64, AtomicU16, Ordering};
 use std::time::Duration;
 use std::{fs, io};
 
-use outlast_core::{Limits, NodeId, Payload, RunId, Status, Timestamp};
+use outlast_core::{Limits, NodeId, Payload, QueueRules, RunId, Status, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, DefinitionCard, Delivered,
-    Delivery, DynStore, Listen, Listened, NodeCard, OpenOptions, Renew, Renewed, RunKind, RunView, Sweep,
-    Swept, UserTx, Value, ValueRow, code, open,
+    Delivery, DynStore, Listen, Listened, NodeCard, OpenOptions, QueueCard, QueueChange, QueueClaim, Renew,
+    Renewed, RunKind, RunView, Sweep, Swept, UserTx, Value, ValueRow, code, open,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -244,6 +244,33 @@ impl World {
         turns
     }
 
+    /// Claims at most `limit` due runs of a queue with rules.
+    pub async fn claim_queue(&self, name: &str, queue: &str, limit: u32) -> Claims {
+        let Claim { node, number, codes, .. } = self.ask(name, 0).await;
+        let ask = QueueClaim { node, number, queue: queue.into(), codes, limit };
+        self.store().claim_queue(&ask).await.expect("a node claims from a queue")
+    }
+
+    /// The same, as turns.
+    pub async fn turns_of(&self, name: &str, queue: &str, limit: u32) -> Vec<Turn> {
+        let node = self.node(name).await;
+        let claims = self.claim_queue(name, queue, limit).await;
+        claims.runs.into_iter().map(|run| Turn::new(self, node, run)).collect()
+    }
+
+    /// Gives a queue these rules.
+    pub async fn rules(&self, queue: &str, rules: QueueRules) {
+        self.change_queue(queue, QueueChange::Rules(Some(rules))).await;
+    }
+
+    /// Does something to a queue.
+    pub async fn change_queue(&self, queue: &str, change: QueueChange) -> QueueCard {
+        match self.control(&Control::Queue { name: queue.into(), change }).await {
+            Controlled::Queue(card) => card,
+            other => panic!("a queue is changed, and the answer is {other:?}"),
+        }
+    }
+
     /// Claims the one run that is due.
     pub async fn claim_as(&self, name: &str) -> Turn {
         self.claims_as(name, 1).await.pop().expect("a run is due")
@@ -413,6 +440,7 @@ pub fn card(name: &str, codes: &[&str]) -> NodeCard {
         lease: LEASE,
         definitions: codes.iter().map(definition).collect(),
         queues: vec![QUEUE.into()],
+        rules: Vec::new(),
     }
 }
 

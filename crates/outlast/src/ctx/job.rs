@@ -9,9 +9,10 @@ use outlast_core::{Error, Payload, RunId, shorten};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::missing_state;
+use super::{BatchCtx, missing_state};
 use crate::Client;
 use crate::engine::job::JobTurn;
+use crate::in_tx::InTx;
 
 /// The longest message of [`JobCtx::progress`], in bytes.
 const PROGRESS: usize = 1000;
@@ -154,6 +155,34 @@ impl JobCtx {
     /// Waits until someone asks this job to stop; gives the reason.
     pub async fn cancelled(&self) -> String {
         super::stop_asked(&self.job.cancel).await
+    }
+
+    /// Completes the job inside a transaction of yours: when that commits, the job has completed with this output, and
+    /// what else it wrote is there; when it rolls back, neither. What the handler returns afterwards counts only if the
+    /// transaction did not commit.
+    ///
+    /// Call it last: until the transaction ends, it holds the run. If the run is no longer this process's, it says so, and
+    /// the transaction must roll back.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn pay(job: JobCtx, amount: i64) -> Result<(), AnyError> {
+    ///     let done = job.clone();
+    ///     job.client().transaction(async move |tx: Tx| {
+    ///         tx.execute("insert into payments (amount) values ($1)", (amount,)).await?;
+    ///         done.complete_in(&tx, &()).await?;
+    ///         Ok::<_, AnyError>(())
+    ///     }).await
+    /// }
+    /// let pay = Job::new("pay", pay);
+    /// ```
+    pub async fn complete_in<T: Serialize>(&self, tx: impl InTx, output: &T) -> Result<(), Error> {
+        self.job.complete_in(tx, output).await
+    }
+
+    /// This job as a batch of one.
+    pub(crate) fn alone(&self) -> BatchCtx {
+        BatchCtx::new(self.job.engine.clone(), vec![self.job.record.id])
     }
 
     /// To start, send, settle and cancel other runs.

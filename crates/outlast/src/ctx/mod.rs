@@ -1,5 +1,6 @@
 //! The context of a workflow: every durable operation begins here.
 
+mod batch;
 mod child;
 mod job;
 mod step;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+pub use self::batch::BatchCtx;
 pub use self::child::{Child, ChildStart};
 pub use self::job::JobCtx;
 pub use self::step::{Step, StepCtx};

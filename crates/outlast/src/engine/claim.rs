@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hashbrown::HashMap;
-use outlast_core::{RunId, Timestamp, crashes};
-use outlast_store::{Claim, Claimed, Claims, Loaded, Signal};
+use outlast_core::{NodeId, RunId, Timestamp, crashes};
+use outlast_store::{Claim, Claimed, Claims, Loaded, Signal, StoreError};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::clock::Asked;
 use super::floor::Floors;
-use super::{Engine, Slot};
+use super::{Engine, OpenClaim, Slot, queues};
 
 /// The most runs of one claim.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 /// How soon a due run that somebody's transaction has locked is asked for again: at first, and at most.
 const LOCKED_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How long before its timer goes off a run that waits may be taken, and how soon a timer has to be for a run not
@@ -31,7 +32,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut quiet = false;
     // Whether those who wait for a timer may be taken before their time.
     let mut early = false;
-    let mut floors = Floors::default();
+    let mut looks = Looks::default();
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first.
         let slot = tokio::select! {
@@ -44,8 +45,8 @@ pub(super) async fn run(engine: Arc<Engine>) {
         drop(slot);
         engine.claiming.store(true, Ordering::SeqCst);
         let found = match quiet {
-            true => look_first(&engine, &mut floors).await,
-            false => claim_all(&engine, &mut floors, early).await,
+            true => look_first(&engine, &mut looks).await,
+            false => claim_all(&engine, &mut looks, early).await,
         };
         engine.claiming.store(false, Ordering::SeqCst);
         engine.changed.notify_waiters();
@@ -84,40 +85,106 @@ pub(super) async fn run(engine: Arc<Engine>) {
 
 /// What a round of claims found.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     /// There may be more that is due: claim again as soon as a slot is free.
-    maybe_more: bool,
-    /// A run is due that somebody's transaction has locked.
-    locked: bool,
+    pub(super) maybe_more: bool,
+    /// A run is due that somebody's transaction has locked, or for which its queue has no room.
+    pub(super) locked: bool,
     /// When the next run is due.
     next_due: Option<Timestamp>,
 }
 
+/// What is remembered from one round to the next.
+#[derive(Default)]
+struct Looks {
+    floors: Floors,
+    rounds: u64,
+}
+
 /// Claims if a look, which costs the database less, says that there is something to claim.
-async fn look_first(engine: &Arc<Engine>, floors: &mut Floors) -> Found {
+async fn look_first(engine: &Arc<Engine>, looks: &mut Looks) -> Found {
     match engine.store.next_due().await {
         Ok(next_due) if next_due.is_none_or(|due| due > engine.clock.at_most()) => {
             Found { next_due, ..Found::default() }
         }
-        _ => claim_all(engine, floors, false).await,
+        _ => claim_all(engine, looks, false).await,
     }
 }
 
-/// Claims from every shard. Those who wait are taken before their time only into slots that are not needed.
-async fn claim_all(engine: &Arc<Engine>, floors: &mut Floors, early: bool) -> Found {
-    let mut found = Found::default();
-    let (mut suspects, mut opened) = (Vec::new(), Vec::new());
+/// A round of claims, and what it brought.
+#[derive(Default)]
+pub(super) struct Round {
+    /// Its number.
+    pub(super) number: u64,
+    pub(super) found: Found,
+    pub(super) opened: Vec<OpenClaim>,
+    suspects: Vec<(Claimed, Slot)>,
+    has_begun: bool,
+}
+
+impl Round {
+    /// Begins what a claim took; suspects wait for the end of the round.
+    pub(super) async fn begin(
+        &mut self,
+        engine: &Arc<Engine>,
+        claims: Claims,
+        slots: Vec<Slot>,
+        asked: Asked,
+    ) {
+        metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
+        self.found.next_due = self.found.next_due.into_iter().chain(claims.next_due).min();
+        if claims.runs.is_empty() {
+            return;
+        }
+        self.has_begun = true;
+        metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);
+        for run in &claims.runs {
+            let late = claims.now.since(run.due_at).as_secs_f64();
+            metrics::histogram!("outlast_lateness_seconds").record(late);
+        }
+        let claimed = claims.runs.into_iter().zip(slots);
+        let (suspect, fine): (Vec<_>, Vec<_>) = claimed.partition(|(run, _)| run.crashes >= crashes::SUSPECT);
+        self.suspects.extend(suspect);
+        begin(engine, fine).await;
+    }
+
+    /// Begins the suspects. Their claims are open until the last one is in hand: a renewal would take it for a
+    /// stranger and free it.
+    async fn end(self, engine: &Arc<Engine>) -> Found {
+        engine.queues.note_round(self.has_begun, self.found.next_due);
+        begin_suspects(engine, self.suspects).await;
+        drop(self.opened);
+        self.found
+    }
+}
+
+/// Claims from every queue: those with rules by themselves, and all others, in turn first. Those who wait are taken
+/// before their time only into slots that are not needed.
+async fn claim_all(engine: &Arc<Engine>, looks: &mut Looks, early: bool) -> Found {
+    looks.rounds += 1;
+    let mut round = Round { number: looks.rounds, ..Round::default() };
+    if looks.rounds.is_multiple_of(2) {
+        queues::claim_all(engine, &mut round).await;
+        claim_plain(engine, looks, &mut round, early).await;
+    } else {
+        claim_plain(engine, looks, &mut round, early).await;
+        queues::claim_all(engine, &mut round).await;
+    }
+    round.end(engine).await
+}
+
+/// Claims from every shard.
+async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round, early: bool) {
+    let plain = engine.plain_queues();
+    if plain.is_empty() {
+        return;
+    }
     for shard in (0..engine.store.shards()).take_while(|_| !engine.stop.is_cancelled()) {
-        let mut slots = Vec::new();
         let room = if early { engine.room() } else { 0 };
         let most = if room > 0 { MOST.min(room) } else { MOST };
-        while slots.len() < most
-            && let Ok(slot) = engine.slots.clone().try_acquire_owned()
-        {
-            slots.push(Slot(slot));
-        }
+        let slots = engine.free_slots(most);
         if slots.is_empty() {
-            found.maybe_more = true;
+            round.found.maybe_more = true;
             break;
         }
         let open = engine.open_claim();
@@ -125,42 +192,24 @@ async fn claim_all(engine: &Arc<Engine>, floors: &mut Floors, early: bool) -> Fo
             node: open.hold.node,
             number: open.hold.claim,
             shard,
-            queues: engine.queues(),
+            queues: plain.clone(),
             codes: engine.registry.codes(),
             limit: slots.len() as u32,
             early: if room > 0 { EARLY } else { Duration::ZERO },
-            from: floors.of(shard),
+            from: looks.floors.of(shard),
         };
         let asked = engine.clock.asks();
-        let claims = answer(engine, &ask).await;
-        if let Some(claims) = claims {
+        if let Some(claims) = answer(engine, ask.node, || engine.store.claim(&ask)).await {
             engine.clock.told(claims.now, asked);
-            floors.told(&ask, &claims.runs);
-            metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
+            looks.floors.told(&ask, &claims.runs);
             let is_due = claims.next_due.is_some_and(|due| due <= claims.now);
             // Due and not taken: it stood before the floor, or somebody has locked it.
-            found.maybe_more |= claims.runs.len() == slots.len() || (is_due && ask.from.is_some());
-            found.locked |= is_due && ask.from.is_none();
-            found.next_due = found.next_due.into_iter().chain(claims.next_due).min();
-            if !claims.runs.is_empty() {
-                metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);
-                for run in &claims.runs {
-                    let late = claims.now.since(run.due_at).as_secs_f64();
-                    metrics::histogram!("outlast_lateness_seconds").record(late);
-                }
-                let claimed = claims.runs.into_iter().zip(slots);
-                let (suspect, fine): (Vec<_>, Vec<_>) =
-                    claimed.partition(|(run, _)| run.crashes >= crashes::SUSPECT);
-                suspects.extend(suspect);
-                begin(engine, fine).await;
-            }
+            round.found.maybe_more |= claims.runs.len() == slots.len() || (is_due && ask.from.is_some());
+            round.found.locked |= is_due && ask.from.is_none();
+            round.begin(engine, claims, slots, asked).await;
         }
-        opened.push(open);
+        round.opened.push(open);
     }
-    begin_suspects(engine, suspects).await;
-    // Not before the last suspect is in hand: a renewal would take it for a stranger and free it.
-    drop(opened);
-    found
 }
 
 /// Begins as many suspects as there is room for, once all others are handed back for good: if one of those
@@ -191,17 +240,20 @@ async fn single_out(engine: &Arc<Engine>, run: &Claimed) {
 }
 
 /// Asks until there is an answer: the same number again gives the same runs again.
-async fn answer(engine: &Arc<Engine>, ask: &Claim) -> Option<Claims> {
+pub(super) async fn answer<F>(engine: &Arc<Engine>, node: NodeId, ask: impl Fn() -> F) -> Option<Claims>
+where
+    F: Future<Output = Result<Claims, StoreError>>,
+{
     let mut pause = Duration::from_millis(20);
     loop {
-        match engine.store.claim(ask).await {
+        match ask().await {
             Ok(claims) => return Some(claims),
             Err(error) => {
                 if let Some(unsaid) = engine.troubles.claim.say() {
                     tracing::warn!(%error, unsaid, "a claim failed and is tried again");
                 }
                 // Another node took our place: the number means nothing any more.
-                if engine.stop.is_cancelled() || engine.node() != ask.node || !error.is_retryable() {
+                if engine.stop.is_cancelled() || engine.node() != node || !error.is_retryable() {
                     tokio::time::sleep(pause).await;
                     return None;
                 }
@@ -269,6 +321,7 @@ pub(super) async fn listen(engine: Arc<Engine>) {
             Ok(Signal::Due) => engine.nudge(),
             Ok(Signal::News(run)) => bring_news(&engine, Some(run)).await,
             Ok(Signal::Ended(_)) => {}
+            Ok(Signal::Queues) => queues::learn(&engine, None).await,
             Ok(Signal::Anything) | Err(RecvError::Lagged(_)) => {
                 engine.nudge();
                 tokio::time::sleep(GATHER).await;

@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::task::AtomicWaker;
 use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Limits, Op, Payload, Phase, Status, Timestamp};
-use outlast_store::{Claimed, Delivery, Doing, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
+use outlast_store::{
+    Claimed, Committed, Delivery, Doing, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord, TurnEnd,
+};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -19,7 +21,12 @@ use super::committer::Hears;
 use super::drive::panic_message;
 use super::run::{finish, job_ctx};
 use super::turn::{cancel_reason, note_payload};
+use super::undo;
 use crate::definition::{Body, Outcome, Registered};
+use crate::in_tx::InTx;
+
+/// How long whoever has to know waits before the database is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The most log lines kept for one attempt.
 const LOG_LINES: u32 = 1000;
@@ -53,6 +60,8 @@ struct JobState {
     ended: bool,
     /// The end of the attempt is on its way: whatever its handler left behind is not heard any more.
     over: bool,
+    /// The handler completed it in a transaction of its own, which may or may not have committed.
+    completing: bool,
     /// Why this node cannot run it.
     misfit: Option<String>,
     /// How long the handler wants to wait if this attempt fails.
@@ -158,6 +167,64 @@ impl JobTurn {
         self.waker.wake();
     }
 
+    /// Says that another attempt makes no sense.
+    pub(super) fn give_up(&self) {
+        self.terminal.store(true, Ordering::Relaxed);
+    }
+
+    /// Completes the run when the user's transaction commits.
+    pub(crate) async fn complete_in<T: serde::Serialize>(
+        &self,
+        tx: impl InTx,
+        output: &T,
+    ) -> Result<(), Error> {
+        let what = format!("the output of {}", self.record.definition);
+        let output = Payload::encode(what, output, &self.engine.limits)?;
+        let (next, sends) = finish(&self.record, Status::Completed, Some(output), None);
+        let logs = {
+            let mut state = self.state.lock();
+            state.completing = true;
+            std::mem::take(&mut state.logs)
+        };
+        let commit =
+            RunCommit { sends, logs, next: Some(next), ..RunCommit::new(self.record.id, self.epoch) };
+        let end = TurnEnd { node: self.engine.node(), commit };
+        match self.engine.client.perform(tx, &end).await? {
+            Committed::Done => Ok(()),
+            Committed::LeaseLost => Err(Error::misconfigured(format!(
+                "run {} is no longer this process's: roll the transaction back",
+                self.record.id
+            ))),
+            Committed::Busy => {
+                let detail =
+                    format!("somebody else's transaction holds what run {} has to tell", self.record.id);
+                Err(Error::Store { detail, retryable: true })
+            }
+        }
+    }
+
+    /// Whether a transaction of the user's has completed the run; asked until there is an answer.
+    async fn has_completed(&self) -> bool {
+        if !self.state.lock().completing {
+            return false;
+        }
+        let id = self.record.id;
+        loop {
+            match self.engine.store.ended(&[id]).await {
+                Ok(ended) => {
+                    let Some((_, ended)) = ended.into_iter().next() else { return false };
+                    self.engine.note_end(id, &ended);
+                    return true;
+                }
+                Err(_) if self.engine.abort.is_cancelled() => return true,
+                Err(error) => {
+                    tracing::warn!(%error, run = %id, "whether a transaction completed the run is not known yet");
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+            }
+        }
+    }
+
     pub(crate) fn log(&self, level: &str, message: String) {
         let mut state = self.state.lock();
         if state.log_lines < LOG_LINES {
@@ -202,6 +269,15 @@ impl JobTurn {
         .await;
     }
 
+    /// Waits until the run is lost.
+    pub(super) async fn lost(&self) {
+        std::future::poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            if self.state.lock().lost { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     /// Waits until the run is lost, or its handler wants to be called later.
     async fn cut_short(&self) -> Cut {
         std::future::poll_fn(|cx| {
@@ -217,6 +293,36 @@ impl JobTurn {
     }
 }
 
+/// What a run of a job has recorded: one entry for each attempt that failed, of the job and of its undo.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Past {
+    last: u32,
+    pub(super) undos: u32,
+}
+
+impl Past {
+    /// Of the attempts of one that is about to begin its attempt of this number.
+    fn of(entries: &[Entry], attempt: u32) -> Past {
+        let is_undo = |entry: &&Entry| &*entry.name == undo::NAME;
+        Past {
+            last: entries.last().map_or(0, |entry| entry.pos).max(attempt - 1),
+            undos: entries.iter().filter(is_undo).count() as u32,
+        }
+    }
+
+    /// The entry that tells of another.
+    pub(super) fn next(self, name: &str, note: &AttemptNote) -> Entry {
+        Entry {
+            pos: self.last + 1,
+            op: Op::Job,
+            phase: Phase::Attempt,
+            name: name.into(),
+            at: Timestamp::default(),
+            body: Some(note_payload(note)),
+        }
+    }
+}
+
 /// Why an attempt is over before its handler returned.
 enum Cut {
     Lost,
@@ -224,13 +330,13 @@ enum Cut {
 }
 
 /// Runs one attempt and ends the turn.
-pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed: Claimed) {
+pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed: Claimed, entries: &[Entry]) {
     let engine = job.engine.clone();
+    let attempt = claimed.attempt.max(1);
+    let past = Past::of(entries, attempt);
     let cancelled = job.cancel.borrow().clone();
     if let Some(reason) = cancelled {
-        let failure = FailureDoc::Outlast(Error::Cancelled { reason });
-        let (next, sends) = finish(&job.record, Status::Cancelled, None, Some(&failure));
-        return job.end_with(next, sends).await;
+        return undo::cancel(&job, &definition, reason, attempt, past).await;
     }
     let expired = |at: Timestamp| at <= engine.clock.at_least();
     if claimed.expires_at.is_some_and(expired) {
@@ -239,7 +345,6 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
         return job.end_with(next, sends).await;
     }
-    let attempt = claimed.attempt.max(1);
     let span = tracing::info_span!(
         "outlast.run",
         run.id = %job.record.id,
@@ -265,6 +370,9 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         },
         () = engine.abort.cancelled() => return,
     };
+    if job.has_completed().await {
+        return;
+    }
     let misfit = job.state.lock().misfit.take();
     if let Some(reason) = misfit {
         return job.end(Next::Block { reason }, Vec::new()).await;
@@ -281,11 +389,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             let (next, sends) = finish(&job.record, Status::Completed, Some(output), None);
             job.end_with(next, sends).await;
         }
-        (Err(_), Some(reason)) => {
-            let failure = FailureDoc::Outlast(Error::Cancelled { reason });
-            let (next, sends) = finish(&job.record, Status::Cancelled, None, Some(&failure));
-            job.end_with(next, sends).await;
-        }
+        (Err(_), Some(reason)) => undo::cancel(&job, &definition, reason, attempt, past).await,
         (Err(failure), None) => {
             let policy = definition.options.retry.pause(attempt, fastrand::f64());
             let asked = job.state.lock().pause.take();
@@ -294,14 +398,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             let pause = pause.map(|policy| asked.or_else(own).unwrap_or(policy));
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
             let note = AttemptNote { attempt, failure: failure.clone(), next_at, saved: None };
-            let entry = Entry {
-                pos: attempt,
-                op: Op::Job,
-                phase: Phase::Attempt,
-                name: definition.options.name.into(),
-                at: Timestamp::default(),
-                body: Some(note_payload(&note)),
-            };
+            let entry = past.next(definition.options.name, &note);
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,
                 None => {
@@ -329,13 +426,17 @@ fn own_pause(definition: &Registered, attempt: u32) -> Option<Duration> {
 /// Calls the handler, within its timeout; a panic is a failure with its message.
 async fn attempt_once(
     job: &Arc<JobTurn>,
-    definition: &Registered,
+    definition: &Arc<Registered>,
     claimed: &Claimed,
     attempt: u32,
 ) -> Outcome {
     let engine = &job.engine;
-    let Body::Job(call) = &definition.body else {
-        return Err(FailureDoc::Outlast(Error::misconfigured("a workflow was claimed as a job")));
+    let call = match &definition.body {
+        Body::Job(call) => call,
+        Body::Batch(_) => return super::batch::attempt(job, definition).await,
+        Body::Workflow(_) => {
+            return Err(FailureDoc::Outlast(Error::misconfigured("a workflow was claimed as a job")));
+        }
     };
     let name = definition.options.name;
     let panicked = |panic: Box<dyn std::any::Any + Send>| {

@@ -38,6 +38,9 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 renewed_at = asked;
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
+                if !engine.queues.knows(renewed.rules_changed) {
+                    super::queues::learn(&engine, renewed.rules_changed).await;
+                }
                 for run in renewed.lost {
                     // It may have been handed in between our list and the answer: the epoch tells.
                     let known = ask.known.iter().find(|known| known.run == run).map(|known| known.epoch);

@@ -3,6 +3,7 @@
 //! `claim` finds work, `turn`/`drive` (workflows) and `job` (jobs) do it, `committer` makes it durable,
 //! `lease` keeps the right to do so, `warm` keeps what may be needed again. Nothing here calls upward.
 
+pub(crate) mod batch;
 mod claim;
 mod clock;
 pub(crate) mod committer;
@@ -10,11 +11,13 @@ pub(crate) mod drive;
 mod floor;
 pub(crate) mod job;
 mod lease;
+mod queues;
 mod run;
 mod seldom;
 mod slot;
 mod state;
 pub(crate) mod turn;
+mod undo;
 mod warm;
 
 use std::any::{Any, TypeId};
@@ -24,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use outlast_core::{Error, Limits, NodeId, RunId, Timestamp, check_name, crashes};
+use outlast_core::{Error, Limits, NodeId, QueueRules, RunId, Timestamp, check_name, crashes};
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -32,8 +35,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::batch::Batches;
 pub(crate) use self::clock::EngineClock;
 use self::committer::Committer;
+use self::queues::Queues;
 pub(crate) use self::run::begin_started;
 use self::seldom::Troubles;
 use self::turn::Turn;
@@ -146,6 +151,10 @@ pub(crate) struct Engine {
     /// A turn began or ended, or a claim found nothing: tests wait for quiet.
     pub(crate) changed: Notify,
     claiming: AtomicBool,
+    pub(crate) queues: Queues,
+    batches: Batches,
+    /// The rules of queues that this code says.
+    rules: Vec<(String, QueueRules)>,
     pub(crate) troubles: Troubles,
     /// No other process can take runs from this one: the database is a file that we own.
     is_sole_owner: bool,
@@ -176,6 +185,7 @@ impl Engine {
     pub(crate) fn new(
         store: DynStore,
         registry: Registry,
+        rules: Vec<(String, QueueRules)>,
         states: States,
         settings: Settings,
         limits: Limits,
@@ -204,6 +214,9 @@ impl Engine {
             work: Notify::new(),
             changed: Notify::new(),
             claiming: AtomicBool::new(false),
+            queues: Queues::default(),
+            batches: Batches::default(),
+            rules,
             troubles: Troubles::default(),
             is_sole_owner,
             settings,
@@ -218,6 +231,7 @@ impl Engine {
         let asked = self.clock.asks();
         self.clock.told(self.store.now().await?, asked);
         self.store.join(&self.card()).await?;
+        queues::learn(self, None).await;
         lease::sweep_all(self).await;
         self.committer.start(self);
         self.spawn(claim::listen(self.clone()));
@@ -294,7 +308,8 @@ impl Engine {
             pid: std::process::id(),
             lease: self.settings.lease,
             definitions: self.registry.cards(),
-            queues: self.queues(),
+            queues: self.served(),
+            rules: self.rules.clone(),
         }
     }
 
@@ -302,7 +317,8 @@ impl Engine {
     pub(crate) fn try_hold(self: &Arc<Self>, code: &str, queue: &str) -> Option<(Slot, OpenClaim)> {
         if self.stop.is_cancelled()
             || self.registry.get(code).is_none()
-            || !self.queues().iter().any(|q| q == queue)
+            || !self.served().iter().any(|q| q == queue)
+            || self.queues.is_managed(queue)
         {
             return None;
         }
@@ -316,7 +332,10 @@ impl Engine {
         if self.stop.is_cancelled() {
             return None;
         }
-        let epoch = self.warm.lock().epoch(run)?;
+        let (epoch, queue) = self.warm.lock().epoch(run)?;
+        if self.queues.is_managed(&queue) {
+            return None;
+        }
         let slot = self.slots.clone().try_acquire_owned().ok()?;
         Some((epoch, Slot(slot), self.open_claim()))
     }
@@ -339,8 +358,14 @@ impl Engine {
         }
     }
 
-    pub(crate) fn queues(&self) -> Vec<String> {
+    /// The queues that this node takes from.
+    pub(crate) fn served(&self) -> Vec<String> {
         if self.settings.queues.is_empty() { self.registry.queues() } else { self.settings.queues.clone() }
+    }
+
+    /// Those of them that have no rules.
+    fn plain_queues(&self) -> Vec<String> {
+        self.served().into_iter().filter(|queue| !self.queues.is_managed(queue)).collect()
     }
 
     pub(crate) fn open_claim(self: &Arc<Self>) -> OpenClaim {
@@ -435,6 +460,13 @@ impl Drop for OpenClaim {
 pub(crate) struct Slot(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 impl Holder {
+    fn queue(&self) -> &str {
+        match self {
+            Holder::Workflow(turn) => &turn.record.queue,
+            Holder::Job(job) => &job.record.queue,
+        }
+    }
+
     fn seen(&self) -> i64 {
         match self {
             Holder::Workflow(turn) => turn.state().seen,

@@ -56,7 +56,9 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 placeholder.end_with(next, sends).await;
             }
             Some(definition) => match &definition.body {
-                Body::Job(_) => super::job::run(placeholder, definition, claimed).await,
+                Body::Job(_) | Body::Batch(_) => {
+                    super::job::run(placeholder, definition, claimed, &loaded.entries).await;
+                }
                 Body::Workflow(_) => begin_workflow(&placeholder, definition, loaded, claimed).await,
             },
         }
@@ -158,6 +160,9 @@ fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
     drop(running);
     // A claim loop that waits for a slot wakes by this alone.
     drop(slot);
+    if engine.queues.take_full() {
+        engine.nudge();
+    }
     if let Some(ended) = gone.and_then(|held| held.ended) {
         engine.client.tell_end(id, &ended);
     }

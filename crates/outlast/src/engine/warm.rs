@@ -55,9 +55,9 @@ impl Warm {
         gone
     }
 
-    /// The epoch with which `run` was suspended, if it is kept.
-    pub(crate) fn epoch(&self, run: RunId) -> Option<i64> {
-        self.drives.get(&run).map(|kept| kept.epoch)
+    /// The epoch with which `run` was suspended and its queue, if it is kept.
+    pub(crate) fn epoch(&self, run: RunId) -> Option<(i64, String)> {
+        self.drives.get(&run).map(|kept| (kept.epoch, kept.drive.turn.record.queue.clone()))
     }
 
     /// The drive of `run`, if it fits a claim with `epoch`. A drive that does not fit is of no more use.

@@ -5,6 +5,7 @@
 mod harness;
 
 mod attempts;
+mod batches;
 mod bounds;
 mod cancel;
 mod children;
@@ -12,10 +13,13 @@ mod clients;
 mod deploys;
 mod jobs;
 mod pace;
+mod queues;
 mod quiet;
 mod races;
 mod replay;
 mod steps;
 mod suspects;
 mod transactions;
+mod undo;
+mod uniques;
 mod waits;

@@ -139,6 +139,7 @@ const NOTIFY_NAME: (&str, Shape) = ("notify", Shape::Many);
 pub(super) fn written(signal: Signal) -> String {
     match signal {
         Signal::Due => "due".to_owned(),
+        Signal::Queues => "queues".to_owned(),
         Signal::News(run) => format!("news {}", run.uuid()),
         Signal::Ended(run) => format!("ended {}", run.uuid()),
         Signal::Anything => ANYTHING.to_owned(),
@@ -149,6 +150,7 @@ fn read(hint: &str) -> Signal {
     let run = |id: &str| id.parse::<Uuid>().ok().map(RunId::from_uuid);
     match hint.split_once(' ') {
         None if hint == "due" => Signal::Due,
+        None if hint == "queues" => Signal::Queues,
         Some(("news", id)) => run(id).map_or(Signal::Anything, Signal::News),
         Some(("ended", id)) => run(id).map_or(Signal::Anything, Signal::Ended),
         _ => Signal::Anything,
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let run = RunId::new(3, outlast_core::Timestamp::from_micros(1), 7);
-        for signal in [Signal::Due, Signal::News(run), Signal::Ended(run), Signal::Anything] {
+        for signal in [Signal::Due, Signal::News(run), Signal::Ended(run), Signal::Queues, Signal::Anything] {
             assert_eq!(read(&written(signal)), signal);
         }
         for odd in ["", "due 5", "news x", "ended", "hello world"] {

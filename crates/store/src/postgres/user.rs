@@ -19,7 +19,7 @@ use super::error::users_meaning;
 use super::tx::{PgTx, Session};
 use crate::user_tx::{USER_IDLE, check_statement, failed_before, rolled_back};
 use crate::{
-    Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, UserTx, Value,
+    Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, TurnEnd, UserTx, Value,
     ValueRow, transitions,
 };
 
@@ -119,6 +119,14 @@ impl UserTx for PgUserTx {
         self.check()?;
         self.session.bound_by_fence();
         let answer = transitions::record(&mut self.tx(), node, run, epoch, entry).await;
+        self.noted(answer)
+    }
+
+    async fn end(&mut self, turn: &TurnEnd) -> Result<Committed, StoreError> {
+        self.check()?;
+        self.session.bound_by_fence();
+        let shards = self.store.shards;
+        let answer = transitions::end_turn(&mut self.tx(), turn, shards).await;
         self.noted(answer)
     }
 

@@ -4,10 +4,12 @@
 //! neither.
 
 mod list;
+mod queues;
 mod turns;
 mod views;
 
 pub(crate) use list::list;
+pub(crate) use queues::{queue_views, queues};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
 
@@ -15,5 +17,5 @@ use crate::Sql;
 
 /// Every statement of the reads.
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS].concat()
+    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS, queues::STATEMENTS].concat()
 }

@@ -25,7 +25,7 @@ pub(crate) async fn run(tx: &mut dyn Tx, run: RunId) -> Result<Option<RunView>, 
 macro_rules! view_columns {
     () => {
         ", a.status, a.due_at, a.node, a.epoch, a.attempt, a.reason, a.cancel_reason, a.expires_at,
-         z.status, z.codec, z.output, z.error, z.finished_at, z.epoch "
+         z.status, z.codec, z.output, z.error, z.finished_at, z.epoch, a.group_key "
     };
 }
 pub(super) use view_columns;
@@ -56,6 +56,7 @@ pub(super) fn view(row: &Row) -> Result<Option<RunView>, StoreError> {
         cancel_reason: row.opt_text(AGENDA + 6)?,
         expires_at: row.opt_time(AGENDA + 7)?,
         finished_at: row.opt_time(RESULT + 4)?,
+        group: row.opt_text(RESULT + 6)?,
         ended,
         tags: Vec::new(),
         doing: Vec::new(),

@@ -21,7 +21,7 @@ use super::tx::{SqliteTx, finish};
 use super::writer::{Task, Writer};
 use crate::user_tx::{USER_IDLE, USER_LIMIT, check_statement, failed_before, rolled_back};
 use crate::{
-    Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, UserTx, Value,
+    Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, TurnEnd, UserTx, Value,
     ValueRow, transitions,
 };
 
@@ -195,6 +195,11 @@ impl UserTx for SqliteUserTx {
     ) -> Result<Committed, StoreError> {
         let entry = entry.clone();
         self.ask(move |tx| finish(transitions::record(tx, node, run, epoch, &entry))).await
+    }
+
+    async fn end(&mut self, turn: &TurnEnd) -> Result<Committed, StoreError> {
+        let (turn, shards) = (turn.clone(), self.store.shards);
+        self.ask(move |tx| finish(transitions::end_turn(tx, &turn, shards))).await
     }
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {

@@ -15,7 +15,7 @@ use crate::rows::{self, ReadRow, cells, ids, micros};
 use crate::{Cell, Claim, Claimed, Claims, Dialect, Hold, News, Row, Sql, StoreError, Tx, Type};
 
 /// The most urgent priority is 0, the least urgent this.
-const LEAST_URGENT: u8 = 9;
+pub(super) const LEAST_URGENT: u8 = 9;
 
 /// Leases due runs of one shard, most urgent first, then oldest.
 ///
@@ -152,6 +152,11 @@ pub(super) fn claimed_now(row: &Row) -> Result<Claimed, StoreError> {
     claimed(row, Timestamp::default(), true)
 }
 
+/// A run that is claimed by this, from the columns that a claim gives.
+pub(super) fn claimed_first(row: &Row) -> Result<Claimed, StoreError> {
+    claimed(row, Timestamp::default(), false)
+}
+
 /// What a claim asks for.
 fn wanted(ask: &Claim) -> Vec<Cell> {
     let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
@@ -193,7 +198,7 @@ pub(crate) static STATEMENTS: &[&Sql] =
 /// The database's now.
 pub(crate) static NOW: Sql = Sql::new("now", "select {now}");
 
-static CLAIMED_BEFORE: Sql = Sql::new(
+pub(super) static CLAIMED_BEFORE: Sql = Sql::new(
     "claimed_before",
     "select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
        from outlast.agenda as a where a.shard = {p1} and a.node = {p2} and a.claim = {p3}",
@@ -281,7 +286,7 @@ static UNREAD_BY_CLAIM: Sql = Sql::new(
 .takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");
 
-static UNREAD: Sql = Sql::new(
+pub(super) static UNREAD: Sql = Sql::new(
     "claim_unread_rows",
     "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
       where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",

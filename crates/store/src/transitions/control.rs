@@ -1,4 +1,4 @@
-//! What people and programs ask of runs: cancel one, purge many.
+//! What people and programs ask of runs and queues: cancel one, purge many.
 
 use outlast_core::{Error, FailureDoc, Payload, RunId, ShardCount, Status};
 
@@ -9,7 +9,9 @@ use super::flight::{Flight, Place};
 use super::keys;
 use super::listen::{self, LISTENERS_CLEAR, Listener};
 use super::post::{self, Post, Receiver};
+use super::queue;
 use super::results;
+use super::unique::UNIQUES_PURGE;
 use crate::rows::{ReadRow, cells, ids, micros, plain};
 use crate::{Address, Control, Controlled, Ended, NewsKind, Signal, Sql, StoreError, Tx, Type};
 
@@ -25,6 +27,9 @@ pub(crate) async fn control(
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Purge { older_than, limit } => purge(tx, micros(*older_than), *limit, shards).await,
+        Control::Queue { name, change } => {
+            queue::change(tx, name, change, shards).await.map(Controlled::Queue)
+        }
     }
 }
 
@@ -162,7 +167,7 @@ static PURGE_PICK: Sql = Sql::new(
 .by("results_by_time");
 
 /// Everything of a run. The key goes with it: it is free again.
-static PURGES: [&Sql; 10] = [
+static PURGES: [&Sql; 11] = [
     &PURGE_JOURNAL,
     &INBOX_CLEAR,
     &PURGE_PROMISES,
@@ -171,6 +176,7 @@ static PURGES: [&Sql; 10] = [
     &PURGE_LOGS,
     &PURGE_TAGS,
     &PURGE_KEYS,
+    &UNIQUES_PURGE,
     &PURGE_RUNS,
     &PURGE_RESULTS,
 ];

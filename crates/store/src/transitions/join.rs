@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use outlast_core::{ShardCount, Status};
 
 use super::flight::{Answers, Flight, Place};
+use super::queue;
 use super::sweep::{NODES_LIVE, live_codes};
 use crate::rows::{self, cells, micros};
 use crate::{Cell, DefinitionCard, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
@@ -68,7 +69,11 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
         flight.add(BLOCKED_LOCK.with(blocked.clone()));
         flight.add(UNBLOCK.with([blocked, cells![Status::Ready]].concat()));
     }
+    queue::add_declared(&mut flight, &node.rules, shards);
     tx.signal(Signal::Due);
+    if !node.rules.is_empty() {
+        tx.signal(Signal::Queues);
+    }
     flight.send_last(tx).await?;
     Ok(())
 }

@@ -4,22 +4,26 @@
 //! the same arguments, because a call that reported an error may have happened all the same. Each ends
 //! with a last flight.
 //!
-//! Locks are taken in one order: a node's own row, keys, runs (shard by shard, by id).
+//! Locks are taken in one order: a node's own row, queues, keys, runs (shard by shard, by id).
 
 mod agenda;
 mod claim;
+mod claim_queue;
 mod commit;
 mod control;
 mod deliver;
 mod end;
+mod end_turn;
 mod expire;
 mod flight;
+mod forget;
 mod join;
 mod keys;
 mod leave;
 mod listen;
 mod own;
 mod post;
+mod queue;
 mod record;
 mod renew;
 mod results;
@@ -28,19 +32,24 @@ mod start;
 mod start_short;
 mod sweep;
 mod takeover;
+mod unique;
 mod wake_short;
 
 pub(crate) use claim::{NOW, claim};
+pub(crate) use claim_queue::claim_queue;
 pub(crate) use commit::{commit, commit_short};
 pub(crate) use control::control;
 pub(crate) use deliver::{deliver, wake};
+pub(crate) use end_turn::end_turn;
 pub(crate) use expire::expire;
 pub(crate) use flight::{Flight, Place};
+pub(crate) use forget::forget;
 pub(crate) use join::{add_definitions, found_definitions, join};
 pub(crate) use keys::{KeyName, add_look, found as found_keys};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use own::end_leases;
+pub(crate) use queue::read as read_queue;
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
 pub(crate) use single_out::single_out;
@@ -59,7 +68,10 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         post::STATEMENTS,
         start::STATEMENTS,
         start_short::STATEMENTS,
+        unique::STATEMENTS,
         claim::STATEMENTS,
+        claim_queue::STATEMENTS,
+        queue::STATEMENTS,
         &commit::statements(),
         results::STATEMENTS,
         deliver::STATEMENTS,
@@ -72,6 +84,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         sweep::STATEMENTS,
         end::STATEMENTS,
         expire::STATEMENTS,
+        forget::STATEMENTS,
         join::STATEMENTS,
         leave::STATEMENTS,
         own::STATEMENTS,

@@ -33,7 +33,10 @@ pub(crate) async fn renew(
     for (lease, runs) in places {
         let rows = answers.take(lease);
         renewed.alive &= !rows.is_empty();
-        renewed.now = rows.first().map_or(Ok(renewed.now), |row| row.time(0))?;
+        if let Some(row) = rows.first() {
+            renewed.now = row.time(0)?;
+            renewed.rules_changed = renewed.rules_changed.max(row.opt_time(5)?);
+        }
         for row in if lease == runs { rows } else { answers.take(runs) } {
             // Who holds nothing is told so by a row without a run.
             if row.opt_id(1)?.is_some() {
@@ -103,12 +106,15 @@ static NODES_RENEW: Sql = Sql::new(
          update outlast.nodes set lease_until = greatest(lease_until, {now} + {p3})
           where shard = {p1} and id = {p2} returning id
      )
-     select {now}, a.id, a.epoch, a.news, a.claim
+     select {now}, a.id, a.epoch, a.news, a.claim,
+            (select max(q.changed_at) from outlast.queues as q where q.shard = {p1})
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
 )
 .on_sqlite(
     "update outlast.nodes set lease_until = max(lease_until, {now} + {p3})
-      where shard = {p1} and id = {p2} returning {now}",
+      where shard = {p1} and id = {p2}
+     returning {now}, null, null, null, null,
+            (select max(q.changed_at) from outlast.queues as q where q.shard = {p1})",
 )
 .takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");

@@ -13,6 +13,7 @@ use super::agenda::fence;
 use super::flight::{Flight, Place};
 use super::keys::{self, KeyName, KeyRow};
 use super::start_short::start_rows;
+use super::unique;
 use crate::rows::{ReadRow, cells, micros, payload_cells};
 use crate::{Cell, Dialect, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
 
@@ -25,6 +26,9 @@ pub(crate) async fn start(
     runs: &[NewRun],
     hold: Option<Hold>,
 ) -> Result<Vec<Started>, StoreError> {
+    if runs.iter().any(|run| run.unique.is_some()) {
+        return unique::start(tx, runs, hold).await;
+    }
     if tx.dialect() == Dialect::Sqlite
         && let Some(started) = start_rows(tx, runs, hold).await?
     {
@@ -206,7 +210,19 @@ fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
 pub(super) fn agenda_row(run: &NewRun, hold: Option<Hold>) -> Vec<Cell> {
     let [at, delay, node, claim, timeout] = place(run, hold);
     let code = code(&run.definition, run.version);
-    cells![run.id, run.kind, run.priority, at, delay, node, claim, timeout, &*run.queue, code]
+    cells![
+        run.id,
+        run.kind,
+        run.priority,
+        at,
+        delay,
+        node,
+        claim,
+        timeout,
+        &*run.queue,
+        run.group.clone(),
+        code
+    ]
 }
 
 /// When a run is due and whose it is: at, delay, node, claim and timeout.
@@ -306,14 +322,14 @@ macro_rules! insert_agenda {
     ($id:literal, $news:literal, $from:expr, $quiet:literal) => {
         concat!(
             "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node,
-                 claim, epoch, news, expires_at, queue, code)
+                 claim, epoch, news, expires_at, queue, group_key, code)
              select {p1}, ",
             $id,
             ", case when n.id is null then {p2} else {p3} end, b.kind, b.priority, 1, 0,
                  case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
                  case when n.id is not null then b.claim end, case when n.id is null then 0 else 1 end, ",
             $news,
-            ", {now} + b.timeout, b.queue, b.code from {batch}",
+            ", {now} + b.timeout, b.queue, b.group_key, b.code from {batch}",
             $from,
             " left join outlast.nodes as n on n.shard = {p1} and n.id = b.node",
             $quiet,
@@ -357,6 +373,7 @@ pub(super) const PLACE: &[(&str, Type)] = &[
     ("claim", Type::Int),
     ("timeout", Type::Int),
     ("queue", Type::Text),
+    ("group_key", Type::Text),
     ("code", Type::Text),
 ];
 
@@ -373,6 +390,7 @@ static AGENDA_ADOPT: Sql =
             ("claim", Type::Int),
             ("timeout", Type::Int),
             ("queue", Type::Text),
+            ("group_key", Type::Text),
             ("code", Type::Text),
             ("tenant", Type::Text),
             ("definition", Type::Text),

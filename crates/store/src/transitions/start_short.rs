@@ -31,7 +31,7 @@ pub(crate) async fn start_short(
     let row = |(run, hold): (&NewRun, Option<Hold>)| {
         let mut row = record_row(run);
         row.extend(place(run, hold));
-        row.push(code(&run.definition, run.version).into());
+        row.extend(cells![run.group.clone(), code(&run.definition, run.version)]);
         row
     };
     let params = places(*shard).into_iter().chain(cells![nodes]).collect();
@@ -115,11 +115,11 @@ static START: Sql = Sql::new(
            from b
      )
      insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
-         epoch, news, expires_at, queue, code)
+         epoch, news, expires_at, queue, group_key, code)
      select {p1}, b.id, case when n.id is null then {p2} else {p3} end, b.kind, b.priority, 1, 0,
             case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
             case when n.id is not null then b.claim end, case when n.id is null then 0 else 1 end, 0,
-            {now} + b.timeout, b.queue, b.code
+            {now} + b.timeout, b.queue, b.group_key, b.code
        from b left join fence as n on n.id = b.node
      returning id, case when node is null then 0 else 1 end",
 )
@@ -145,6 +145,7 @@ static START: Sql = Sql::new(
     ("node", Type::Id),
     ("claim", Type::Int),
     ("timeout", Type::Int),
+    ("group_key", Type::Text),
     ("code", Type::Text),
 ])
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Ids]);
@@ -165,10 +166,10 @@ static START_RECORD: Sql = Sql::new("start_record", "")
 static START_PLACE: Sql = Sql::new("start_place", "")
     .on_sqlite(
         "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
-             epoch, news, expires_at, queue, code)
+             epoch, news, expires_at, queue, group_key, code)
          values ({p1}, {b:id}, case when {b:node} is null then {p2} else {p3} end, {b:kind}, {b:priority}, 1, 0,
              case when {b:node} is null then coalesce({b:due_at}, {now} + {b:delay}) end, {b:node}, {b:claim},
-             case when {b:node} is null then 0 else 1 end, 0, {now} + {b:timeout}, {b:queue}, {b:code})",
+             case when {b:node} is null then 0 else 1 end, 0, {now} + {b:timeout}, {b:queue}, {b:group_key}, {b:code})",
     )
     .rows(PLACE)
     .takes(&[Type::Int, Type::Int, Type::Int]);

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use outlast_core::{NodeId, Status};
 
 use super::flight::Flight;
+use super::forget::GROUP_REST;
 use super::takeover::{self, Gone};
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
@@ -76,7 +77,7 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
 pub(crate) async fn to_sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, StoreError> {
     let mut flight = Flight::default();
     let (overdue, old) = (micros(ask.unknown_after), micros(ask.forget_after));
-    let look = flight.add(TO_SWEEP.with(cells![ask.shard, ask.by, overdue, old]));
+    let look = flight.add(TO_SWEEP.with(cells![ask.shard, ask.by, overdue, old, micros(GROUP_REST)]));
     let found = flight.send_last(tx).await?.take(look);
     found.first().map_or(Ok(0), |row| row.int(0)).map(|found| found == 1)
 }
@@ -132,9 +133,15 @@ static TO_SWEEP: Sql = Sql::new(
                                where a.shard = {p1} and a.reason is not null and a.expires_at <= {now})
                    or exists (select 1 from outlast.deliveries as d
                                where d.shard = {p1} and d.at < {now} - {p4})
+                   or exists (select 1 from outlast.groups as g
+                               where g.shard = {p1} and g.used_until < {now} - {p5})
+                   or exists (select 1 from outlast.uniques as u
+                               where u.shard = {p1} and u.until < {now}
+                                 and not exists (select 1 from outlast.runs as r
+                                                  where r.shard = {p1} and r.id = u.run))
             then 1 else 0 end",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int])
 .by("agenda_next");
 
 // A batch of the node that is still under way holds its row: then it is not dead yet.

@@ -128,7 +128,9 @@ async fn one_of_many_starts_with_one_key_wins_and_messages_find_it() {
                 let run = NewRun { input, ..world.keyed("k") };
                 match world.store.start(&[run], None).await.unwrap().remove(0) {
                     Started::Created { id, .. } => (id, true),
-                    Started::Existing { id } | Started::Conflict { id } => (id, false),
+                    Started::Existing { id } | Started::Conflict { id } | Started::Taken { id } => {
+                        (id, false)
+                    }
                 }
             });
         }

@@ -28,6 +28,7 @@ fn node(name: &str) -> NodeCard {
         lease: LEASE,
         definitions: vec![definition],
         queues: vec!["default".into()],
+        rules: Vec::new(),
     }
 }
 
@@ -52,6 +53,8 @@ fn greet(shard: u16, key: Option<&str>) -> NewRun {
         roles: vec![],
         tags: vec![("city".into(), "Bern".into())],
         trace: None,
+        group: None,
+        unique: None,
         parent: None,
     }
 }
@@ -199,7 +202,7 @@ pub(crate) async fn many_starts_at_once_all_arrive(store: DynStore) {
         match start.await.unwrap().unwrap()[0] {
             Started::Created { .. } => created += 1,
             Started::Existing { .. } => {}
-            Started::Conflict { id } => panic!("{id} has another input"),
+            Started::Conflict { id } | Started::Taken { id } => panic!("{id} has another input"),
         }
     }
     assert_eq!(created, 100);

@@ -60,6 +60,8 @@ impl World {
             roles: Vec::new(),
             tags: Vec::new(),
             trace: None,
+            group: None,
+            unique: None,
             parent: None,
         }
     }
@@ -179,6 +181,7 @@ pub(crate) fn card(node: u128, definitions: &[&str]) -> NodeCard {
         lease: LEASE,
         definitions,
         queues: Vec::new(),
+        rules: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ mod keys;
 mod listen;
 mod nodes;
 mod purge;
+mod queues;
 mod races;
 mod reads;
 mod renew;
@@ -23,6 +24,7 @@ mod signals;
 mod start;
 mod suspects;
 mod sweep;
+mod uniques;
 mod user_tx;
 mod wake;
 

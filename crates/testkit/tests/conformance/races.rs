@@ -192,7 +192,7 @@ async fn a_purge_and_a_start_with_its_key_never_leave_a_key_without_a_run(world:
                 assert_eq!(world.status(id).await, Status::Ready);
                 world.cancel(id, "enough").await;
             }
-            Started::Conflict { .. } => panic!("the input is the same"),
+            Started::Conflict { .. } | Started::Taken { .. } => panic!("the input is the same"),
         }
     }
 }

@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use outlast_core::{Status, Timestamp};
+use outlast_core::{QueueRules, Rate, Status, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Hold, Known, Listen, Listened,
-    Next, Renew, Started, Store, Sweep,
+    Next, QueueClaim, Renew, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, settlement, store_test};
 
@@ -96,6 +96,27 @@ async fn claim(world: World) {
     first.sort_by_key(|(run, ..)| *run);
     second.sort_by_key(|(run, ..)| *run);
     assert_eq!((first.len(), &first), (2, &second));
+}
+
+#[store_test]
+async fn claim_queue(world: World) {
+    let rate = Some(Rate::new(5, MINUTE));
+    let rules = QueueRules { per_group: Some(2), rate, rate_per_group: rate, ..QueueRules::default() };
+    world.rules("main", rules).await;
+    for group in ["a", "a", "a", "b"] {
+        let run = world.start("greet").group(group).await;
+        world.send(run.id, "approval", "yes").await;
+    }
+    let Claim { node, number, codes, .. } = world.ask("node", 0).await;
+    let ask = QueueClaim { node, number, queue: "main".into(), codes, limit: 10 };
+    let (first, second) = twice(&world, async || world.store().claim_queue(&ask).await.unwrap().runs).await;
+    let told = |runs: Vec<outlast_store::Claimed>| {
+        let mut runs: Vec<_> = runs.into_iter().map(|run| (run.id, run.epoch, run.inbox)).collect();
+        runs.sort_by_key(|(run, ..)| *run);
+        runs
+    };
+    let (first, second) = (told(first), told(second));
+    assert_eq!((first.len(), &first), (3, &second));
 }
 
 /// One of every way in which a turn can write.

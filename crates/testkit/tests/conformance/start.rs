@@ -45,6 +45,8 @@ async fn a_started_run_is_ready_and_has_what_it_was_given(world: World) {
         version: record.version,
         key: record.key,
         queue: record.queue,
+        group: view.group,
+        unique: None,
         priority: record.priority,
         due: Due::Now,
         timeout: view.expires_at.map(|_| DAY),

@@ -165,7 +165,8 @@ async fn what_follows_a_refused_commit_is_dropped_with_it() {
     let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
     let client = Client::new(store.clone(), Limits::default(), true, None);
     let (registry, states) = (Registry::default(), States::default());
-    let engine = Engine::new(store, registry, states, Settings::default(), Limits::default(), client);
+    let engine =
+        Engine::new(store, registry, Vec::new(), states, Settings::default(), Limits::default(), client);
 
     let lane = Arc::new(Lane { shard: 0, gathered: Mutex::default(), more: Notify::new() });
     let heard = Arc::new(Heard::default());

@@ -1,0 +1,141 @@
+//! What this node knows of queues with rules, and how it claims from them.
+//!
+//! A queue that has rules, or is paused or drained, is asked for by itself: its runs are never held at once when
+//! they start, nor taken with everybody else's. News of a changed rule comes as a hint, or at the latest with the next
+//! renewal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hashbrown::HashMap;
+use outlast_core::Timestamp;
+use outlast_store::{QueueCard, QueueClaim};
+use parking_lot::{Mutex, RwLock};
+
+use super::claim::{MOST, Round, answer};
+use super::{Engine, Slot};
+
+/// The queues that this node was told about.
+#[derive(Default)]
+pub(crate) struct Queues {
+    cards: RwLock<HashMap<String, QueueCard>>,
+    changed: RwLock<Option<Timestamp>>,
+    /// Whether a run waits for a slot that another may give back.
+    is_full: AtomicBool,
+    /// How many rounds in a row found nothing to begin, and when the last one said that there is more.
+    idle: Mutex<(u32, Option<Timestamp>)>,
+}
+
+impl Queues {
+    /// Whether a queue's runs are asked for by themselves.
+    pub(crate) fn is_managed(&self, queue: &str) -> bool {
+        self.cards.read().contains_key(queue)
+    }
+
+    /// Whether it was told of all that was changed until then.
+    pub(super) fn knows(&self, changed: Option<Timestamp>) -> bool {
+        *self.changed.read() >= changed
+    }
+
+    /// Whether somebody waits for a slot; asked once, they are told.
+    pub(super) fn take_full(&self) -> bool {
+        self.is_full.swap(false, Ordering::Relaxed)
+    }
+
+    /// A round of claims is over.
+    pub(super) fn note_round(&self, began: bool, next: Option<Timestamp>) {
+        let mut idle = self.idle.lock();
+        *idle = if began { (0, next) } else { (idle.0.saturating_add(1), next) };
+    }
+
+    /// Whether nothing more can begin although something is due, because queues have rules: then when it can, as far
+    /// as time alone decides.
+    pub(crate) fn holds_back(&self) -> Option<Option<Timestamp>> {
+        let (idle, next) = *self.idle.lock();
+        (idle >= 2 && !self.cards.read().is_empty()).then_some(next)
+    }
+
+    fn per_node(&self, queue: &str) -> Option<usize> {
+        self.cards.read().get(queue)?.rules.per_node.map(|limit| limit as usize)
+    }
+}
+
+/// Asks the database what queues do. What is `changed` is known from then on.
+pub(super) async fn learn(engine: &Arc<Engine>, changed: Option<Timestamp>) {
+    match engine.store.queues().await {
+        Ok(cards) => {
+            let managed = cards.into_iter().filter(QueueCard::is_managed);
+            *engine.queues.cards.write() = managed.map(|card| (card.name.clone(), card)).collect();
+            let mut known = engine.queues.changed.write();
+            *known = (*known).max(changed);
+            drop(known);
+            engine.nudge();
+        }
+        // The next renewal tells again.
+        Err(error) => tracing::debug!(%error, "the rules of queues could not be read"),
+    }
+}
+
+/// Claims from every queue with rules that this node serves.
+pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
+    let mut queues: Vec<String> =
+        engine.served().into_iter().filter(|queue| engine.queues.is_managed(queue)).collect();
+    // Not always the same one first.
+    let first = round.number as usize % queues.len().max(1);
+    queues.rotate_left(first);
+    for queue in queues {
+        if engine.stop.is_cancelled() {
+            return;
+        }
+        let here = engine.queues.per_node(&queue).map(|most| most.saturating_sub(in_hand(engine, &queue)));
+        let slots = engine.free_slots(here.unwrap_or(MOST).min(MOST));
+        if slots.is_empty() {
+            // Of this queue enough is in hand, or of all: whoever ends tells.
+            round.found.maybe_more |= here.is_none_or(|here| here > 0);
+            engine.queues.is_full.store(true, Ordering::Relaxed);
+            continue;
+        }
+        let open = engine.open_claim();
+        let ask = QueueClaim {
+            node: open.hold.node,
+            number: open.hold.claim,
+            queue,
+            codes: engine.registry.codes(),
+            limit: slots.len() as u32,
+        };
+        let asked = engine.clock.asks();
+        if let Some(claims) = answer(engine, ask.node, || engine.store.claim_queue(&ask)).await {
+            engine.clock.told(claims.now, asked);
+            if claims.is_full {
+                engine.queues.is_full.store(true, Ordering::Relaxed);
+            }
+            round.found.locked |= claims.is_full;
+            round.found.maybe_more |= !claims.is_full && !claims.runs.is_empty();
+            round.begin(engine, claims, slots, asked).await;
+        }
+        round.opened.push(open);
+    }
+}
+
+/// How many runs of a queue are in hand here.
+fn in_hand(engine: &Engine, queue: &str) -> usize {
+    engine.running.lock().values().filter(|held| held.who.queue() == queue).count()
+}
+
+impl Engine {
+    /// Asks anew what queues do.
+    pub(crate) async fn learn_queues(self: &Arc<Self>) {
+        learn(self, None).await;
+    }
+
+    /// At most so many free slots.
+    pub(super) fn free_slots(&self, most: usize) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        while slots.len() < most
+            && let Ok(slot) = self.slots.clone().try_acquire_owned()
+        {
+            slots.push(Slot(slot));
+        }
+        slots
+    }
+}

@@ -1,0 +1,82 @@
+//! Undoing a job that was asked to stop.
+//!
+//! The request lies in the run's inbox until the run has ended: whoever has the run next, after whatever crash, finds
+//! it there and undoes anew. What failed is in the run's record, by which it is counted.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use outlast_core::{AttemptNote, Error, FailureDoc, Status};
+use outlast_store::Next;
+
+use super::drive::panic_message;
+use super::job::{JobTurn, Past};
+use super::run::{finish, job_ctx};
+use crate::definition::{Outcome, Registered};
+
+/// What the attempts of an undo are called in a run's record.
+pub(super) const NAME: &str = "undo";
+
+/// Ends a run that was asked to stop, undoing first what its job may have done.
+pub(super) async fn cancel(
+    job: &Arc<JobTurn>,
+    definition: &Arc<Registered>,
+    reason: String,
+    attempt: u32,
+    past: Past,
+) {
+    let cancelled = || {
+        let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.clone() });
+        finish(&job.record, Status::Cancelled, None, Some(&failure))
+    };
+    let engine = &job.engine;
+    let outcome = tokio::select! {
+        biased;
+        outcome = undo(job, definition, past.undos + 1) => outcome,
+        () = job.lost() => return,
+        () = engine.abort.cancelled() => return,
+    };
+    let Some(Err(failure)) = outcome else {
+        let (next, sends) = cancelled();
+        return job.end_with(next, sends).await;
+    };
+    let number = past.undos + 1;
+    let pause = definition.options.retry.pause(number, fastrand::f64());
+    let next_at = engine.clock.at_most() + pause.unwrap_or_default();
+    let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None };
+    let entry = past.next(NAME, &note);
+    let next = match pause {
+        Some(after) => Next::Retry { after, attempt },
+        None => Next::Block { reason: format!("its undo failed {number} times: {}", failure.message()) },
+    };
+    job.end(next, vec![entry]).await;
+}
+
+/// Calls what undoes the job, if there is something; a panic is a failure with its message.
+async fn undo(job: &Arc<JobTurn>, definition: &Registered, number: u32) -> Option<Outcome> {
+    let call = definition.undo.as_ref()?;
+    let name = definition.options.name;
+    let panicked = |panic: Box<dyn std::any::Any + Send>| {
+        let what = format!("the undo of job {name:?}");
+        Err(FailureDoc::Outlast(Error::Panicked { what, message: panic_message(&*panic) }))
+    };
+    let called = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        call(job_ctx(job, number), &job.record.input, job.engine.limits)
+    }));
+    let work = match called {
+        Ok(Ok(work)) => AssertUnwindSafe(work).catch_unwind(),
+        Ok(Err(undecodable)) => return Some(Err(FailureDoc::Outlast(undecodable))),
+        Err(panic) => return Some(panicked(panic)),
+    };
+    let Some(limit) = definition.options.timeout else {
+        return Some(work.await.unwrap_or_else(panicked));
+    };
+    Some(match tokio::time::timeout(limit, work).await {
+        Ok(done) => done.unwrap_or_else(panicked),
+        Err(_) => {
+            let what = format!("the undo of job {name:?}");
+            Err(FailureDoc::Outlast(Error::TimedOut { what, after_ms: limit.as_millis() as u64 }))
+        }
+    })
+}

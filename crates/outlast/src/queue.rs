@@ -1,0 +1,129 @@
+//! Queues: named lines of runs, and what each allows.
+
+use std::time::Duration;
+
+use outlast_core::{Error, QueueRules, Rate, check_name};
+use outlast_store::{Control, Controlled, QueueCard, QueueChange, QueueView};
+
+use crate::Client;
+use crate::client::repeated;
+
+/// What a queue allows: given to [`Outlast::queue`](crate::Outlast::queue).
+///
+/// Without any rule a queue is plain: whatever is due goes, the most urgent first. A limit holds over all nodes and
+/// is never exceeded, also not when a node dies: who runs is counted, and a run that is somebody else's, waits or has
+/// ended counts no more. Groups are what runs say they belong to ([`Start::group`](crate::Start::group)); without one
+/// a run is in the group of its tenant.
+///
+/// ```
+/// use outlast::prelude::*;
+/// let mail = Queue::new("mail").limit(20).per_group(2).rate(500, 1.minute());
+/// let ledger = Queue::new("ledger").ordered();
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    name: String,
+    rules: QueueRules,
+}
+
+impl Queue {
+    /// The queue of this name.
+    pub fn new(name: impl Into<String>) -> Queue {
+        Queue { name: name.into(), rules: QueueRules::default() }
+    }
+
+    /// At most so many of its runs run at once, on all nodes together.
+    pub fn limit(mut self, runs: u32) -> Queue {
+        self.rules.limit = Some(runs);
+        self
+    }
+
+    /// At most so many of its runs run at once on one node.
+    pub fn per_node(mut self, runs: u32) -> Queue {
+        self.rules.per_node = Some(runs);
+        self
+    }
+
+    /// At most so many runs of one group run at once, on all nodes together. Groups take turns.
+    pub fn per_group(mut self, runs: u32) -> Queue {
+        self.rules.per_group = Some(runs);
+        self
+    }
+
+    /// At most so many begin in any span of this length: attempts of jobs, starts of workflows. What only goes on is
+    /// not counted, but stands in line like the rest.
+    pub fn rate(mut self, runs: u32, per: Duration) -> Queue {
+        self.rules.rate = Some(Rate::new(runs, per));
+        self
+    }
+
+    /// The same for each group.
+    pub fn rate_per_group(mut self, runs: u32, per: Duration) -> Queue {
+        self.rules.rate_per_group = Some(Rate::new(runs, per));
+        self
+    }
+
+    /// Groups take turns, however many runs each has in line.
+    pub fn fair(mut self) -> Queue {
+        self.rules.fair = true;
+        self
+    }
+
+    /// The runs of a group run one after another, in the order in which they became due: the next begins when the one
+    /// before it has ended, however often that is tried again.
+    pub fn ordered(mut self) -> Queue {
+        self.rules.ordered = true;
+        self
+    }
+
+    pub(crate) fn checked(self) -> Result<(String, QueueRules), Error> {
+        check_name("queue", &self.name)?;
+        self.rules.check()?;
+        Ok((self.name, self.rules))
+    }
+}
+
+impl Client {
+    /// Every queue that has rules or unfinished runs, with what stands in it.
+    pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
+        Ok(repeated(|| self.store().queue_views()).await?)
+    }
+
+    /// Nothing of the queue begins until it is resumed; what runs goes on.
+    pub async fn pause_queue(&self, name: &str) -> Result<QueueCard, Error> {
+        self.change_queue(name, QueueChange::Pause).await
+    }
+
+    /// The queue is worked off again.
+    pub async fn resume_queue(&self, name: &str) -> Result<QueueCard, Error> {
+        self.change_queue(name, QueueChange::Resume).await
+    }
+
+    /// What is in the queue now is worked off; what comes later stays in line until the queue is resumed.
+    pub async fn drain_queue(&self, name: &str) -> Result<QueueCard, Error> {
+        self.change_queue(name, QueueChange::Drain).await
+    }
+
+    /// These rules instead of those that code says, from now on and whatever is deployed; `None`: code's again.
+    ///
+    /// Every node keeps to them within a moment, and at the latest with its next renewal
+    /// ([`Settings::renew_every`](crate::Settings::renew_every)). What runs is not stopped.
+    pub async fn set_queue_rules(&self, name: &str, rules: Option<QueueRules>) -> Result<QueueCard, Error> {
+        rules.as_ref().map_or(Ok(()), QueueRules::check)?;
+        self.change_queue(name, QueueChange::Rules(rules)).await
+    }
+
+    async fn change_queue(&self, name: &str, change: QueueChange) -> Result<QueueCard, Error> {
+        check_name("queue", name)?;
+        let control = Control::Queue { name: name.to_owned(), change };
+        let answer = repeated(|| self.store().control(&control)).await?;
+        // Whoever said it finds it true, where this process runs the queue.
+        if let Some(engine) = self.engine() {
+            engine.learn_queues().await;
+        }
+        match answer {
+            Controlled::Queue(card) => Ok(card),
+            _ => Err(Error::misconfigured("the store gave no answer about a queue")),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Queues with rules, as an application meets them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use outlast::prelude::*;
+use outlast::{QueueRules, QueueState};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+/// Who runs now, and how many ran at once at most, by group and in all.
+#[derive(Clone, Default)]
+struct Crowd(Arc<Mutex<HashMap<String, (usize, usize)>>>);
+
+impl Crowd {
+    fn enter(&self, group: &str) {
+        let mut crowd = self.0.lock();
+        for of in [group, "all"] {
+            let (now, most) = crowd.entry(of.to_owned()).or_default();
+            *now += 1;
+            *most = (*most).max(*now);
+        }
+    }
+
+    fn leave(&self, group: &str) {
+        let mut crowd = self.0.lock();
+        for of in [group, "all"] {
+            crowd.entry(of.to_owned()).or_default().0 -= 1;
+        }
+    }
+
+    fn most(&self, of: &str) -> usize {
+        self.0.lock().get(of).map_or(0, |(_, most)| *most)
+    }
+}
+
+/// Where visitors wait.
+#[derive(Clone)]
+struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    fn closed() -> Gate {
+        Gate(Arc::new(Semaphore::new(0)))
+    }
+
+    fn open(&self, visitors: usize) {
+        self.0.add_permits(visitors);
+    }
+}
+
+/// A job that stays until the gate lets it go.
+fn visit() -> Job<String, (), AnyError> {
+    Job::new("visit", |job: JobCtx, group: String| async move {
+        let (crowd, gate) = (job.state::<Crowd>(), job.state::<Gate>());
+        crowd.enter(&group);
+        gate.0.acquire().await?.forget();
+        crowd.leave(&group);
+        Ok(())
+    })
+    .queue("mail")
+}
+
+fn note() -> Job<String, (), AnyError> {
+    Job::new("note", |job: JobCtx, what: String| async move {
+        job.state::<Ledger>().note(what);
+        Ok(())
+    })
+    .queue("mail")
+}
+
+engine_test! {
+    async fn limits_are_used_and_never_exceeded(lab: Lab) {
+        let (crowd, gate) = (Crowd::default(), Gate::closed());
+        let with = |app: Outlast| app.job(visit()).state(crowd.clone()).state(gate.clone());
+        lab.start(|app| with(app).queue(Queue::new("mail").limit(5).per_group(2))).await;
+        let mut runs = Vec::new();
+        for n in 0..20 {
+            let group = format!("group {}", n % 4);
+            runs.push(lab.app().start(visit(), group.clone()).group(group).await.unwrap());
+        }
+        lab.until("five run", || async { crowd.most("all") == 5 }).await;
+        gate.open(20);
+        for run in runs {
+            run.result().await.unwrap();
+        }
+        assert_eq!(crowd.most("all"), 5);
+        for n in 0..4 {
+            assert!(crowd.most(&format!("group {n}")) <= 2);
+        }
+    }
+
+    async fn a_paused_queue_rests_and_a_resumed_one_goes_on_at_once(lab: Lab) {
+        lab.start(|app| app.job(note())).await;
+        let card = lab.app().pause_queue("mail").await.unwrap();
+        assert_eq!(card.state, QueueState::Paused);
+        let run = lab.app().start(note(), "now".into()).await.unwrap();
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::Ready);
+        lab.app().resume_queue("mail").await.unwrap();
+        run.result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["now"]);
+    }
+
+    async fn a_rate_lets_go_as_time_passes(lab: Lab) {
+        lab.start(|app| app.job(note()).queue(Queue::new("mail").rate(2, 1.minute()))).await;
+        lab.app().start_many(note(), (0..5).map(|n| n.to_string())).await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 2);
+        lab.advance(59.seconds()).await;
+        assert_eq!(lab.ledger.notes().len(), 2);
+        lab.advance(5.seconds()).await;
+        assert_eq!(lab.ledger.notes().len(), 4);
+        lab.advance(2.minutes()).await;
+        assert_eq!(lab.ledger.notes().len(), 5);
+    }
+
+    async fn an_ordered_group_keeps_its_order_through_failures_and_restarts(lab: Lab) {
+        let job = Job::new("move", |job: JobCtx, n: u32| async move {
+            job.state::<Ledger>().note(format!("{n}.{}", job.attempt()));
+            match (n, job.attempt()) {
+                (1, 1) => Err(AnyError::new("not yet")),
+                _ => Ok(()),
+            }
+        }).queue("ledger").retry(Retry::fixed(3, 1.hour()));
+        let with = |app: Outlast| app.job(job.clone()).queue(Queue::new("ledger").ordered());
+        lab.start(with).await;
+        lab.app().start_many(job.clone(), 0..4).group("account").await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes(), ["0.1", "1.1"]);
+        lab.restart(with).await;
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes(), ["0.1", "1.1"], "nobody passes it");
+        lab.advance(2.hours()).await;
+        assert_eq!(lab.ledger.notes(), ["0.1", "1.1", "1.2", "2.1", "3.1"]);
+    }
+
+    async fn a_limit_per_node_leaves_its_slots_to_others(lab: Lab) {
+        let (crowd, gate) = (Crowd::default(), Gate::closed());
+        let other = Job::new("other", |_: JobCtx, (): ()| async { Ok::<_, AnyError>(()) });
+        let with = |app: Outlast| app.job(visit()).job(other.clone()).state(crowd.clone()).state(gate.clone());
+        lab.start(|app| with(app).queue(Queue::new("mail").per_node(3))).await;
+        let runs = lab.app().start_many(visit(), (0..10).map(|_| "g".to_owned())).await.unwrap();
+        lab.until("three run", || async { crowd.most("all") == 3 }).await;
+        lab.app().start(other.clone(), ()).await.unwrap().result().await.unwrap();
+        gate.open(10);
+        for run in runs {
+            run.result().await.unwrap();
+        }
+        assert_eq!(crowd.most("all"), 3);
+    }
+
+    async fn rules_that_people_set_hold_until_they_take_them_back(lab: Lab) {
+        lab.start(|app| app.job(note()).queue(Queue::new("mail").limit(4))).await;
+        let rules = QueueRules { limit: Some(1), ..QueueRules::default() };
+        lab.app().set_queue_rules("mail", Some(rules)).await.unwrap();
+        lab.restart(|app| app.job(note()).queue(Queue::new("mail").limit(6))).await;
+        let mail = lab.app().queues().await.unwrap().remove(0).queue;
+        assert_eq!((mail.rules.limit, mail.is_own), (Some(1), true));
+        let mail = lab.app().set_queue_rules("mail", None).await.unwrap();
+        assert_eq!((mail.rules.limit, mail.is_own), (Some(6), false));
+    }
+}
+
+#[tokio::test]
+async fn rules_that_make_no_sense_are_refused_before_anything_runs() {
+    let open = async |queue: Queue| Outlast::open("sqlite::memory:").await.unwrap().queue(queue).run().await;
+    for (queue, named) in [
+        (Queue::new("mail").limit(0), "limit"),
+        (Queue::new("mail").per_group(0), "limit per group"),
+        (Queue::new("mail").rate(0, 1.minute()), "rate"),
+        (Queue::new("mail").rate_per_group(5, 0.seconds()), "rate per group"),
+        (Queue::new("").limit(1), "queue"),
+    ] {
+        let refused = open(queue).await.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(named), "{refused}");
+    }
+}

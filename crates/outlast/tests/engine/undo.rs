@@ -1,0 +1,138 @@
+//! Jobs that are undone when they are cancelled, and jobs that complete in a transaction.
+
+use std::sync::Arc;
+
+use outlast::prelude::*;
+use tokio::sync::Semaphore;
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+#[derive(Clone)]
+struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    fn closed() -> Gate {
+        Gate(Arc::new(Semaphore::new(0)))
+    }
+}
+
+/// A job that waits until it is asked to stop, and whose undo waits at a gate.
+fn upload() -> Job<String, (), AnyError> {
+    Job::new("upload", |job: JobCtx, file: String| async move {
+        job.state::<Ledger>().note(format!("upload {file}"));
+        job.cancelled().await;
+        Err(AnyError::new("stopped"))
+    })
+    .undo(|job: JobCtx, file: String| async move {
+        job.state::<Ledger>().note(format!("remove {file} ({})", job.attempt()));
+        job.state::<Gate>().0.acquire().await?.forget();
+        match job.attempt() {
+            1 => Err(AnyError::new("not yet")),
+            _ => Ok(()),
+        }
+    })
+    .retry(Retry::fixed(3, 1.hour()))
+}
+
+engine_test! {
+    async fn a_job_is_undone_on_cancel_also_after_a_crash_in_the_middle(lab: Lab) {
+        let gate = Gate::closed();
+        let with = |app: Outlast| app.job(upload()).state(gate.clone());
+        lab.start(with).await;
+        let run = lab.app().start(upload(), "a".into()).await.unwrap();
+        lab.until("it runs", || async { lab.ledger.count("upload a") == 1 }).await;
+        lab.app().cancel(run.id(), "enough").await.unwrap();
+        lab.until("it is being undone", || async { lab.ledger.count("remove a (1)") == 1 }).await;
+        lab.restart(with).await;
+        lab.until("it is undone anew", || async { lab.ledger.count("remove a (1)") == 2 }).await;
+        gate.0.add_permits(1);
+        lab.until("that failed", || async {
+            lab.app().status(run.id()).await.unwrap().status == Status::Ready
+        }).await;
+        gate.0.add_permits(1);
+        lab.advance(2.hours()).await;
+        assert_eq!(lab.app().status(run.id()).await.unwrap().status, Status::Cancelled);
+        assert_eq!(lab.ledger.count("remove a (2)"), 1);
+        assert_eq!(lab.ledger.count("upload a"), 1, "it was not tried again");
+    }
+
+    async fn what_never_began_has_nothing_to_undo(lab: Lab) {
+        let gate = Gate::closed();
+        lab.start(|app| app.job(upload()).state(gate)).await;
+        let run = lab.app().start(upload(), "a".into()).delay(1.hour()).await.unwrap();
+        lab.app().cancel(run.id(), "enough").await.unwrap();
+        assert_eq!(run.status().await.unwrap().status, Status::Cancelled);
+        lab.advance(2.hours()).await;
+        assert!(lab.ledger.notes().is_empty());
+    }
+
+    async fn an_undo_that_does_not_work_blocks_the_run_with_the_reason(lab: Lab) {
+        let job = Job::new("stuck", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("run");
+            job.cancelled().await;
+            Err::<(), _>(AnyError::new("stopped"))
+        })
+        .undo(|_: JobCtx, (): ()| async { panic!("cannot") })
+        .retry(Retry::fixed(2, 1.minute()));
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), ()).await.unwrap();
+        lab.until("it runs", || async { lab.ledger.count("run") == 1 }).await;
+        lab.app().cancel(run.id(), "enough").await.unwrap();
+        lab.until("it was undone once", || async { run.status().await.unwrap().status == Status::Ready }).await;
+        lab.advance(5.minutes()).await;
+        let view = run.status().await.unwrap();
+        assert_eq!(view.status, Status::Blocked);
+        let reason = view.reason.unwrap();
+        assert!(reason.contains("undo failed 2 times") && reason.contains("cannot"), "{reason}");
+    }
+
+    async fn a_job_completes_with_what_its_transaction_wrote_or_not_at_all(lab: Lab) {
+        let job = Job::new("pay", |job: JobCtx, commits: bool| async move {
+            let attempt = job.attempt();
+            job.state::<Ledger>().note(format!("attempt {attempt}"));
+            let done = job.clone();
+            job.client().transaction(async move |tx: Tx| {
+                tx.execute("insert into payments (n) values ($1)", (i64::from(attempt),)).await?;
+                done.complete_in(&tx, &format!("by attempt {attempt}")).await?;
+                match commits || attempt > 1 {
+                    true => Ok(()),
+                    false => Err(AnyError::new("rolled back")),
+                }
+            }).await?;
+            // Too late to change anything.
+            Err::<String, _>(AnyError::new("after the commit"))
+        }).retry(Retry::fixed(3, 1.minute()));
+        lab.world.raw("create table payments (n bigint)").await;
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), true).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "by attempt 1");
+
+        let run = lab.app().start(job.clone(), false).await.unwrap();
+        lab.until("rolled back", || async { run.status().await.unwrap().attempt == 2 }).await;
+        lab.advance(2.minutes()).await;
+        assert_eq!(run.result().await.unwrap(), "by attempt 2");
+        let rows = lab.world.raw("select n from payments order by n").await;
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert_eq!(lab.ledger.notes(), ["attempt 1", "attempt 1", "attempt 2"]);
+    }
+
+    async fn a_parent_hears_of_a_child_that_completed_in_a_transaction(lab: Lab) {
+        let child = Job::new("child", |job: JobCtx, n: u32| async move {
+            let done = job.clone();
+            job.client().transaction(async move |tx: Tx| {
+                done.complete_in(&tx, &(n + 1)).await?;
+                Ok::<_, AnyError>(())
+            }).await?;
+            Ok::<u32, AnyError>(0)
+        });
+        let told = child.clone();
+        let parent = Workflow::new("parent", move |ctx: Ctx, n: u32| {
+            let child = told.clone();
+            async move { Ok::<u32, AnyError>(ctx.start(child, n).await?.result().await?) }
+        });
+        lab.start(|app| app.job(child).workflow(parent.clone())).await;
+        let run = lab.app().start(parent, 41).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 42);
+    }
+}

@@ -1,0 +1,93 @@
+//! Unique, debounced and throttled runs, as an application meets them.
+
+use outlast::prelude::*;
+
+use crate::engine_test;
+use crate::harness::Ledger;
+
+fn index() -> Job<String, (), AnyError> {
+    Job::new("index", |job: JobCtx, text: String| async move {
+        job.state::<Ledger>().note(text);
+        Ok(())
+    })
+}
+
+engine_test! {
+    async fn with_the_same_arguments_there_is_one_until_it_has_ended(lab: Lab) {
+        lab.start(|app| app.job(index().unique())).await;
+        let start = |text: &str| lab.app().start(index().unique(), text.to_owned()).delay(1.minute());
+        let first = start("a").await.unwrap();
+        let again = start("a").await.unwrap();
+        assert_eq!((again.id(), again.created()), (first.id(), false));
+        assert!(start("b").await.unwrap().created());
+        lab.advance(2.minutes()).await;
+        assert!(start("a").await.unwrap().created(), "it has ended");
+        let refused = start("a").unique(Unique::by_args().refuse()).await.map(|_| ()).unwrap_err();
+        assert_eq!(refused.code(), "already_exists");
+        assert_eq!(lab.ledger.count("a"), 1);
+    }
+
+    async fn what_a_definition_says_holds_for_callers_without_the_code(lab: Lab) {
+        lab.start(|app| app.job(index().unique_for(1.hour()))).await;
+        let first = lab.app().start_by_name("index", "\"a\"").await.unwrap();
+        first.result_json().await.unwrap();
+        let again = lab.app().start_by_name("index", "\"a\"").await.unwrap();
+        assert_eq!((again.id(), again.created()), (first.id(), false));
+        let many = lab.app().start_many(index().unique_for(1.hour()), ["a", "b", "b"].map(String::from)).await.unwrap();
+        assert_eq!(many.iter().map(|run| run.created()).collect::<Vec<_>>(), [false, true, false]);
+        lab.advance(2.hours()).await;
+        assert!(lab.app().start_by_name("index", "\"a\"").await.unwrap().created());
+    }
+
+    async fn of_many_in_quick_succession_the_last_one_runs_once(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        for text in ["one", "two", "three"] {
+            lab.app().start(index(), text.into()).debounce("doc-7", 5.seconds()).await.unwrap();
+            lab.advance(3.seconds()).await;
+        }
+        assert!(lab.ledger.notes().is_empty(), "it waits anew each time");
+        lab.advance(3.seconds()).await;
+        assert_eq!(lab.ledger.notes(), ["three"]);
+        lab.app().start(index(), "four".into()).debounce("doc-7", 5.seconds()).await.unwrap();
+        lab.advance(10.seconds()).await;
+        assert_eq!(lab.ledger.notes(), ["three", "four"]);
+    }
+
+    async fn within_a_period_one_is_started(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        for text in ["one", "two"] {
+            lab.app().start(index(), text.into()).throttle("user-7", 1.minute()).await.unwrap().result().await.unwrap();
+        }
+        assert_eq!(lab.ledger.notes(), ["one"]);
+        lab.advance(61.seconds()).await;
+        lab.app().start(index(), "three".into()).throttle("user-7", 1.minute()).await.unwrap().result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["one", "three"]);
+    }
+
+    async fn a_key_and_unique_are_not_said_of_one_run(lab: Lab) {
+        lab.start(|app| app.job(index().unique())).await;
+        let both = lab.app().start(index(), "a".into()).key("k").unique(Unique::by_args()).await.map(|_| ());
+        assert_eq!(both.unwrap_err().code(), "invalid_argument");
+        // A key counts for more than what the definition says.
+        lab.app().start(index().unique(), "a".into()).key("k").await.unwrap();
+        let none = lab.app().start(index(), "a".into()).throttle("x", 0.seconds()).await.map(|_| ());
+        assert_eq!(none.unwrap_err().code(), "invalid_argument");
+    }
+
+    async fn in_a_transaction_it_is_the_only_one_when_that_commits(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let client = lab.app().client().clone();
+        let start = async |commit: bool| {
+            let client = client.clone();
+            lab.app().transaction(async move |tx: Tx| {
+                let start = client.start(index(), "a".into()).delay(1.minute()).unique(Unique::by_key("k"));
+                let run = start.in_tx(&tx).await?;
+                if commit { Ok((run.id(), run.created())) } else { Err(AnyError::new("no")) }
+            }).await
+        };
+        assert!(start(false).await.is_err());
+        let (first, created) = start(true).await.unwrap();
+        assert!(created);
+        assert_eq!(start(true).await.unwrap(), (first, false));
+    }
+}

@@ -1,0 +1,68 @@
+//! Queues: what they do, and what stands in them.
+
+use std::collections::BTreeMap;
+
+use outlast_core::{ShardCount, Status};
+
+use crate::rows::{ReadRow, cells};
+use crate::transitions::{Flight, Place, read_queue};
+use crate::{QueueCard, QueueView, Sql, StoreError, Tx, Type};
+
+/// The queues that somebody said something about.
+pub(crate) async fn queues(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<QueueCard>, StoreError> {
+    let mut flight = Flight::default();
+    let places: Vec<Place> =
+        (0..shards.max(1)).map(|shard| flight.add(QUEUES_ALL.with(cells![shard]))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    let rows = places.into_iter().flat_map(|place| answers.take(place));
+    let mut queues = rows.map(|row| read_queue(&row)).collect::<Result<Vec<_>, _>>()?;
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(queues)
+}
+
+/// What stands in each queue.
+pub(crate) async fn queue_views(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<QueueView>, StoreError> {
+    let mut flight = Flight::default();
+    let rows: Vec<Place> =
+        (0..shards.max(1)).map(|shard| flight.add(QUEUES_ALL.with(cells![shard]))).collect();
+    let counts: Vec<Place> = (0..shards.max(1))
+        .map(|shard| flight.add(QUEUE_COUNTS.with(cells![shard, Status::Running])))
+        .collect();
+    let mut answers = flight.send_last(tx).await?;
+    let mut views: BTreeMap<String, QueueView> = BTreeMap::new();
+    for row in rows.into_iter().flat_map(|place| answers.take(place)) {
+        let queue = read_queue(&row)?;
+        views.insert(queue.name.clone(), QueueView { queue, ..QueueView::default() });
+    }
+    for row in counts.into_iter().flat_map(|place| answers.take(place)) {
+        let name = row.text(0)?;
+        let queue = QueueCard { name: name.clone(), ..QueueCard::default() };
+        let view = views.entry(name).or_insert_with(|| QueueView { queue, ..QueueView::default() });
+        let count = |at: usize| row.int(at).map(|count| u64::try_from(count).unwrap_or_default());
+        view.due += count(1)?;
+        view.later += count(2)?;
+        view.running += count(3)?;
+        view.waiting += count(4)?;
+        view.oldest = [view.oldest, row.opt_time(5)?].into_iter().flatten().min();
+    }
+    Ok(views.into_values().collect())
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&QUEUES_ALL, &QUEUE_COUNTS];
+
+static QUEUES_ALL: Sql = Sql::new(
+    "queues_all",
+    "select q.name, q.rules, q.own_rules, q.state, q.since from outlast.queues as q
+      where q.shard = {p1} order by q.name",
+)
+.takes(&[Type::Int]);
+
+static QUEUE_COUNTS: Sql = Sql::new(
+    "queue_counts",
+    "select a.queue, count(case when a.due_at <= {now} then 1 end), count(case when a.due_at > {now} then 1 end),
+            count(case when a.status = {p2} then 1 end),
+            count(case when a.due_at is null and a.status <> {p2} then 1 end),
+            min(case when a.due_at <= {now} then a.due_at end)
+       from outlast.agenda as a where a.shard = {p1} group by a.queue",
+)
+.takes(&[Type::Int, Type::Int]);
