@@ -90,6 +90,24 @@ pub enum Error {
         /// Names that look alike.
         nearest: Vec<String>,
     },
+    /// A cron expression, or another text that says when, that cannot be accepted.
+    #[error("invalid cron expression {text:?}, {field}: {remedy}")]
+    InvalidCron {
+        /// The text, shortened.
+        text: String,
+        /// The part of it that is wrong.
+        field: String,
+        /// What is wrong with it, and what is accepted.
+        remedy: String,
+    },
+    /// A time zone that is not in the IANA database, or not under this name.
+    #[error("unknown time zone {zone:?}: write an IANA name such as Europe/Berlin, or UTC{}", suggestion(.nearest))]
+    UnknownTimezone {
+        /// The name asked for, shortened.
+        zone: String,
+        /// Names that look alike, or that mean the same.
+        nearest: Vec<String>,
+    },
     /// No such run (perhaps it was purged).
     #[error("there is no run {run}")]
     UnknownRun {
@@ -153,6 +171,11 @@ impl Error {
         Error::Invalid { what: what.into(), value: shorten(&value.to_string(), 80), remedy: remedy.into() }
     }
 
+    /// An [`Error::InvalidCron`], with the text shortened for showing.
+    pub(crate) fn invalid_cron(text: &str, field: &str, remedy: impl Into<String>) -> Error {
+        Error::InvalidCron { text: shorten(text, 80), field: field.into(), remedy: remedy.into() }
+    }
+
     /// An [`Error::Misconfigured`].
     pub fn misconfigured(detail: impl Into<String>) -> Error {
         Error::Misconfigured { detail: detail.into() }
@@ -170,6 +193,8 @@ impl Error {
             Error::TooLarge { .. } => "payload_too_large",
             Error::Undecodable { .. } => "undecodable",
             Error::UnknownDefinition { .. } => "unknown_definition",
+            Error::InvalidCron { .. } => "invalid_cron",
+            Error::UnknownTimezone { .. } => "unknown_timezone",
             Error::UnknownRun { .. } => "not_found",
             Error::Closed { .. } => "run_closed",
             Error::KeyConflict { .. } => "idempotency_conflict",
@@ -193,6 +218,22 @@ pub fn shorten(text: &str, limit: usize) -> String {
     }
     let cut = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}… ({} bytes)", &text[..cut], text.len())
+}
+
+/// How many letters have to change to make one word of the other.
+pub fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != *y)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()]
 }
 
 /// Why an operation gave no result: the code's own error, or Outlast's.

@@ -1,10 +1,11 @@
 //! The words and rules of Outlast that need no I/O.
 //!
 //! Everything here is plain data and pure functions: what a run is called, how its status may
-//! move, what its journal says and in which order a replay hands it over, when a retry is due.
+//! move, what its journal says and in which order a replay hands it over, when a retry or a schedule is due.
 //! No runtime, no driver, no clock: time and randomness come in as arguments.
 
 pub mod crashes;
+mod cron;
 mod duration;
 mod error;
 mod finite;
@@ -17,9 +18,11 @@ mod replay;
 mod retry;
 mod status;
 mod time;
+mod timetable;
 
-pub use duration::DurationExt;
-pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure, shorten};
+pub use cron::Cron;
+pub use duration::{DurationExt, duration_text, parse_duration};
+pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure, distance, shorten};
 pub use id::{NodeId, RunId, ShardCount, shard_of_key};
 pub use journal::{
     AttemptNote, Entry, Op, OpName, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,
@@ -31,3 +34,4 @@ pub use replay::{Asked, Replay};
 pub use retry::Retry;
 pub use status::{Change, Status};
 pub use time::Timestamp;
+pub use timetable::Timetable;

@@ -36,6 +36,11 @@ impl Timestamp {
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
+
+    /// In the calendar's terms; `None` for the last hours of the year 9999, which calendars leave to zones.
+    pub(crate) fn to_jiff(self) -> Option<jiff::Timestamp> {
+        jiff::Timestamp::from_microsecond(self.0).ok()
+    }
 }
 
 impl Add<Duration> for Timestamp {
@@ -62,9 +67,9 @@ impl From<jiff::Timestamp> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(time) => time.fmt(f),
-            Err(_) => write!(f, "{}us", self.0),
+        match self.to_jiff() {
+            Some(time) => time.fmt(f),
+            None => write!(f, "{}us", self.0),
         }
     }
 }

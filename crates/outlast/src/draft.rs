@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, shard_of_key,
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, distance,
+    shard_of_key,
 };
 use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError, code};
 
@@ -319,20 +320,4 @@ pub(crate) fn active(cards: Vec<DefinitionCard>, name: &str) -> Result<Definitio
     nearest.retain(|known| distance(known, name) <= name.len().max(known.len()) / 2);
     nearest.truncate(3);
     Err(Error::UnknownDefinition { name: name.to_owned(), nearest })
-}
-
-/// How many letters have to change to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(x != *y)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
 }

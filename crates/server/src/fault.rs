@@ -68,6 +68,7 @@ impl From<Error> for Fault {
             | Error::AlreadyExists { .. }
             | Error::AlreadySettled { .. } => Exit::Conflict,
             Error::Invalid { .. } | Error::TooLarge { .. } | Error::Undecodable { .. } => Exit::Usage,
+            Error::InvalidCron { .. } | Error::UnknownTimezone { .. } => Exit::Usage,
             Error::Store { .. } | Error::ShuttingDown => Exit::Unreachable,
             Error::TimedOut { .. } => Exit::Timeout,
             _ => Exit::Failed,

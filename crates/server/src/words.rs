@@ -7,38 +7,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use outlast::Timestamp;
-use outlast_core::{Limits, Payload};
-
-/// Reads a duration: `30s`, `10m`, `2h30m`, `1d`, `500ms`; at most what the engine takes.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 5] =
-        [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-    let wrong = || {
-        let below_zero = text.strip_prefix('-').is_some_and(|rest| parse_duration(rest).is_ok());
-        let sign = if below_zero { " and is at least 0" } else { "" };
-        format!("a duration looks like 30s, 10m, 2h30m or 1d{sign}, not {text:?}")
-    };
-    let long = || format!("{text} is too long: a duration is at most 100 years, which is 36600d");
-    let mut rest = text;
-    let mut millis: u64 = 0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let count: u64 = match &rest[..digits] {
-            "" => return Err(wrong()),
-            count => count.parse().map_err(|_| long())?,
-        };
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (_, unit) = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or_else(wrong)?;
-        millis = count.checked_mul(*unit).and_then(|more| millis.checked_add(more)).ok_or_else(long)?;
-        rest = &rest[letters..];
-    }
-    match Duration::from_millis(millis) {
-        _ if text.is_empty() => Err(wrong()),
-        duration if duration > Limits::DURATION => Err(long()),
-        duration => Ok(duration),
-    }
-}
+use outlast_core::Payload;
+pub(crate) use outlast_core::parse_duration;
 
 /// Reads how long to wait: a duration in which something can happen.
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
@@ -123,32 +93,6 @@ fn local(time: Timestamp, format: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_as_people_write_them() {
-        let seconds = |text: &str| parse_duration(text).unwrap().as_secs_f64();
-        assert_eq!(seconds("30s"), 30.0);
-        assert_eq!(seconds("10m"), 600.0);
-        assert_eq!(seconds("2h30m"), 9_000.0);
-        assert_eq!(seconds("1d"), 86_400.0);
-        assert_eq!(seconds("1s500ms"), 1.5);
-    }
-
-    #[test]
-    fn what_is_no_duration_is_told_the_shape_that_works() {
-        for text in ["", "10", "m", "10x", "-5s", "1.5h", "10 m", "5ö"] {
-            let told = parse_duration(text).unwrap_err();
-            assert!(told.contains("30s, 10m, 2h30m or 1d"), "{text}: {told}");
-        }
-    }
-
-    #[test]
-    fn what_takes_too_long_is_told_how_long_it_may() {
-        for text in ["36601d", "9999999999999999d", "99999999999999999999d", "18446744073709551615ms1ms"] {
-            assert!(parse_duration(text).unwrap_err().contains("at most 100 years"), "{text}");
-        }
-        assert_eq!(parse_duration("36600d"), Ok(Limits::DURATION));
-    }
 
     #[test]
     fn spans_have_two_units_at_most() {
