@@ -48,6 +48,7 @@ use crate::expand::{Kind, expand};
 /// | `priority = 3` | from 0 (most urgent) to 9 | 5 |
 /// | `timeout = "2h"` | how long a run may take from its start to its end | no limit |
 /// | `role = "admin"` | the role without which its runs fail | none |
+/// | `http_timeout = "10s"` | how long a call with `ctx.http()` may take, where the call does not say | `30s` |
 ///
 /// A run finds its code by name and version: when the function is renamed, keep the old name with `name`.
 ///

@@ -30,16 +30,18 @@ pub(crate) struct Options {
     backoff: Option<Duration>,
     max_backoff: Option<Duration>,
     role: Option<String>,
+    http_timeout: Option<Duration>,
 }
 
 /// Every option, with an example for whoever got it wrong.
-const KNOWN: [(&str, &str); 9] = [
+const KNOWN: [(&str, &str); 10] = [
     ("name", r#"name = "checkout""#),
     ("version", "version = 2"),
     ("queue", r#"queue = "orders""#),
     ("priority", "priority = 3"),
     ("timeout", r#"timeout = "30s""#),
     ("role", r#"role = "admin""#),
+    ("http_timeout", r#"http_timeout = "10s""#),
     ("attempts", "attempts = 5"),
     ("backoff", r#"backoff = "1s""#),
     ("max_backoff", r#"max_backoff = "10m""#),
@@ -96,6 +98,7 @@ impl Options {
             backoff: None,
             max_backoff: None,
             role: None,
+            http_timeout: None,
         }
     }
 
@@ -107,6 +110,7 @@ impl Options {
             "priority" => self.priority = Some(arg.number(0..=9)? as u8),
             "timeout" => self.timeout = Some(arg.timeout()?),
             "role" => self.role = Some(arg.name()?),
+            "http_timeout" => self.http_timeout = Some(arg.timeout()?),
             "attempts" => self.attempts = Some(arg.number(1..=1_000_000)?),
             "backoff" => self.backoff = Some(arg.duration()?),
             "max_backoff" => self.max_backoff = Some(arg.duration()?),
@@ -134,6 +138,9 @@ impl Options {
         }
         if let Some(role) = self.role {
             fields.extend(quote!(role: ::core::option::Option::Some(#role),));
+        }
+        if let Some(timeout) = self.http_timeout.map(tokens) {
+            fields.extend(quote!(http_timeout: ::core::option::Option::Some(#timeout),));
         }
         if self.attempts.is_some() || self.backoff.is_some() || self.max_backoff.is_some() {
             let times = self.attempts.map(|attempts| quote!(::outlast::Retry::times(#attempts)));
@@ -226,7 +233,7 @@ impl Arg {
     fn timeout(&self) -> syn::Result<Duration> {
         match self.duration()? {
             Duration::ZERO => {
-                Err(self.wrong("of zero would leave no time at all: leave it out for no timeout"))
+                Err(self.wrong("of zero would leave no time at all: leave it out for the default"))
             }
             timeout => Ok(timeout),
         }
@@ -320,6 +327,7 @@ mod tests {
             max_backoff = "1h",
             backoff = "250ms",
             role = "admin",
+            http_timeout = "10s",
         );
         let (options, faults) = read(Kind::Job, written);
         assert_eq!(faults, [""; 0]);
@@ -335,6 +343,7 @@ mod tests {
                 backoff: Some(Duration::from_millis(250)),
                 max_backoff: Some(Duration::from_secs(3600)),
                 role: Some("admin".into()),
+                http_timeout: Some(Duration::from_secs(10)),
             }
         );
     }
@@ -396,6 +405,7 @@ mod tests {
             (quote!(timeout = 30), "`timeout` takes a text, written out: `timeout = \"30s\"`"),
             (quote!(timeout = "soon"), "`timeout` is no duration: write whole numbers with units"),
             (quote!(timeout = "0s"), "`timeout` of zero"),
+            (quote!(http_timeout = "0s"), "`http_timeout` of zero would leave no time at all"),
             (quote!(backoff = "1.5s"), "`backoff` is no duration"),
             (quote!(backoff = "11m"), "`backoff` is longer than `max_backoff`"),
             (quote!(max_backoff = "1m", backoff = "2m"), "`backoff` is longer than `max_backoff`"),

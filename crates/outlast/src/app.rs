@@ -140,6 +140,15 @@ impl Outlast {
         self
     }
 
+    /// What handlers may call with [`Ctx::http`](crate::Ctx::http) and its like: everything public, unless told
+    /// here.
+    #[cfg(feature = "http")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+    pub fn egress(mut self, egress: crate::http::Egress) -> Outlast {
+        self.settings.egress = egress;
+        self
+    }
+
     /// Whether what happens in a transaction of your own driver is announced on commit: yes, unless
     /// switched off here.
     ///

@@ -57,6 +57,8 @@ pub struct Options {
     pub retry: Retry,
     /// The role without which its runs fail.
     pub role: Option<&'static str>,
+    /// How long a call to another service may take unless told (feature `http`): 30 s unless given here.
+    pub http_timeout: Option<Duration>,
     /// Whether a run is the only one with its arguments: until it has ended, or for a period.
     pub unique: Option<UniqueArgs>,
 }
@@ -73,15 +75,15 @@ pub enum UniqueArgs {
 impl Options {
     /// The defaults: version 1, queue `default`, priority 5, no timeout, five attempts for jobs, no role.
     pub const fn new(name: &'static str) -> Options {
-        let retry = Retry::times(5);
         Options {
             name,
             version: 1,
             queue: "default",
             priority: 5,
             timeout: None,
-            retry,
+            retry: Retry::times(5),
             role: None,
+            http_timeout: None,
             unique: None,
         }
     }
@@ -187,6 +189,12 @@ macro_rules! definition {
             /// How long a run (of a workflow) or one attempt (of a job) may take.
             pub fn timeout(mut self, timeout: Duration) -> Self {
                 self.options.timeout = Some(timeout);
+                self
+            }
+
+            /// How long a call to another service may take, unless the call itself says (feature `http`).
+            pub fn http_timeout(mut self, timeout: Duration) -> Self {
+                self.options.http_timeout = Some(timeout);
                 self
             }
         }
@@ -526,8 +534,8 @@ impl Registry {
             check_name("role", role)?;
         }
         options.retry.check()?;
-        if let Some(timeout) = options.timeout {
-            check_duration("timeout", timeout)?;
+        for (what, timeout) in [("timeout", options.timeout), ("http_timeout", options.http_timeout)] {
+            check_duration(what, timeout.unwrap_or_default())?;
         }
         if let Body::Batch(batch) = &definition.body {
             batch.check()?;
@@ -597,6 +605,7 @@ impl Registry {
                         UniqueArgs::Unfinished => 0,
                         UniqueArgs::For(period) => period.as_millis() as u64,
                     }),
+                    "http_timeout_ms": options.http_timeout.map(|timeout| timeout.as_millis() as u64),
                 })
                 .to_string(),
             }

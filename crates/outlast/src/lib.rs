@@ -7,6 +7,9 @@ mod ctx;
 mod definition;
 mod draft;
 mod engine;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
 mod in_tx;
 mod judge;
 mod logs;
@@ -66,7 +69,7 @@ pub mod __private {
     pub use std::time::Duration;
 }
 
-// The programs of the guide, compiled and run by the doc tests.
-#[cfg(doctest)]
+// The programs of the guide, compiled and run by the doc tests. Some need more than the default features.
+#[cfg(all(doctest, feature = "http", feature = "macros"))]
 #[doc = include_str!("../../../docs/guide.md")]
 mod guide {}

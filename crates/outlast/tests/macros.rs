@@ -49,7 +49,14 @@ async fn send_mail(job: JobCtx, what: String) -> std::result::Result<String, Any
 mod shop {
     use super::*;
 
-    #[outlast::workflow(name = "check out", version = 2, queue = "orders", priority = 3, timeout = "1h30m")]
+    #[outlast::workflow(
+        name = "check out",
+        version = 2,
+        queue = "orders",
+        priority = 3,
+        timeout = "1h30m",
+        http_timeout = "10s"
+    )]
     pub(crate) async fn checkout(_: Ctx, _: ()) -> Result<(), AnyError> {
         Ok(())
     }
@@ -84,7 +91,7 @@ fn what_a_macro_makes_can_be_made_by_hand() {
 
     let by_hand =
         Workflow::new("check out", workflow).version(2).queue("orders").priority(3).timeout(90.minutes());
-    assert_eq!(shop::checkout.options(), by_hand.options());
+    assert_eq!(shop::checkout.options(), by_hand.http_timeout(10.seconds()).options());
 
     let by_hand = Job::new("mail", job).version(7).queue("mail").priority(0).timeout(30.seconds());
     assert_eq!(shop::r#move.options(), by_hand.retry(Retry::times(9)).options());

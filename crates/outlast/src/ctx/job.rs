@@ -22,11 +22,19 @@ const PROGRESS: usize = 1000;
 pub struct JobCtx {
     job: Arc<JobTurn>,
     attempt: u32,
+    /// Whom this attempt has sent its key.
+    #[cfg(feature = "http")]
+    keyed: crate::http::Keyed,
 }
 
 impl JobCtx {
     pub(crate) fn new(job: Arc<JobTurn>, attempt: u32) -> JobCtx {
-        JobCtx { job, attempt }
+        JobCtx {
+            job,
+            attempt,
+            #[cfg(feature = "http")]
+            keyed: crate::http::Keyed::default(),
+        }
     }
 
     /// The run's id.
@@ -183,6 +191,22 @@ impl JobCtx {
     /// This job as a batch of one.
     pub(crate) fn alone(&self) -> BatchCtx {
         BatchCtx::new(self.job.engine.clone(), vec![self.job.record.id])
+    }
+
+    /// Calls other services: see [`http`](crate::http).
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn notify(job: JobCtx, url: String) -> Result<(), AnyError> {
+    ///     job.http().post(&url).bearer("token").json(&"done").send().await?.error_for_status()?;
+    ///     Ok(())
+    /// }
+    /// let notify = Job::new("notify", notify).http_timeout(5.seconds());
+    /// ```
+    #[cfg(feature = "http")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+    pub fn http(&self) -> crate::http::Http {
+        crate::http::Http::direct(&self.job.engine, &self.job.record, self.key(), self.keyed.clone())
     }
 
     /// To start, send, settle and cancel other runs.

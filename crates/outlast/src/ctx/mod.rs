@@ -185,6 +185,22 @@ impl Ctx {
         TransactionStep::new(self, name, work)
     }
 
+    /// Calls other services. Each call is a step of its own, named after method and host, whose recorded answer
+    /// a replay gets: see [`http`](crate::http).
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(ctx: Ctx) -> Result<(), AnyError> {
+    /// let answer = ctx.http().get("https://api.example.com/rates").retry(Retry::times(5)).send().await?;
+    /// let rates: Vec<f64> = answer.error_for_status()?.json()?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "http")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+    pub fn http(&self) -> crate::http::Http<crate::http::Recorded> {
+        crate::http::Http::recorded(&self.turn.engine, &self.turn.record, self.clone())
+    }
+
     // ---- waits
 
     /// Waits this long, through any number of restarts. Never less, and more only by milliseconds.

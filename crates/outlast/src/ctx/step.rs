@@ -43,6 +43,7 @@ pub struct Step<'a, T, E> {
 type Begin<'a, E> = Box<dyn FnMut(StepCtx, Policy<E>) -> BoxFuture<'a, BodyEnd> + Send + 'a>;
 
 type RetryIf<E> = Arc<dyn Fn(&E) -> bool + Send + Sync>;
+type RetryAfter<E> = Arc<dyn Fn(&E) -> Option<Duration> + Send + Sync>;
 
 /// How often and how long a step is tried.
 pub(super) struct Policy<E> {
@@ -50,17 +51,19 @@ pub(super) struct Policy<E> {
     pub(super) timeout: Option<Duration>,
     pub(super) heartbeat: Option<Duration>,
     pub(super) retry_if: Option<RetryIf<E>>,
+    pub(super) retry_after: Option<RetryAfter<E>>,
 }
 
 impl<E> Clone for Policy<E> {
     fn clone(&self) -> Self {
-        Policy { retry_if: self.retry_if.clone(), ..*self }
+        let (retry_if, retry_after) = (self.retry_if.clone(), self.retry_after.clone());
+        Policy { retry_if, retry_after, ..*self }
     }
 }
 
 impl<E> Default for Policy<E> {
     fn default() -> Self {
-        Policy { retry: Retry::never(), timeout: None, heartbeat: None, retry_if: None }
+        Policy { retry: Retry::never(), timeout: None, heartbeat: None, retry_if: None, retry_after: None }
     }
 }
 
@@ -76,13 +79,14 @@ impl<E: StoredError> Policy<E> {
     ) -> BodyEnd {
         let judge = AssertUnwindSafe(|| {
             let (doc, again) = (FailureDoc::new(&failure, limits), self.allows(&failure));
+            let asked = self.asks(&failure);
             drop(failure);
-            (doc, again)
+            (doc, again, asked)
         });
-        let (failure, again) =
-            catch_unwind(judge).unwrap_or_else(|panic| (FailureDoc::Outlast(panicked(what, &*panic)), true));
+        let (failure, again, asked) = catch_unwind(judge)
+            .unwrap_or_else(|panic| (FailureDoc::Outlast(panicked(what, &*panic)), true, None));
         match self.retry.pause(attempt, fastrand::f64()).filter(|_| again) {
-            Some(pause) => BodyEnd::Again { failure, pause, saved },
+            Some(pause) => BodyEnd::Again { failure, pause: asked.unwrap_or(pause), saved },
             None => BodyEnd::Failed(failure),
         }
     }
@@ -94,6 +98,14 @@ impl<E: StoredError> Policy<E> {
             Failure::Outlast(error) => {
                 matches!(error, Error::TimedOut { .. } | Error::Panicked { .. } | Error::Store { .. })
             }
+        }
+    }
+
+    /// The pause that the error itself asks for.
+    fn asks(&self, failure: &Failure<E>) -> Option<Duration> {
+        match failure {
+            Failure::Own(error) => self.retry_after.as_ref()?(error).map(|pause| pause.min(Limits::DURATION)),
+            Failure::Outlast(_) => None,
         }
     }
 
@@ -224,6 +236,12 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
         self
     }
 
+    /// Errors that know themselves when another attempt makes sense: their pause instead of the policy's.
+    pub fn retry_after(mut self, pause: impl Fn(&E) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.policy.retry_after = Some(Arc::new(pause));
+        self
+    }
+
     /// How long one attempt may take.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
@@ -244,6 +262,8 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
             saved: saved.clone(),
             beat: Mutex::new(Beat { at: Instant::now(), saved }),
             listening: AtomicU32::new(0),
+            #[cfg(feature = "http")]
+            keyed: crate::http::Keyed::default(),
         }));
         Work::new((self.begin)(step, self.policy.clone()))
     }
@@ -382,6 +402,9 @@ struct StepInner {
     beat: Mutex<Beat>,
     /// How many of its futures wait for the request to stop, or have heard of it.
     listening: AtomicU32,
+    /// Whom this attempt has sent its key.
+    #[cfg(feature = "http")]
+    keyed: crate::http::Keyed,
 }
 
 struct Beat {
@@ -457,6 +480,25 @@ impl StepCtx {
     /// What an earlier attempt saved last.
     pub fn saved<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.0.saved.as_ref().map(|saved| saved.decode("heartbeat")).transpose()
+    }
+
+    /// Calls other services: see [`http`](crate::http).
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(ctx: Ctx) -> Result<(), AnyError> {
+    /// let rate = ctx.step("rate", async |s| {
+    ///     let answer = s.http().get("https://api.example.com/rates").query("of", "EUR").send().await?;
+    ///     answer.error_for_status()?.json::<f64>()
+    /// });
+    /// let rate = rate.retry(Retry::times(5)).await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "http")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+    pub fn http(&self) -> crate::http::Http {
+        let (turn, keyed) = (&self.0.turn, self.0.keyed.clone());
+        crate::http::Http::direct(&turn.engine, &turn.record, self.key(), keyed)
     }
 
     /// Waits until someone asks the run to stop; gives the reason. A body that awaits this may finish

@@ -71,6 +71,10 @@ pub struct Settings {
     pub name: String,
     /// The queues to take from; empty for those of the registered definitions.
     pub queues: Vec<String>,
+    /// What handlers may call: see [`Outlast::egress`](crate::Outlast::egress).
+    #[cfg(feature = "http")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+    pub egress: crate::http::Egress,
 }
 
 impl Default for Settings {
@@ -86,6 +90,8 @@ impl Default for Settings {
             unknown_after: Duration::from_secs(10),
             name: format!("pid-{}", std::process::id()),
             queues: Vec::new(),
+            #[cfg(feature = "http")]
+            egress: crate::http::Egress::new(),
         }
     }
 }
@@ -113,6 +119,8 @@ impl Settings {
                 "1 or more: with 0 every run would be poison",
             ));
         }
+        #[cfg(feature = "http")]
+        self.egress.check()?;
         check_name("name of the node", &self.name)?;
         self.queues.iter().try_for_each(|queue| check_name("queue", queue).map(|_| ()))
     }
@@ -130,6 +138,9 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) committer: Committer,
     pub(crate) client: Client,
+    /// How handlers call others.
+    #[cfg(feature = "http")]
+    pub(crate) http: crate::http::Outbound,
     pub(crate) tasks: TaskTracker,
     /// Where the work is done: a caller's own runtime may end while runs go on.
     runtime: Handle,
@@ -200,6 +211,8 @@ impl Engine {
             states,
             committer: Committer::new(store.shards()),
             client,
+            #[cfg(feature = "http")]
+            http: crate::http::Outbound::new(settings.egress.clone()),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             stop: CancellationToken::new(),

@@ -141,6 +141,23 @@ engine_test! {
         assert_eq!(lab.ledger.count("try"), 1);
     }
 
+    async fn an_error_of_a_step_says_when_it_is_tried_again(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let step = ctx.step("charge", |s| { ledger.note("try"); async move {
+                if s.attempt() == 1 { Err(PayError::Later) } else { Ok(s.attempt()) }
+            }});
+            let step = step.retry(Retry::fixed(2, 1.second())).retry_after(|_| Some(1.hour()));
+            step.await.map_err(CheckoutError::from)
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        lab.advance(59.minutes()).await;
+        assert_eq!(lab.ledger.count("try"), 1);
+        lab.advance(1.minute()).await;
+        assert_eq!(run.result().await.unwrap(), 2);
+    }
+
     async fn a_panic_fails_the_attempt_with_its_message_and_never_the_process(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             let boom = ctx.step("boom", |_| async { if true { panic!("no {}", "luck") } Ok::<(), AnyError>(()) }).await;
