@@ -6,14 +6,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, QueueRules};
-use outlast_store::{DynStore, OpenOptions};
+use outlast_core::{Error, Limits, Payload, QueueRules};
+use outlast_store::{DynStore, OpenOptions, ScheduleCard};
 use tokio::runtime::Handle;
 
 use crate::Client;
 use crate::definition::{Definition, Registry};
 use crate::engine::{Engine, Settings, States};
 use crate::queue::Queue;
+use crate::schedule::Schedule;
+
+/// A schedule that code declares, made when the rest is known.
+type Declared = Box<dyn FnOnce(&Client) -> Result<(String, ScheduleCard), Error> + Send>;
 
 /// Outlast with its database open, about to run or to be used as a client.
 ///
@@ -39,6 +43,7 @@ pub struct Outlast {
     store: DynStore,
     registry: Registry,
     queues: BTreeMap<String, QueueRules>,
+    schedules: Vec<Declared>,
     states: States,
     settings: Settings,
     limits: Limits,
@@ -62,6 +67,7 @@ impl Outlast {
             store,
             registry: Registry::default(),
             queues: BTreeMap::new(),
+            schedules: Vec::new(),
             states: States::default(),
             settings: Settings::default(),
             limits: Limits::default(),
@@ -113,6 +119,27 @@ impl Outlast {
                 self.wrong.get_or_insert(error);
             }
         }
+        self
+    }
+
+    /// Starts runs of `definition` with `input` at times. The schedule is there when the node runs, and stays when this
+    /// code is gone, until it is deleted ([`Client::delete_schedule`]); one that people paused stays paused.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(report: Job<String, (), AnyError>) -> Result<(), AnyError> {
+    /// let app = Outlast::open("sqlite://reports.db").await?
+    ///     .job(report.clone())
+    ///     .schedule(Schedule::cron("weekly", "0 8 * * MON").zone("Europe/Berlin"), &report, "sales".into())
+    ///     .run().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn schedule<D: Definition>(mut self, schedule: Schedule, definition: &D, input: D::Input) -> Outlast {
+        let name = definition.options().name;
+        self.schedules.push(Box::new(move |client| {
+            let payload = Payload::encode(format_args!("the input of {name}"), &input, client.limits())?;
+            schedule.card(client, name, payload)
+        }));
         self
     }
 
@@ -182,8 +209,13 @@ impl Outlast {
             self.limits,
             client.clone(),
         );
+        let schedules = self.schedules.into_iter().map(|declared| declared(&client));
+        let schedules = schedules.collect::<Result<Vec<_>, _>>()?;
         engine.begin().await?;
         client.attach(&engine);
+        for (name, card) in schedules {
+            client.put_schedule(name, card).await?;
+        }
         Ok(App { client, engine: Arc::new(Stopper(engine)) })
     }
 }

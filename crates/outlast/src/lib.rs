@@ -15,6 +15,7 @@ mod judge;
 mod logs;
 mod of_jobs;
 mod queue;
+mod schedule;
 mod start;
 pub mod testing;
 mod tx;
@@ -33,15 +34,17 @@ pub use in_tx::InTx;
 pub use logs::RunLogs;
 pub use outlast_core::{
     AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, QueueRules, QueueState,
-    Rate, Retry, RunId, Status, Timestamp,
+    Rate, Retry, RunId, Status, Timestamp, Timetable,
 };
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
 pub use outlast_store::{
-    Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView, Value,
+    Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView,
+    ScheduleView, Value,
 };
 pub use queue::Queue;
+pub use schedule::{CatchUp, Overlap, Schedule};
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
 pub use unique::Unique;
@@ -50,7 +53,7 @@ pub use unique::Unique;
 pub mod prelude {
     pub use crate::{
         AnyError, App, BatchCtx, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Queue,
-        Retry, RunId, Status, StepCtx, Target, Tx, Unique, Workflow,
+        Retry, RunId, Schedule, Status, StepCtx, Target, Tx, Unique, Workflow,
     };
 }
 

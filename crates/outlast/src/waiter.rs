@@ -198,6 +198,6 @@ fn note(signal: Result<Signal, RecvError>, hinted: &mut Vec<RunId>, all: &mut bo
     match signal {
         Ok(Signal::Ended(run)) => hinted.push(run),
         Ok(Signal::Anything) | Err(_) => *all = true,
-        Ok(Signal::Due | Signal::Queues | Signal::News(_)) => {}
+        Ok(Signal::Due | Signal::Queues | Signal::Schedules | Signal::News(_)) => {}
     }
 }

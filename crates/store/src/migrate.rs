@@ -37,6 +37,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
     Migration { number: 8, name: "progress", text: include_str!("../migrations/0008_progress.sql") },
     Migration { number: 9, name: "queues", text: include_str!("../migrations/0009_queues.sql") },
+    Migration { number: 10, name: "schedules", text: include_str!("../migrations/0010_schedules.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -12,9 +12,9 @@ use tokio::sync::broadcast;
 
 use crate::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard,
-    NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, RunView, Signal, Started, StoreError,
-    Sweep, Swept, UserTx,
+    Delivered, Delivery, Ended, Filter, Fire, Fired, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
+    NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView,
+    Signal, Started, StoreError, Sweep, Swept, UserTx,
 };
 
 /// Where runs live.
@@ -69,6 +69,9 @@ pub trait Store: Reads {
     /// Does what people ask.
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError>;
 
+    /// Has a schedule start what its time asks for, once.
+    async fn fire(&self, ask: &Fire) -> Result<Fired, StoreError>;
+
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
 
@@ -116,7 +119,7 @@ pub trait Reads: Send + Sync + 'static {
     /// How those of `runs` that have ended ended.
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError>;
 
-    /// When the next run of any queue is due, over all shards; `None` when none is.
+    /// When the next run of any queue is due, or the next schedule, over all shards; `None` when none is.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// What a run's handlers logged, oldest first, at most `limit`.
@@ -133,6 +136,12 @@ pub trait Reads: Send + Sync + 'static {
 
     /// What stands in each queue: those with a row, and those with unfinished runs.
     async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError>;
+
+    /// All schedules.
+    async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError>;
+
+    /// Those that are due, at most `limit` of each shard; and when the next of the others is.
+    async fn schedules_due(&self, limit: u32) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

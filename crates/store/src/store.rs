@@ -17,9 +17,10 @@ use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
-    NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView,
-    Signal, Started, Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx, Work, reads, transitions,
+    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, Listen, Listened, Loaded, LogLine,
+    NewRun, News, NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew,
+    Renewed, RunView, ScheduleView, Signal, Started, Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx,
+    Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -270,6 +271,11 @@ impl Store for SqlStore {
         self.transact(TxKind::Plain, work!(|tx, control| transitions::control(tx, &control, shards))).await
     }
 
+    async fn fire(&self, ask: &Fire) -> Result<Fired, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, ask| transitions::fire(tx, &ask, shards))).await
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         let ask = Arc::new(ask.clone());
         let look = ask.clone();
@@ -392,6 +398,16 @@ impl Reads for SqlStore {
     async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::queue_views(tx, shards))).await
+    }
+
+    async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::schedules(tx, shards))).await
+    }
+
+    async fn schedules_due(&self, limit: u32) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::schedules_due(tx, limit, shards))).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -2,7 +2,7 @@
 
 use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
 
-use crate::{Doing, Ended, Parent, QueueCard, RunKind};
+use crate::{Doing, Ended, Parent, QueueCard, RunKind, ScheduleCard};
 
 /// A run as its `runs` row has it: what never changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,4 +160,23 @@ pub struct QueueView {
     pub waiting: u64,
     /// Since when the one that has been due for longest is.
     pub oldest: Option<Timestamp>,
+}
+
+/// A schedule for people to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduleView {
+    /// Its name.
+    pub name: String,
+    /// What it starts, and when.
+    pub card: ScheduleCard,
+    /// Whether it starts nothing for now.
+    pub is_paused: bool,
+    /// The last time that was acted on.
+    pub last_at: Option<Timestamp>,
+    /// The run that was started last.
+    pub last_run: Option<RunId>,
+    /// How many runs it has started.
+    pub started: u64,
+    /// How many times passed without a run.
+    pub skipped: u64,
 }

@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
-    NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView, Signal,
-    Started, Store, StoreError, Sweep, Swept, UserTx,
+    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, Listen, Listened, Loaded, LogLine,
+    NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView,
+    ScheduleView, Signal, Started, Store, StoreError, Sweep, Swept, UserTx,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
@@ -240,6 +240,10 @@ impl Store for Watched {
         pass_on!(self.control(control))
     }
 
+    async fn fire(&self, ask: &Fire) -> Result<Fired, StoreError> {
+        pass_on!(self.fire(ask))
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         pass_on!(self.sweep(ask))
     }
@@ -325,6 +329,14 @@ impl Reads for Watched {
 
     async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
         pass_on!(self.queue_views())
+    }
+
+    async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError> {
+        pass_on!(self.schedules())
+    }
+
+    async fn schedules_due(&self, limit: u32) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
+        pass_on!(self.schedules_due(limit))
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

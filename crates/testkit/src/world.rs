@@ -12,7 +12,8 @@ use outlast_core::{Limits, NodeId, Payload, QueueRules, RunId, Status, Timestamp
 use outlast_store::{
     Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, DefinitionCard, Delivered,
     Delivery, DynStore, Listen, Listened, NodeCard, OpenOptions, QueueCard, QueueChange, QueueClaim, Renew,
-    Renewed, RunKind, RunView, Sweep, Swept, UserTx, Value, ValueRow, code, open,
+    Renewed, RunKind, RunView, ScheduleChange, ScheduleView, Sweep, Swept, UserTx, Value, ValueRow, code,
+    open,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -268,6 +269,14 @@ impl World {
         match self.control(&Control::Queue { name: queue.into(), change }).await {
             Controlled::Queue(card) => card,
             other => panic!("a queue is changed, and the answer is {other:?}"),
+        }
+    }
+
+    /// Does something to a schedule.
+    pub async fn change_schedule(&self, name: &str, change: ScheduleChange) -> Option<ScheduleView> {
+        match self.control(&Control::Schedule { name: name.into(), change }).await {
+            Controlled::Schedule(view) => view,
+            other => panic!("a schedule is changed, and the answer is {other:?}"),
         }
     }
 

@@ -320,7 +320,8 @@ pub(super) async fn listen(engine: Arc<Engine>) {
         match signal {
             Ok(Signal::Due) => engine.nudge(),
             Ok(Signal::News(run)) => bring_news(&engine, Some(run)).await,
-            Ok(Signal::Ended(_)) => {}
+            Ok(Signal::Ended(_)) => engine.schedules.run_ended(),
+            Ok(Signal::Schedules) => engine.schedules.look(),
             Ok(Signal::Queues) => queues::learn(&engine, None).await,
             Ok(Signal::Anything) | Err(RecvError::Lagged(_)) => {
                 engine.nudge();

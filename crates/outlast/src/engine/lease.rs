@@ -38,6 +38,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 renewed_at = asked;
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
+                engine.schedules.told(renewed.next_fire);
                 if !engine.queues.knows(renewed.rules_changed) {
                     super::queues::learn(&engine, renewed.rules_changed).await;
                 }

@@ -13,6 +13,7 @@ pub(crate) mod job;
 mod lease;
 mod queues;
 mod run;
+mod schedules;
 mod seldom;
 mod slot;
 mod state;
@@ -40,6 +41,7 @@ pub(crate) use self::clock::EngineClock;
 use self::committer::Committer;
 use self::queues::Queues;
 pub(crate) use self::run::begin_started;
+use self::schedules::Schedules;
 use self::seldom::Troubles;
 use self::turn::Turn;
 use self::warm::Warm;
@@ -164,6 +166,7 @@ pub(crate) struct Engine {
     claiming: AtomicBool,
     pub(crate) queues: Queues,
     batches: Batches,
+    pub(crate) schedules: Schedules,
     /// The rules of queues that this code says.
     rules: Vec<(String, QueueRules)>,
     pub(crate) troubles: Troubles,
@@ -229,6 +232,7 @@ impl Engine {
             claiming: AtomicBool::new(false),
             queues: Queues::default(),
             batches: Batches::default(),
+            schedules: Schedules::default(),
             rules,
             troubles: Troubles::default(),
             is_sole_owner,
@@ -249,6 +253,7 @@ impl Engine {
         self.committer.start(self);
         self.spawn(claim::listen(self.clone()));
         self.spawn(claim::run(self.clone()));
+        self.spawn(schedules::run(self.clone()));
         self.spawn(lease::renew_loop(self.clone()));
         self.spawn(lease::sweep_loop(self.clone()));
         Ok(())

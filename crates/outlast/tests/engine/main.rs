@@ -17,6 +17,7 @@ mod queues;
 mod quiet;
 mod races;
 mod replay;
+mod schedules;
 mod steps;
 mod suspects;
 mod transactions;

@@ -140,6 +140,7 @@ pub(super) fn written(signal: Signal) -> String {
     match signal {
         Signal::Due => "due".to_owned(),
         Signal::Queues => "queues".to_owned(),
+        Signal::Schedules => "schedules".to_owned(),
         Signal::News(run) => format!("news {}", run.uuid()),
         Signal::Ended(run) => format!("ended {}", run.uuid()),
         Signal::Anything => ANYTHING.to_owned(),
@@ -151,6 +152,7 @@ fn read(hint: &str) -> Signal {
     match hint.split_once(' ') {
         None if hint == "due" => Signal::Due,
         None if hint == "queues" => Signal::Queues,
+        None if hint == "schedules" => Signal::Schedules,
         Some(("news", id)) => run(id).map_or(Signal::Anything, Signal::News),
         Some(("ended", id)) => run(id).map_or(Signal::Anything, Signal::Ended),
         _ => Signal::Anything,
@@ -181,7 +183,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let run = RunId::new(3, outlast_core::Timestamp::from_micros(1), 7);
-        for signal in [Signal::Due, Signal::News(run), Signal::Ended(run), Signal::Queues, Signal::Anything] {
+        for signal in [
+            Signal::Due,
+            Signal::News(run),
+            Signal::Ended(run),
+            Signal::Queues,
+            Signal::Schedules,
+            Signal::Anything,
+        ] {
             assert_eq!(read(&written(signal)), signal);
         }
         for odd in ["", "due 5", "news x", "ended", "hello world"] {

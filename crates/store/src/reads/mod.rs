@@ -5,11 +5,13 @@
 
 mod list;
 mod queues;
+mod schedules;
 mod turns;
 mod views;
 
 pub(crate) use list::list;
 pub(crate) use queues::{queue_views, queues};
+pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
 
@@ -17,5 +19,6 @@ use crate::Sql;
 
 /// Every statement of the reads.
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS, queues::STATEMENTS].concat()
+    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS, queues::STATEMENTS, schedules::STATEMENTS]
+        .concat()
 }

@@ -143,7 +143,7 @@ pub(crate) async fn next_due(tx: &mut dyn Tx, shards: ShardCount) -> Result<Opti
     let places: Vec<Place> = (0..shards.max(1)).map(|shard| flight.add(NEXT.with(cells![shard]))).collect();
     let mut answers = flight.send_last(tx).await?;
     let rows = places.into_iter().flat_map(|place| answers.take(place));
-    Ok(rows.map(|row| row.time(0)).collect::<Result<Vec<_>, _>>()?.into_iter().min())
+    Ok(rows.map(|row| row.opt_time(0)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
 }
 
 /// What a run's handlers logged, oldest first.
@@ -255,8 +255,12 @@ static ENDED: Sql = Sql::new(
 
 static NEXT: Sql = Sql::new(
     "next_due",
-    "select a.due_at from outlast.agenda as a where a.shard = {p1} and a.due_at is not null
-      order by a.due_at limit 1",
+    "select min(t.due_at) from (
+         select (select a.due_at from outlast.agenda as a where a.shard = {p1} and a.due_at is not null
+                  order by a.due_at limit 1) as due_at
+         union all
+         select (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)
+     ) as t",
 )
 .takes(&[Type::Int])
 .by("agenda_next");

@@ -11,6 +11,7 @@ use super::listen::{self, LISTENERS_CLEAR, Listener};
 use super::post::{self, Post, Receiver};
 use super::queue;
 use super::results;
+use super::schedule;
 use super::unique::UNIQUES_PURGE;
 use crate::rows::{ReadRow, cells, ids, micros, plain};
 use crate::{Address, Control, Controlled, Ended, NewsKind, Signal, Sql, StoreError, Tx, Type};
@@ -29,6 +30,9 @@ pub(crate) async fn control(
         Control::Purge { older_than, limit } => purge(tx, micros(*older_than), *limit, shards).await,
         Control::Queue { name, change } => {
             queue::change(tx, name, change, shards).await.map(Controlled::Queue)
+        }
+        Control::Schedule { name, change } => {
+            schedule::change(tx, name, change, shards).await.map(Controlled::Schedule)
         }
     }
 }

@@ -27,6 +27,7 @@ mod queue;
 mod record;
 mod renew;
 mod results;
+mod schedule;
 mod single_out;
 mod start;
 mod start_short;
@@ -52,6 +53,7 @@ pub(crate) use own::end_leases;
 pub(crate) use queue::read as read_queue;
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
+pub(crate) use schedule::{fire, read as read_schedule, schedule_columns};
 pub(crate) use single_out::single_out;
 pub(crate) use start::{start, start_all};
 pub(crate) use start_short::start_short;
@@ -74,6 +76,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         queue::STATEMENTS,
         &commit::statements(),
         results::STATEMENTS,
+        schedule::STATEMENTS,
         deliver::STATEMENTS,
         wake_short::STATEMENTS,
         listen::STATEMENTS,

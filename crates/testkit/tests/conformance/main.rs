@@ -19,6 +19,7 @@ mod races;
 mod reads;
 mod renew;
 mod repeat;
+mod schedules;
 mod short_way;
 mod signals;
 mod start;

@@ -38,7 +38,17 @@ async fn the_suite_knows_every_table(world: World) {
 #[store_test]
 async fn everything_of_a_run_goes(world: World) {
     // What stays: nodes, definitions and queues, and the ids of deliveries, which are forgotten by their age.
-    let stays = ["nodes", "definitions", "queues", "groups", "uniques", "deliveries", "meta", "migrations"];
+    let stays = [
+        "nodes",
+        "definitions",
+        "queues",
+        "groups",
+        "uniques",
+        "schedules",
+        "deliveries",
+        "meta",
+        "migrations",
+    ];
     world.node("node").await;
     let before = world.snapshot().await.without(&stays);
     let turn = a_full_life(&world, "o-1").await;

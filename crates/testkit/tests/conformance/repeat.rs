@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use outlast_core::{QueueRules, Rate, Status, Timestamp};
 use outlast_store::{
-    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Hold, Known, Listen, Listened,
-    Next, QueueClaim, Renew, Started, Store, Sweep,
+    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Fire, Fired, Hold, Known,
+    Listen, Listened, Next, QueueClaim, Renew, ScheduleChange, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, settlement, store_test};
 
@@ -117,6 +117,27 @@ async fn claim_queue(world: World) {
     };
     let (first, second) = (told(first), told(second));
     assert_eq!((first.len(), &first), (3, &second));
+}
+
+#[store_test]
+async fn fire(world: World) {
+    let now = world.now().await;
+    let later = Some(now + DAY);
+    let card = crate::schedules::card("0 0 * * *", Some(now));
+    world.change_schedule("nightly", ScheduleChange::Put(card)).await;
+    let runs = vec![world.start_keyed("greet", "nightly-1").asked()];
+    let ask = Fire {
+        name: "nightly".into(),
+        at: now,
+        last_at: now,
+        next_at: later,
+        due_at: later,
+        runs,
+        skipped: 1,
+    };
+    let (first, second) = twice(&world, async || world.store().fire(&ask).await.unwrap()).await;
+    assert!(matches!(first, Fired::Done(started) if matches!(started[..], [Started::Created { .. }])));
+    assert_eq!(second, Fired::Lost, "whoever repeats it finds that it happened");
 }
 
 /// One of every way in which a turn can write.

@@ -1,0 +1,188 @@
+//! Schedules: each of their times starts one run.
+
+use std::sync::Arc;
+
+use outlast::prelude::*;
+use outlast::{CatchUp, Overlap, Timestamp};
+use tokio::sync::Semaphore;
+
+use crate::engine_test;
+use crate::harness::{Lab, Ledger};
+
+fn report() -> Job<String, (), AnyError> {
+    Job::new("report", |job: JobCtx, about: String| async move {
+        job.state::<Ledger>().note(about);
+        Ok(())
+    })
+}
+
+#[derive(Clone)]
+struct Gate(Arc<Semaphore>);
+
+/// Stays until the gate lets it go, or it is asked to stop.
+fn slow() -> Job<(), (), AnyError> {
+    Job::new("slow", |job: JobCtx, (): ()| async move {
+        job.state::<Ledger>().note("begin");
+        let gate = job.state::<Gate>();
+        tokio::select! {
+            permit = gate.0.acquire() => permit?.forget(),
+            _ = job.cancelled() => {
+                job.state::<Ledger>().note("stop");
+                return Err(AnyError::new("stopped"));
+            }
+        }
+        job.state::<Ledger>().note("end");
+        Ok(())
+    })
+}
+
+/// Lets the clock show the full hour.
+async fn full_hour(lab: &Lab) {
+    const HOUR: i64 = 3_600_000_000;
+    let left = HOUR - lab.world.now().await.micros() % HOUR;
+    lab.world.store().clock().advance(std::time::Duration::from_micros(left as u64));
+}
+
+engine_test! {
+    async fn every_time_starts_one_run_with_the_time_in_its_key(lab: Lab) {
+        full_hour(&lab).await;
+        let with = |app: Outlast| {
+            app.job(report()).schedule(Schedule::cron("tick", "*/10 * * * *").tag("kind", "tick"), &report(), "a".into())
+        };
+        lab.start(with).await;
+        lab.advance(30.minutes()).await;
+        assert_eq!(lab.ledger.notes().len(), 3);
+        let view = lab.app().schedule_named("tick").await.unwrap();
+        assert_eq!((view.started, view.skipped), (3, 0));
+        let run = lab.app().status(view.last_run.unwrap()).await.unwrap();
+        assert_eq!(run.record.key.unwrap(), format!("tick:{}", view.last_at.unwrap()));
+        assert!(run.tags.contains(&("schedule".into(), "tick".into())));
+        assert!(run.tags.contains(&("kind".into(), "tick".into())));
+        // The same code again changes nothing of when it comes.
+        let next = view.card.next_at;
+        lab.restart(with).await;
+        lab.settle().await;
+        assert!(lab.app().schedule_named("tick").await.unwrap().card.next_at >= next);
+        assert_eq!(lab.app().next_fire_times("tick", 3).await.unwrap().len(), 3);
+    }
+
+    async fn what_passed_while_nobody_was_up_is_caught_up_as_told(lab: Lab) {
+        full_hour(&lab).await;
+        let every = |name: &str| Schedule::every(name, 10.minutes()).overlap(Overlap::Allow);
+        let with = |app: Outlast| {
+            app.job(report())
+                .schedule(every("last"), &report(), "last".into())
+                .schedule(every("skip").catch_up(CatchUp::Skip), &report(), "skip".into())
+                .schedule(every("all").catch_up(CatchUp::All), &report(), "all".into())
+        };
+        lab.start(with).await;
+        lab.kill().await;
+        lab.world.store().clock().advance(44.minutes());
+        lab.start(with).await;
+        lab.settle().await;
+        lab.until("caught up", || async { lab.ledger.count("all") == 4 }).await;
+        lab.settle().await;
+        assert_eq!((lab.ledger.count("last"), lab.ledger.count("skip")), (1, 0));
+        assert_eq!(lab.app().schedule_named("last").await.unwrap().skipped, 3);
+    }
+
+    async fn a_time_that_comes_while_the_run_before_runs_is_skipped_or_waits_or_stops_it(lab: Lab) {
+        full_hour(&lab).await;
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        let with = |app: Outlast| app.job(slow()).state(gate.clone());
+        lab.start(with).await;
+        let set = async |overlap| {
+            let schedule = Schedule::every("slow", 1.minute()).overlap(overlap).catch_up(CatchUp::All);
+            lab.app().schedule(schedule, &slow(), &()).await.unwrap();
+        };
+        let clock = lab.world.store().clock().clone();
+        set(Overlap::Skip).await;
+        clock.advance(60.seconds());
+        lab.until("it runs", || async { lab.ledger.count("begin") == 1 }).await;
+        clock.advance(60.seconds());
+        lab.until("one is skipped", || async { lab.app().schedule_named("slow").await.unwrap().skipped == 1 }).await;
+        assert_eq!(lab.ledger.count("begin"), 1);
+
+        set(Overlap::Queue).await;
+        clock.advance(60.seconds());
+        gate.0.add_permits(1);
+        lab.until("the next begins when it has ended", || async {
+            clock.advance(100.millis());
+            lab.ledger.notes() == ["begin", "end", "begin"]
+        }).await;
+
+        set(Overlap::CancelPrevious).await;
+        clock.advance(60.seconds());
+        lab.until("the one before stops", || async { lab.ledger.count("stop") == 1 }).await;
+        lab.until("the next begins", || async { lab.ledger.count("begin") == 3 }).await;
+        lab.app().pause_schedule("slow").await.unwrap();
+        gate.0.add_permits(1);
+        lab.until("it ends", || async { lab.ledger.count("end") == 2 }).await;
+    }
+
+    async fn a_schedule_is_paused_triggered_backfilled_and_deleted(lab: Lab) {
+        full_hour(&lab).await;
+        lab.start(|app| app.job(report())).await;
+        let hourly = Schedule::cron("hourly", "0 * * * *");
+        lab.app().schedule_by_name(hourly, "report", "\"h\"").await.unwrap();
+        assert!(lab.app().pause_schedule("hourly").await.unwrap().is_paused);
+        let from = lab.world.now().await;
+        lab.advance(3.hours()).await;
+        assert!(lab.ledger.notes().is_empty());
+        lab.app().trigger_schedule("hourly").await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 1);
+        lab.app().resume_schedule("hourly").await.unwrap();
+        lab.advance(1.hour()).await;
+        assert_eq!(lab.ledger.notes().len(), 2, "those that passed start nothing");
+        let to = lab.world.now().await;
+        let filled = lab.app().backfill("hourly", from, to).await.unwrap();
+        assert_eq!(filled.len(), 3, "one of the four has run");
+        assert!(lab.app().backfill("hourly", from, to).await.unwrap().is_empty(), "all have run");
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 5);
+        lab.app().delete_schedule("hourly").await.unwrap();
+        assert!(lab.app().delete_schedule("hourly").await.is_err());
+        lab.advance(5.hours()).await;
+        assert_eq!(lab.ledger.notes().len(), 5);
+    }
+
+    async fn a_one_off_time_comes_once(lab: Lab) {
+        let time = lab.world.now().await + 5.minutes();
+        let with = |app: Outlast| app.job(report()).schedule(Schedule::once("launch", time), &report(), "go".into());
+        lab.start(with).await;
+        lab.advance(4.minutes()).await;
+        assert!(lab.ledger.notes().is_empty());
+        lab.advance(2.minutes()).await;
+        assert_eq!(lab.ledger.notes(), ["go"]);
+        lab.restart(with).await;
+        lab.advance(1.hour()).await;
+        assert_eq!(lab.ledger.notes(), ["go"], "although the code still says it");
+    }
+
+    async fn what_makes_no_sense_is_refused_before_anything_is_stored(lab: Lab) {
+        lab.start(|app| app.job(report())).await;
+        let set = async |schedule: Schedule| {
+            let refused = lab.app().schedule_by_name(schedule, "report", "\"x\"").await.map(|_| ()).unwrap_err();
+            (refused.code(), refused.to_string())
+        };
+        for cron in ["* * * *", "60 * * * *", "*/0 * * * *", "0 0 30 2 *", ""] {
+            assert_eq!(set(Schedule::cron("x", cron)).await.0, "invalid_cron", "{cron}");
+        }
+        let (code, text) = set(Schedule::cron("x", "0 0 * * *").zone("Europe/Berln")).await;
+        assert!(code == "unknown_timezone" && text.contains("Europe/Berlin"), "{text}");
+        for schedule in [
+            Schedule::every("x", 1.millis()),
+            Schedule::once("x", Timestamp::from_micros(0)),
+            Schedule::cron("a b", "0 0 * * *"),
+            Schedule::cron("x", "0 0 * * *").priority(10),
+        ] {
+            let refused = set(schedule).await;
+            assert!(refused.0.starts_with("invalid"), "{refused:?}");
+        }
+        let unknown = lab.app().schedule_by_name(Schedule::cron("x", "@daily"), "reprot", "1").await.map(|_| ());
+        assert_eq!(unknown.unwrap_err().code(), "unknown_definition");
+        assert!(lab.app().schedules().await.unwrap().is_empty());
+        assert!(lab.app().backfill("x", Timestamp::from_micros(5), Timestamp::from_micros(1)).await.is_err());
+    }
+}

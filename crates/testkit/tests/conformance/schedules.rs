@@ -1,0 +1,101 @@
+//! Schedules: set, changed, and fired once for each time.
+
+use futures_util::future::join_all;
+use outlast_core::Timestamp;
+use outlast_store::{Fire, Fired, ScheduleCard, ScheduleChange};
+use outlast_testkit::{World, payload, store_test};
+
+use crate::{DAY, MINUTE, SECOND};
+
+/// What a schedule says that is due then.
+pub(crate) fn card(timetable: &str, due_at: Option<Timestamp>) -> ScheduleCard {
+    ScheduleCard {
+        timetable: timetable.into(),
+        zone: "UTC".into(),
+        definition: "greet".into(),
+        input: payload("world"),
+        options: "{}".into(),
+        next_at: due_at,
+        due_at,
+    }
+}
+
+/// The time that it stands at has come: a run starts, and it moves on.
+fn fires(world: &World, name: &str, at: Timestamp, next: Timestamp) -> Fire {
+    let key = format!("{name}-{}", at.micros());
+    let runs = vec![world.start_keyed("greet", &key).asked()];
+    Fire { name: name.into(), at, last_at: at, next_at: Some(next), due_at: Some(next), runs, skipped: 0 }
+}
+
+#[store_test]
+async fn a_schedule_is_due_when_its_time_has_come(world: World) {
+    let now = world.now().await;
+    for (name, seconds) in [("soon", 10), ("later", 100)] {
+        let due = Some(now + SECOND * seconds);
+        world.change_schedule(name, ScheduleChange::Put(card("* * * * *", due))).await.unwrap();
+    }
+    let due = async || world.store().schedules_due(10).await.unwrap();
+    assert_eq!(due().await, (vec![], Some(now + SECOND * 10)));
+    assert_eq!(world.store().next_due().await.unwrap(), Some(now + SECOND * 10));
+    let renewal = world.renewal("node").await;
+    assert_eq!(world.renew(&renewal).await.next_fire, Some(now + SECOND * 10));
+    world.pass(SECOND * 20).await;
+    let (come, next) = due().await;
+    assert_eq!(come.iter().map(|view| &*view.name).collect::<Vec<_>>(), ["soon"]);
+    assert_eq!(next, Some(now + SECOND * 100));
+    assert_eq!(world.store().schedules().await.unwrap().len(), 2);
+}
+
+#[store_test]
+async fn of_many_who_fire_a_time_one_starts_the_run(world: World) {
+    let now = world.now().await;
+    world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
+    let fire = async || world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
+    let fired = join_all((0..8).map(|_| fire())).await;
+    assert_eq!(fired.iter().filter(|fired| matches!(fired, Fired::Done(_))).count(), 1, "{fired:?}");
+    assert_eq!(world.claims_as("node", 10).await.len(), 1);
+    let view = world.store().schedules().await.unwrap().remove(0);
+    assert_eq!((view.started, view.last_at, view.card.next_at), (1, Some(now), Some(now + DAY)));
+    assert!(view.last_run.is_some());
+}
+
+#[store_test]
+async fn a_paused_schedule_is_not_due_and_nobody_fires_it(world: World) {
+    let now = world.now().await;
+    world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
+    assert!(world.change_schedule("nightly", ScheduleChange::Pause).await.unwrap().is_paused);
+    assert_eq!(world.store().schedules_due(10).await.unwrap(), (vec![], None));
+    let late = world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
+    assert_eq!(late, Fired::Lost);
+    let resume = ScheduleChange::Resume { next_at: Some(now + MINUTE), due_at: Some(now + MINUTE) };
+    let view = world.change_schedule("nightly", resume).await.unwrap();
+    assert_eq!((view.is_paused, view.card.due_at), (false, Some(now + MINUTE)));
+    assert!(world.claims_as("node", 10).await.is_empty());
+}
+
+#[store_test]
+async fn a_schedule_that_says_the_same_keeps_its_place_in_time(world: World) {
+    let now = world.now().await;
+    let put = async |timetable: &str, seconds: u32| {
+        let card = card(timetable, Some(now + SECOND * seconds));
+        world.change_schedule("nightly", ScheduleChange::Put(card)).await.unwrap()
+    };
+    assert_eq!(put("0 0 * * *", 5).await.card.next_at, Some(now + SECOND * 5));
+    assert_eq!(put("0 0 * * *", 9).await.card.next_at, Some(now + SECOND * 5));
+    assert_eq!(put("0 1 * * *", 9).await.card.next_at, Some(now + SECOND * 9));
+    // Paused it stays so, whatever else is said of it.
+    world.change_schedule("nightly", ScheduleChange::Pause).await;
+    let view = put("0 2 * * *", 20).await;
+    assert!(view.is_paused && view.card.due_at.is_none());
+}
+
+#[store_test]
+async fn a_schedule_that_is_gone_starts_nothing(world: World) {
+    let now = world.now().await;
+    world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
+    assert_eq!(world.change_schedule("nightly", ScheduleChange::Delete).await.unwrap().name, "nightly");
+    assert_eq!(world.change_schedule("nightly", ScheduleChange::Delete).await, None);
+    assert_eq!(world.change_schedule("nightly", ScheduleChange::Pause).await, None);
+    let late = world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
+    assert_eq!(late, Fired::Lost);
+}
