@@ -46,7 +46,7 @@ struct Options {
     page: Option<PathBuf>,
 }
 
-const WORKLOADS: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
+const WORKLOADS: [&str; 11] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11"];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -98,6 +98,7 @@ async fn measure(workload: &str, place: &Place, report: &mut Report, quick: bool
         "W7" => ours::steps::w7(place, report, quick).await,
         "W8" => ours::many::w8(place, report, quick).await,
         "W9" => ours::many::w9(place, report, quick).await,
+        "W11" => ours::jobs::w11(place, report, quick).await,
         _ => ours::many::w10(place, report, quick).await,
     }
 }

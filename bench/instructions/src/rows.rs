@@ -52,7 +52,7 @@ pub(crate) fn start(count: usize) {
         tags: vec![("customer".into(), "somebody".into())],
         trace: None,
         group: None,
-            unique: None,
+        unique: None,
         parent: None,
     };
     let runs: Vec<NewRun> = (0..count).map(one).collect();

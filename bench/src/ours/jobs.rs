@@ -1,10 +1,10 @@
-//! W1: jobs go in (many at once, one by one, in users' transactions) and are worked off.
+//! W1: jobs go in (many at once, one by one, in users' transactions) and are worked off. W11: with a limit per group.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
-use outlast::Outlast;
+use outlast::{Outlast, QueueRules};
 
 use super::{node, noop};
 use crate::place::{Fresh, Place, connect};
@@ -45,6 +45,36 @@ pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     report
         .add(Figure::new("W1", place.name(), 16, value, "jobs/s").variant("enqueue in users' transactions"));
     fresh.remove().await
+}
+
+/// Works off jobs of very many groups, each with a limit, beside jobs without any.
+pub async fn w11(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
+    let jobs: u32 = if quick { 20_000 } else { 100_000 };
+    for (rules, variant) in [
+        (QueueRules { per_group: Some(2), ..QueueRules::default() }, "2 at once of each of 1,000 groups"),
+        (QueueRules { limit: Some(500), ..QueueRules::default() }, "500 at once"),
+        (QueueRules { fair: true, ..QueueRules::default() }, "1,000 groups in turn"),
+    ] {
+        let mut rates = Vec::new();
+        for rules in [None, Some(rules)] {
+            let fresh = place.fresh().await?;
+            let client = Outlast::open(&fresh.url).await?.client();
+            for first in (0..jobs).step_by(BULK as usize) {
+                let start = client.start_many(noop(), first..(first + BULK).min(jobs));
+                match &rules {
+                    None => start.await?,
+                    Some(_) => start.groups(|number| format!("group {}", number % 1000)).await?,
+                };
+            }
+            client.set_queue_rules("default", rules).await?;
+            drop(client);
+            rates.push(drain(&fresh, jobs).await?);
+            fresh.remove().await?;
+        }
+        let figure = Figure::new("W11", place.name(), SLOTS, rates[1], "jobs/s").of(rates[0]);
+        report.add(figure.variant(&format!("{variant}; limit: without rules")));
+    }
+    Ok(())
 }
 
 /// Works off what is in line.

@@ -242,6 +242,8 @@ pub struct StartMany<D: Definition> {
     inputs: Vec<D::Input>,
     /// One for each input, or none.
     keys: Vec<String>,
+    /// One for each input, or none.
+    groups: Vec<String>,
     options: StartOptions,
 }
 
@@ -250,7 +252,14 @@ impl<D: Definition> StartMany<D> {
     pub const MOST: usize = 10_000;
 
     pub(crate) fn new(client: Client, definition: D, inputs: Vec<D::Input>) -> StartMany<D> {
-        StartMany { client, definition, inputs, keys: Vec::new(), options: StartOptions::default() }
+        StartMany {
+            client,
+            definition,
+            inputs,
+            keys: Vec::new(),
+            groups: Vec::new(),
+            options: StartOptions::default(),
+        }
     }
 
     /// An idempotency key for each, made of its input: the same key and input never start twice. Another
@@ -267,15 +276,22 @@ impl<D: Definition> StartMany<D> {
         self
     }
 
+    /// A group for each, made of its input: see [`Start::group`].
+    pub fn groups<G: Into<String>>(mut self, group: impl FnMut(&D::Input) -> G) -> Self {
+        self.groups = self.inputs.iter().map(group).map(Into::into).collect();
+        self
+    }
+
     place_options!();
     origin_options!();
 
     fn prepare(self) -> Result<(Client, Vec<NewRun>), Error> {
-        let StartMany { client, definition, inputs, keys, options } = self;
+        let StartMany { client, definition, inputs, keys, groups, options } = self;
         check_count("runs in one call", inputs.len(), Self::MOST)?;
-        let mut keys = keys.into_iter();
+        let (mut keys, mut groups) = (keys.into_iter(), groups.into_iter());
         let run = |input| {
-            let options = StartOptions { key: keys.next(), ..options.clone() };
+            let group = groups.next().or_else(|| options.group.clone());
+            let options = StartOptions { key: keys.next(), group, ..options.clone() };
             client.new_run(&definition, input, options)
         };
         let runs = inputs.iter().map(run).collect::<Result<Vec<_>, _>>()?;
