@@ -67,7 +67,8 @@ pub(super) async fn run(engine: Arc<Engine>) {
             Some(left) => (left - EARLY / 2, true),
             None => (engine.settings.poll_every, false),
         };
-        let pause = pause.min(engine.settings.poll_every);
+        let before_time = before_time && found.rest.is_none_or(|rest| rest >= pause);
+        let pause = pause.min(found.rest.unwrap_or(pause)).min(engine.settings.poll_every);
         locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         quiet = false;
         tokio::select! {
@@ -90,6 +91,8 @@ pub(super) struct Found {
     pub(super) maybe_more: bool,
     /// A run is due that somebody's transaction has locked, or for which its queue has no room.
     pub(super) locked: bool,
+    /// How soon a queue is asked again that was not asked because it was asked just now.
+    pub(super) rest: Option<Duration>,
     /// When the next run is due.
     next_due: Option<Timestamp>,
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use outlast_core::Timestamp;
@@ -15,6 +16,12 @@ use parking_lot::{Mutex, RwLock};
 use super::claim::{MOST, Round, answer};
 use super::{Engine, Slot};
 
+/// So many times as long as a claim took the next one for a few runs waits, and how long at most.
+const REST: u32 = 3;
+const LONGEST_REST: Duration = Duration::from_millis(20);
+/// So many of the runs that may run at once are no longer few.
+const FEW: usize = 8;
+
 /// The queues that this node was told about.
 #[derive(Default)]
 pub(crate) struct Queues {
@@ -22,6 +29,8 @@ pub(crate) struct Queues {
     changed: RwLock<Option<Timestamp>>,
     /// Whether a run waits for a slot that another may give back.
     is_full: AtomicBool,
+    /// When queues were asked last that had more than could be taken, and how long that took.
+    asked: Mutex<HashMap<String, (Instant, Duration)>>,
     /// How many rounds in a row found nothing to begin, and when the last one said that there is more.
     idle: Mutex<(u32, Option<Timestamp>)>,
 }
@@ -53,6 +62,13 @@ impl Queues {
     pub(crate) fn holds_back(&self) -> Option<Option<Timestamp>> {
         let (idle, next) = *self.idle.lock();
         (idle >= 2 && !self.cards.read().is_empty()).then_some(next)
+    }
+
+    /// How long to wait before a queue is asked again for a few runs, where it is known to have many: a claim costs more
+    /// than taking a run, and whoever does nothing else takes them one by one.
+    fn rests(&self, queue: &str) -> Option<Duration> {
+        let (at, took) = *self.asked.lock().get(queue)?;
+        (took * REST).min(LONGEST_REST).checked_sub(at.elapsed()).filter(|left| !left.is_zero())
     }
 
     fn per_node(&self, queue: &str) -> Option<usize> {
@@ -88,7 +104,13 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
             return;
         }
         let here = engine.queues.per_node(&queue).map(|most| most.saturating_sub(in_hand(engine, &queue)));
-        let slots = engine.free_slots(here.unwrap_or(MOST).min(MOST));
+        let most = here.unwrap_or(MOST).min(MOST);
+        let few = most.min(engine.slots.available_permits()) < engine.settings.concurrency / FEW;
+        if let Some(rest) = engine.queues.rests(&queue).filter(|_| few) {
+            round.found.rest = round.found.rest.into_iter().chain([rest]).min();
+            continue;
+        }
+        let slots = engine.free_slots(most);
         if slots.is_empty() {
             // Of this queue enough is in hand, or of all: whoever ends tells.
             round.found.maybe_more |= here.is_none_or(|here| here > 0);
@@ -106,6 +128,11 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
         let asked = engine.clock.asks();
         if let Some(claims) = answer(engine, ask.node, || engine.store.claim_queue(&ask)).await {
             engine.clock.told(claims.now, asked);
+            if claims.is_full || claims.runs.len() == slots.len() {
+                engine.queues.asked.lock().insert(ask.queue.clone(), (Instant::now(), asked.at.elapsed()));
+            } else {
+                engine.queues.asked.lock().remove(&ask.queue);
+            }
             if claims.is_full {
                 engine.queues.is_full.store(true, Ordering::Relaxed);
             }

@@ -8,7 +8,7 @@
 //! The cost does not depend on how many stand in line: a line is one range of an index, and groups are found by
 //! going from one to the next, beginning behind the one that was served last.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use outlast_core::{
     Admission, Admitted, Candidate, QueueState, RunId, ShardCount, Status, Timestamp, Window,
@@ -19,14 +19,14 @@ use super::claim::{self, CLAIMED_BEFORE, LEAST_URGENT, NOW, UNREAD};
 use super::flight::{Flight, Place};
 use super::queue;
 use crate::rows::{self, ReadRow, cells, ids};
-use crate::{Cell, Claims, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
+use crate::{Cell, Claims, Dialect, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
 
 /// So many of each group come into question at first; more where that leaves room.
 const EACH: u32 = 4;
 /// The most groups that one claim goes through, for each that it could take.
 const WALK: u32 = 4;
-/// How far a claim looks for runs without a group among those with one.
-const LOOK: u32 = 1_000;
+/// How far a claim looks for runs without a group among those with one, beside what it could take.
+const LOOK: u32 = 64;
 /// So many more than can go, in case somebody has locked some.
 const SPARE: u32 = 8;
 
@@ -142,7 +142,7 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
     Ok(Some(Line { card, served, admission, before }))
 }
 
-/// Looks who is due, and could go.
+/// Looks who is due, and could go: of each group at most so many.
 async fn look(
     tx: &mut dyn Tx,
     ask: &QueueClaim,
@@ -155,39 +155,63 @@ async fn look(
     let started_by = line.card.since.filter(|_| line.card.state == QueueState::Draining);
     let started_by = started_by.map_or(i64::MAX, Timestamp::micros);
     let codes = || Cell::Texts(ask.codes.clone());
+    let most = room + SPARE;
+    if !rules.is_grouped() {
+        let mut flight = Flight::default();
+        let line = |shard| {
+            let asked = cells![shard, &*ask.queue, codes(), most, started_by];
+            flight.each(&QUEUE_LINE, priorities(), asked)
+        };
+        let places: Vec<Place> = (0..shards).filter_map(line).collect();
+        let mut answers = flight.send(tx).await?;
+        return Ok(places.into_iter().flat_map(|place| answers.take(place)).collect());
+    }
+    let slots = rules.slots_per_group();
+    let full = line.admission.held_by_group.iter().filter(|(_, held)| **held >= slots);
+    let full: HashSet<String> = full.map(|(group, _)| group.clone()).collect();
+    let walk = most.saturating_mul(WALK).saturating_add(full.len() as u32);
+    let (each, rows) = (each.min(slots), most.saturating_mul(EACH));
     let mut flight = Flight::default();
-    let mut places = Vec::new();
+    let (mut groups, mut walks) = (Vec::new(), Vec::new());
     for shard in 0..shards {
-        if !rules.is_grouped() {
-            let asked = cells![shard, &*ask.queue, codes(), room + SPARE, started_by];
-            places.extend(flight.each(&QUEUE_LINE, priorities(), asked));
-            continue;
+        match tx.dialect() {
+            Dialect::Postgres => {
+                let full = Cell::Texts(full.iter().cloned().collect());
+                let asked = cells![shard, &*ask.queue, codes(), rows, started_by, walk, each, full];
+                groups.extend(flight.each(&QUEUE_GROUPS, segments(&line.served), asked));
+            }
+            Dialect::Sqlite => {
+                let asked = cells![shard, &*ask.queue, walk];
+                walks.extend(
+                    flight.each(&QUEUE_WALK, segments(&line.served), asked).map(|place| (shard, place)),
+                );
+            }
         }
-        let slots = rules.slots_per_group();
-        let full: Vec<String> = line
-            .admission
-            .held_by_group
-            .iter()
-            .filter(|(_, held)| **held >= slots)
-            .map(|(group, _)| group.clone())
-            .collect();
-        let walk = (room + SPARE).saturating_mul(WALK).saturating_add(full.len() as u32);
-        let asked = cells![
-            shard,
-            &*ask.queue,
-            codes(),
-            (room + SPARE).saturating_mul(EACH),
-            started_by,
-            walk,
-            each.min(slots),
-            Cell::Texts(full)
-        ];
-        places.extend(flight.each(&QUEUE_GROUPS, segments(&line.served), asked));
-        let asked = cells![shard, &*ask.queue, codes(), room + SPARE, started_by, LOOK];
-        places.extend(flight.each(&QUEUE_LOOSE, priorities(), asked));
+        let asked = cells![shard, &*ask.queue, codes(), most, started_by, room + LOOK];
+        groups.extend(flight.each(&QUEUE_LOOSE, priorities(), asked));
     }
     let mut answers = flight.send(tx).await?;
-    Ok(places.into_iter().flat_map(|place| answers.take(place)).collect())
+    let mut found: Vec<Row> = groups.into_iter().flat_map(|place| answers.take(place)).collect();
+    if walks.is_empty() {
+        return Ok(found);
+    }
+    let mut flight = Flight::default();
+    let mut places = Vec::new();
+    for (shard, place) in walks {
+        let mut names = Vec::new();
+        for row in answers.take(place).into_iter().take(most as usize + full.len()) {
+            let (priority, name) = (row.int(0)?, row.text(1)?);
+            if !full.contains(&name) {
+                names.push(cells![priority, name]);
+            }
+        }
+        names.truncate(most as usize);
+        let asked = cells![shard, &*ask.queue, codes(), each, started_by];
+        places.extend(flight.each(&QUEUE_GROUP, names, asked));
+    }
+    let mut answers = flight.send(tx).await?;
+    found.extend(places.into_iter().flat_map(|place| answers.take(place)));
+    Ok(found)
 }
 
 /// Asks what is remembered of the groups that could go. Of an ordered group the one that began and has not ended is
@@ -350,6 +374,8 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &QUEUE_HELD,
     &QUEUE_LINE,
     &QUEUE_GROUPS,
+    &QUEUE_WALK,
+    &QUEUE_GROUP,
     &QUEUE_LOOSE,
     &GROUPS_LOOK,
     &QUEUE_HEADS,
@@ -456,32 +482,46 @@ static QUEUE_GROUPS: Sql = Sql::new(
          ) as c limit {p4}"
     ),
 )
-.on_sqlite(concat!(
-    "with recursive walk(name, n) as (
-         select (select a.group_key from outlast.agenda as a
-                  where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
-                    and a.group_key > {b:behind} and a.group_key <= coalesce({b:upto}, a.group_key)
-                    and a.due_at is not null
-                  order by a.group_key limit 1), 1
-         union all
-         select (select a.group_key from outlast.agenda as a
-                  where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
-                    and a.group_key > w.name and a.group_key <= coalesce({b:upto}, a.group_key)
-                    and a.due_at is not null
-                  order by a.group_key limit 1), w.n + 1
-           from walk as w where w.name is not null and w.n < {p6}
-     )
-     select ",
-    columns!(),
-    " from walk as w cross join outlast.agenda as a
-      where w.name is not null and not (w.name {in:p8})
-        and a.shard = {p1} and a.id in (select a.id from outlast.agenda as a where ",
-    due!("{b:priority}"),
-    " and a.group_key = w.name order by a.due_at, a.id limit {p7}) limit {p4}"
-))
+.on_sqlite("")
 .rows(&[("priority", Type::Int), ("behind", Type::Text), ("upto", Type::Text)])
 .takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int, Type::Int, Type::Int, Type::Texts])
 .by("agenda_groups");
+
+// SQLite's own way, which is one of many small steps: the names of the groups, and then the first few of each.
+static QUEUE_WALK: Sql = Sql::new("queue_walk", "")
+    .on_sqlite(
+        "with recursive walk(name, n) as (
+             select (select a.group_key from outlast.agenda as a
+                      where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
+                        and a.group_key > {b:behind} and a.group_key <= coalesce({b:upto}, a.group_key)
+                        and a.due_at is not null
+                      order by a.group_key limit 1), 1
+             union all
+             select (select a.group_key from outlast.agenda as a
+                      where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
+                        and a.group_key > w.name and a.group_key <= coalesce({b:upto}, a.group_key)
+                        and a.due_at is not null
+                      order by a.group_key limit 1), w.n + 1
+               from walk as w where w.name is not null and w.n < {p3}
+         )
+         select {b:priority}, w.name from walk as w where w.name is not null",
+    )
+    .rows(&[("priority", Type::Int), ("behind", Type::Text), ("upto", Type::Text)])
+    .takes(&[Type::Int, Type::Text, Type::Int])
+    .by("agenda_groups");
+
+static QUEUE_GROUP: Sql = Sql::new("queue_group", "")
+    .on_sqlite(concat!(
+        "select ",
+        columns!(),
+        // Without statistics the index of all due times looks as good.
+        " from outlast.agenda as a indexed by outlast_agenda_groups where ",
+        due!("{b:priority}"),
+        " and a.group_key = {b:name} order by a.due_at, a.id limit {p4}"
+    ))
+    .rows(&[("priority", Type::Int), ("name", Type::Text)])
+    .takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
+    .by("agenda_groups");
 
 // Those without a group, among the first of all.
 static QUEUE_LOOSE: Sql = Sql::new(
