@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
+use outlast::{CatchUp, Overlap, Rate, Timestamp};
 
 use crate::database::DEFAULT_URL;
 use crate::fault::{Exit, Fault};
 use crate::list::PAGE;
 use crate::output::{Colour, Format, print_error};
+use crate::queue_commands::{Rule, parse_limit, parse_rate};
+use crate::schedule_commands::{parse_catch_up, parse_overlap};
 use crate::words::{parse_duration, parse_number, parse_timeout};
 
 /// Above the options that every command has, so that its own come first.
@@ -47,7 +50,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run everything in one process, with sample workflows, and watch what happens
     Dev(DevArgs),
-    /// List runs, nodes or definitions
+    /// List runs, queues, schedules, nodes or definitions
     List(ListArgs),
     /// Show one run: where it stands, its steps, children and logs
     Show(RunArgs),
@@ -65,6 +68,12 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// Delete runs that ended long ago
     Purge(PurgeArgs),
+    /// Pause, resume, drain or limit a queue
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Look at schedules, and change them
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
 }
 
 #[derive(Debug, Args)]
@@ -76,7 +85,7 @@ pub(crate) struct DevArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// `runs` (the default), `nodes` or `definitions`, then filters for runs:
+    /// `runs` (the default), `queues`, `schedules`, `nodes` or `definitions`, then filters for runs:
     /// status:failed def:order queue:mail key:order-1 tag:city=Bern since:2h
     #[arg(value_name = "WHAT|FILTER")]
     pub(crate) words: Vec<String>,
@@ -170,6 +179,158 @@ pub(crate) struct PurgeArgs {
     /// Runs that ended longer ago than this, such as 7d
     #[arg(long, value_parser = parse_duration, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) older_than: Duration,
+}
+
+/// What can be done to a queue.
+#[derive(Debug, Subcommand)]
+#[command(infer_subcommands = true)]
+pub(crate) enum QueueCommand {
+    /// Nothing of it begins until it is resumed; what runs goes on
+    Pause(NameArgs),
+    /// It is worked off again
+    Resume(NameArgs),
+    /// What is in it now is worked off; what comes later stays in line until it is resumed
+    Drain(NameArgs),
+    /// Change its rules, whatever code says; what is not named stays as it is
+    Limit(LimitArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// Its name
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// The queue
+    pub(crate) name: String,
+
+    /// So many runs at once, on all nodes together; `none` lifts it
+    #[arg(long, value_parser = parse_limit, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) limit: Option<Rule<u32>>,
+
+    /// So many at once on one node; `none` lifts it
+    #[arg(long, value_parser = parse_limit, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) per_node: Option<Rule<u32>>,
+
+    /// So many at once of one group, on all nodes together; `none` lifts it
+    #[arg(long, value_parser = parse_limit, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) per_group: Option<Rule<u32>>,
+
+    /// So many begin in any such span: 500/1m; `none` lifts it
+    #[arg(long, value_parser = parse_rate, value_name = "N/SPAN", allow_hyphen_values = true)]
+    pub(crate) rate: Option<Rule<Rate>>,
+
+    /// The same for each group: 5/1s; `none` lifts it
+    #[arg(long, value_parser = parse_rate, value_name = "N/SPAN", allow_hyphen_values = true)]
+    pub(crate) rate_per_group: Option<Rule<Rate>>,
+
+    /// Groups take turns; `--fair=false` lifts it
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) fair: Option<bool>,
+
+    /// The runs of a group run one after another; `--ordered=false` lifts it
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) ordered: Option<bool>,
+
+    /// Back to what code says
+    #[arg(long, conflicts_with_all = ["limit", "per_node", "per_group", "rate", "rate_per_group", "fair", "ordered"])]
+    pub(crate) reset: bool,
+}
+
+/// What can be done with schedules.
+#[derive(Debug, Subcommand)]
+#[command(infer_subcommands = true)]
+pub(crate) enum ScheduleCommand {
+    /// List all of them
+    List,
+    /// Show the next times of a schedule, or of an expression, which needs no database
+    Next(NextArgs),
+    /// Start runs at times; a schedule of this name is replaced
+    Add(AddArgs),
+    /// It starts nothing until it is resumed
+    Pause(NameArgs),
+    /// It goes on with its next time
+    Resume(NameArgs),
+    /// Start a run of it now, beside its times
+    Trigger(NameArgs),
+    /// Delete it; its runs stay
+    Delete(NameArgs),
+    /// Start a run for each time in the past that has none
+    Backfill(BackfillArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NextArgs {
+    /// A schedule, or '30 2 * * *', @daily, 'every 15m'
+    #[arg(value_name = "EXPRESSION|NAME")]
+    pub(crate) what: String,
+
+    /// The time zone in which an expression is meant, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+
+    /// So many times
+    #[arg(short = 'n', long, default_value_t = 5, value_name = "N", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_usize))]
+    pub(crate) number: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Its name
+    pub(crate) name: String,
+
+    /// When: '30 2 * * *', @daily, 'every 15m' or 'at 2027-03-14T01:30:00Z'
+    pub(crate) expression: String,
+
+    /// The workflow or job that it starts
+    pub(crate) definition: String,
+
+    /// The input of its runs: JSON, @FILE, or - for stdin
+    #[arg(long, short, default_value = "null", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) input: String,
+
+    /// The time zone in which the expression is meant, such as Europe/Berlin
+    #[arg(long, default_value = "UTC", value_name = "ZONE")]
+    pub(crate) tz: String,
+
+    /// When the run before has not ended: skip, queue, allow or cancel-previous
+    #[arg(long, default_value = "skip", value_parser = parse_overlap, value_name = "POLICY")]
+    pub(crate) overlap: Overlap,
+
+    /// Which of the times that passed while no node was up start a run: last, skip (none) or all
+    #[arg(long, default_value = "last", value_parser = parse_catch_up, value_name = "POLICY")]
+    pub(crate) catch_up: CatchUp,
+
+    /// Act on each time up to this much later, such as 30s
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION", allow_hyphen_values = true)]
+    pub(crate) jitter: Option<Duration>,
+
+    /// The queue of its runs, when not the definition's own
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackfillArgs {
+    /// The schedule
+    pub(crate) name: String,
+
+    /// From this time on, such as 2027-03-14T01:30:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Timestamp,
+
+    /// Until before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Timestamp,
+
+    /// Start them: without it, only say how many there would be
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// Says what is wrong with a command line, or prints the help that it asked for.

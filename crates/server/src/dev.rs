@@ -46,8 +46,10 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     let app = if args.no_samples { outlast } else { samples::register(outlast) }.run().await?;
 
     let mut watch = Watch::new(app.client().clone(), since, hint(place));
-    let unfinished = open_runs(&app).await?;
-    let fresh = app.list(&Filter::default(), None, 1).await?.runs.is_empty();
+    // The samples' schedule may have started a run already: that is none from before.
+    let before = Filter { until: Some(since), ..Filter::default() };
+    let unfinished = open_runs(&app, &before).await?;
+    let fresh = app.list(&before, None, 1).await?.runs.is_empty();
     if fresh && !args.no_samples {
         samples::start_all(&app).await?;
     }
@@ -88,7 +90,7 @@ async fn drain(app: App, place: &Place, watch: &mut Watch, signals: &mut StopSig
         Ok(left) => left?,
         Err(_) => note("not everything finished in time; the next start goes on with it at once"),
     }
-    let left = open_runs(&client).await.map(|runs| runs.len()).unwrap_or_default();
+    let left = open_runs(&client, &Filter::default()).await.map(|runs| runs.len()).unwrap_or_default();
     note(&match left {
         0 => "stopped".to_owned(),
         n if place.is_memory() => format!("stopped; {} gone with it", count(n, "unfinished run")),
@@ -119,8 +121,8 @@ fn hint(place: &Place) -> Hint {
     })
 }
 
-async fn open_runs(client: &Client) -> Result<Vec<RunView>, Fault> {
-    let open = Filter { statuses: OPEN.to_vec(), ..Filter::default() };
+async fn open_runs(client: &Client, among: &Filter) -> Result<Vec<RunView>, Fault> {
+    let open = Filter { statuses: OPEN.to_vec(), ..among.clone() };
     Ok(client.list(&open, None, 500).await?.runs)
 }
 
@@ -306,7 +308,9 @@ mod tests {
     }
 
     async fn newest_key(app: &App) -> String {
-        app.list(&Filter::default(), None, 1).await.unwrap().runs.remove(0).record.key.unwrap()
+        // The samples' schedule may have started a run since.
+        let orders = Filter { definition: Some("order".to_owned()), ..Filter::default() };
+        app.list(&orders, None, 1).await.unwrap().runs.remove(0).record.key.unwrap()
     }
 
     #[tokio::test]

@@ -10,8 +10,10 @@ mod dev;
 mod fault;
 mod list;
 mod output;
+mod queue_commands;
 mod run_commands;
 mod samples;
+mod schedule_commands;
 mod shapes;
 mod show;
 mod story;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::cli::{Cli, Command};
+use self::cli::{Cli, Command, ScheduleCommand};
 use self::database::Place;
 use self::fault::{Exit, Fault};
 
@@ -53,6 +55,10 @@ async fn run(cli: Cli) -> Result<(), Fault> {
     let command = match cli.command {
         // It has its own way to end.
         Command::Dev(args) => return dev::dev(&place, args, format).await,
+        // Expressions mean the same everywhere: no database is asked.
+        Command::Schedule(ScheduleCommand::Next(args)) if schedule_commands::is_expression(&args.what) => {
+            return schedule_commands::next_of_expression(&args, format);
+        }
         other => other,
     };
     let work = async {
@@ -68,6 +74,8 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
             Command::Wait(args) => run_commands::wait(&client, args, format).await,
             Command::Purge(args) => run_commands::purge(&client, args, format).await,
+            Command::Queue(command) => queue_commands::queue(&client, command, format).await,
+            Command::Schedule(command) => schedule_commands::schedule(&client, command, format).await,
         }
     };
     tokio::select! {

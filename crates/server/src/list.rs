@@ -1,12 +1,16 @@
-//! `outlast list`: runs by filter, nodes, definitions.
+//! `outlast list`: runs by filter, queues, schedules, nodes, definitions.
 
-use outlast::{Client, DefinitionCard, Filter, NodeView, RunView, Status, Timestamp};
+use outlast::{
+    Client, DefinitionCard, Filter, NodeView, QueueState, QueueView, RunView, ScheduleView, Status, Timestamp,
+};
 use serde::Serialize;
 
 use crate::cli::ListArgs;
 use crate::fault::Fault;
-use crate::output::{BOLD, Column, Format, Row, call, json, note, print, style_of, table};
-use crate::shapes::{DefinitionJson, Items, NodeJson, RunJson, kind};
+use crate::output::{BOLD, Column, Format, Row, WAIT, call, json, note, print, style_of, table};
+use crate::queue_commands::{rules, state};
+use crate::schedule_commands::{Plan, catch_up_word, coming, overlap_word};
+use crate::shapes::{DefinitionJson, Items, NodeJson, QueueJson, RunJson, ScheduleJson, kind};
 use crate::story::{Story, standing};
 use crate::words::{ago, parse_duration, took};
 
@@ -17,6 +21,8 @@ pub(crate) const PAGE: u32 = 500;
 #[derive(Debug, PartialEq, Eq)]
 enum What {
     Runs,
+    Queues,
+    Schedules,
     Nodes,
     Definitions,
 }
@@ -28,6 +34,8 @@ pub(crate) async fn list(client: &Client, args: ListArgs, format: Format) -> Res
     match what {
         What::Runs => runs(client, &filter(filters, now)?, args.limit, format, now).await,
         _ if !filters.is_empty() => Err(Fault::usage("filters are for runs: leave them away, or list runs")),
+        What::Queues => queues(&client.queues().await?, format, now),
+        What::Schedules => schedules(&client.schedules().await?, format, now),
         What::Nodes => nodes(&client.nodes().await?, format, now),
         What::Definitions => definitions(&client.definitions().await?, format),
     }
@@ -37,12 +45,15 @@ fn what(words: &[String]) -> Result<(What, &[String]), Fault> {
     let Some((first, rest)) = words.split_first() else { return Ok((What::Runs, words)) };
     match first.as_str() {
         "runs" | "run" => Ok((What::Runs, rest)),
+        "queues" | "queue" => Ok((What::Queues, rest)),
+        "schedules" | "schedule" => Ok((What::Schedules, rest)),
         "nodes" | "node" => Ok((What::Nodes, rest)),
         "definitions" | "definition" => Ok((What::Definitions, rest)),
         filter if filter.contains(':') => Ok((What::Runs, words)),
         other => {
             let message = format!(
-                "{other:?} cannot be listed: say runs, nodes or definitions, or a filter such as status:failed"
+                "{other:?} cannot be listed: say runs, queues, schedules, nodes or definitions, or a filter such \
+                 as status:failed"
             );
             Err(Fault::usage(message))
         }
@@ -144,6 +155,88 @@ fn row(view: &RunView, words: &str, now: Timestamp) -> Row {
         more.to_owned(),
     ];
     Row { style: style_of(view.status), cells }
+}
+
+fn queues(queues: &[QueueView], format: Format, now: Timestamp) -> Result<(), Fault> {
+    if format != Format::Text {
+        let items = queues.iter().map(QueueJson::new).collect();
+        return print_items(format, items, false, |queue| queue.name.clone());
+    }
+    if queues.is_empty() {
+        note("no queue has rules or unfinished runs");
+        return Ok(());
+    }
+    let columns = [
+        Column { head: "QUEUE", spare: 0 },
+        Column { head: "STATE", spare: 0 },
+        Column { head: "DUE", spare: 0 },
+        Column { head: "LATER", spare: 2 },
+        Column { head: "RUNNING", spare: 0 },
+        Column { head: "WAITING", spare: 1 },
+        Column { head: "OLDEST", spare: 3 },
+        Column { head: "RULES", spare: 0 },
+    ];
+    let row = |view: &QueueView| {
+        let cells = vec![
+            view.queue.name.clone(),
+            state(&view.queue, now),
+            view.due.to_string(),
+            view.later.to_string(),
+            view.running.to_string(),
+            view.waiting.to_string(),
+            view.oldest.map(|oldest| took(now.since(oldest))).unwrap_or_default(),
+            rules(&view.queue),
+        ];
+        Row { style: if view.queue.state == QueueState::Open { BOLD } else { WAIT }, cells }
+    };
+    print(&table(&columns, &queues.iter().map(row).collect::<Vec<_>>()))
+}
+
+/// Lists schedules.
+pub(crate) fn schedules(schedules: &[ScheduleView], format: Format, now: Timestamp) -> Result<(), Fault> {
+    if format != Format::Text {
+        let items = schedules.iter().map(ScheduleJson::new).collect();
+        return print_items(format, items, false, |schedule| schedule.name.clone());
+    }
+    if schedules.is_empty() {
+        let add = call("schedule add NAME EXPRESSION DEFINITION");
+        note(&format!("there is no schedule: make one with `{add}`"));
+        return Ok(());
+    }
+    let columns = [
+        Column { head: "SCHEDULE", spare: 0 },
+        Column { head: "STARTS", spare: 1 },
+        Column { head: "EXPRESSION", spare: 2 },
+        Column { head: "ZONE", spare: 3 },
+        Column { head: "NEXT", spare: 0 },
+        Column { head: "LAST", spare: 4 },
+        Column { head: "LAST RUN", spare: 8 },
+        Column { head: "OVERLAP", spare: 7 },
+        Column { head: "CATCH-UP", spare: 7 },
+        Column { head: "STARTED", spare: 5 },
+        Column { head: "SKIPPED", spare: 6 },
+        Column { head: "WHEN", spare: 0 },
+    ];
+    let row = |view: &ScheduleView| {
+        let plan = Plan::read(&view.card);
+        let cells = vec![
+            view.name.clone(),
+            view.card.definition.clone(),
+            view.card.timetable.clone(),
+            view.card.zone.clone(),
+            coming(view, now),
+            view.last_at.map(|last| ago(last, now)).unwrap_or_default(),
+            view.last_run.map(|run| run.to_string()).unwrap_or_default(),
+            overlap_word(plan.options.overlap).to_owned(),
+            catch_up_word(plan.options.catch_up).to_owned(),
+            view.started.to_string(),
+            view.skipped.to_string(),
+            // The zone has a column of its own.
+            plan.words().trim_end_matches(&format!(" ({})", view.card.zone)).to_owned(),
+        ];
+        Row { style: if view.is_paused { WAIT } else { BOLD }, cells }
+    };
+    print(&table(&columns, &schedules.iter().map(row).collect::<Vec<_>>()))
 }
 
 fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault> {
@@ -259,6 +352,8 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         assert_eq!(what(&words(&["status:failed"])).unwrap().0, What::Runs);
         assert_eq!(what(&words(&["nodes"])).unwrap().0, What::Nodes);
-        assert!(what(&words(&["queues"])).unwrap_err().to_string().contains("runs, nodes or definitions"));
+        assert_eq!(what(&words(&["queues"])).unwrap().0, What::Queues);
+        assert_eq!(what(&words(&["schedules"])).unwrap().0, What::Schedules);
+        assert!(what(&words(&["bulk"])).unwrap_err().to_string().contains("nodes or definitions"));
     }
 }

@@ -183,7 +183,7 @@ pub(crate) async fn wait(client: &Client, args: WaitArgs, format: Format) -> Res
 }
 
 /// Says that nothing will happen for now, if so.
-async fn note_without_node(client: &Client) -> Result<(), Fault> {
+pub(crate) async fn note_without_node(client: &Client) -> Result<(), Fault> {
     if client.nodes().await?.is_empty() {
         note(&format!("no node is up: it waits for the next `{}`", call("dev")));
     }
@@ -247,7 +247,7 @@ pub(crate) async fn purge(client: &Client, args: PurgeArgs, format: Format) -> R
 }
 
 /// JSON that was given as it is, as `@file`, or as `-` for stdin.
-fn given(what: &str, text: &str) -> Result<Box<RawValue>, Fault> {
+pub(crate) fn given(what: &str, text: &str) -> Result<Box<RawValue>, Fault> {
     let unreadable =
         |from: &str, error: std::io::Error| Fault::usage(format!("--{what}: cannot read {from}: {error}"));
     let json = match text.strip_prefix('@') {

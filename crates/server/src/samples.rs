@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use outlast::RunHandle;
 use outlast::prelude::*;
+use outlast::{CatchUp, RunHandle};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
 /// What the samples do, for the banner.
-pub(crate) const ABOUT: [&str; 3] = [
+pub(crate) const ABOUT: [&str; 4] = [
     "The samples are running: `order` waits for your approval, `stocktaking` starts children and adds up,",
     "`remind` sleeps between mails, `sync_prices` fails twice and recovers, `pay_invoice` fails for good,",
-    "and `heartbeat` never ends. A new order comes in every 20 seconds.",
+    "and `heartbeat` never ends. A new order comes in every 20 seconds, and every 15 seconds a schedule",
+    "starts `check_stock` in a queue with rules: `list schedules` and `list queues` show both.",
 ];
 
 /// Makes a node that knows the samples.
@@ -25,7 +26,14 @@ pub(crate) fn register(app: Outlast) -> Outlast {
         .job(sync_prices().retry(Retry::fixed(5, 2.seconds())))
         .workflow(heartbeat)
         .workflow(pay_invoice)
+        .job(check_stock().queue(STOCK))
+        .queue(Queue::new(STOCK).limit(2).rate(30, 1.minute()))
+        // Nobody needs to know what was in stock while nothing ran.
+        .schedule(Schedule::every("stock-check", 15.seconds()).catch_up(CatchUp::Skip), &check_stock(), 12)
 }
+
+/// The queue of what looks after the stock.
+const STOCK: &str = "stock";
 
 /// An order: steps, a person's approval, a timer and a child run.
 #[outlast::workflow]
@@ -114,6 +122,14 @@ async fn sync_prices(job: JobCtx, from: String) -> Result<u32, AnyError> {
         1 | 2 => Err(AnyError::new(format!("{from} does not answer"))),
         _ => Ok(128),
     }
+}
+
+/// Started by a schedule.
+#[outlast::job]
+async fn check_stock(_job: JobCtx, shelves: u64) -> Result<u64, AnyError> {
+    takes(300).await;
+    info!(target: LOG, shelves, "all there");
+    Ok(shelves)
 }
 
 /// Never ends. Its journal starts over now and then, so that it stays short.

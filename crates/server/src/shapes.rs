@@ -1,17 +1,20 @@
-//! Runs, entries, nodes and definitions as JSON: the shapes that programs rely on.
+//! Runs, entries, queues, schedules, nodes and definitions as JSON: the shapes that programs rely on.
 //!
 //! Names are in snake_case, times in RFC 3339 (UTC), ids are texts. Fields may be added; none changes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use outlast::{
-    DefinitionCard, Doing, Entry, FailureDoc, LogLine, NodeView, Op, Phase, RunView, Status, Timestamp,
+    CatchUp, DefinitionCard, Doing, Entry, FailureDoc, LogLine, NodeView, Op, Overlap, Phase, QueueRules,
+    QueueState, QueueView, Rate, RunView, ScheduleView, Status, Timestamp,
 };
 use outlast_core::Payload;
 use outlast_store::RunKind;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::schedule_commands::Plan;
 use crate::story::failure;
 
 /// A list: one document.
@@ -176,6 +179,123 @@ impl NodeJson {
             holds: node.holds,
         }
     }
+}
+
+/// A queue.
+#[derive(Serialize)]
+pub(crate) struct QueueJson {
+    pub(crate) name: String,
+    state: QueueState,
+    since: Option<String>,
+    due: u64,
+    later: u64,
+    running: u64,
+    waiting: u64,
+    oldest_due_at: Option<String>,
+    rules: RulesJson,
+    /// Whether people set the rules, and not code.
+    own_rules: bool,
+}
+
+/// What a queue allows.
+#[derive(Serialize)]
+struct RulesJson {
+    limit: Option<u32>,
+    per_node: Option<u32>,
+    per_group: Option<u32>,
+    rate: Option<RateJson>,
+    rate_per_group: Option<RateJson>,
+    fair: bool,
+    ordered: bool,
+}
+
+/// So many in any span of so long.
+#[derive(Serialize)]
+struct RateJson {
+    count: u32,
+    per_ms: u64,
+}
+
+impl QueueJson {
+    pub(crate) fn new(view: &QueueView) -> QueueJson {
+        QueueJson {
+            name: view.queue.name.clone(),
+            state: view.queue.state,
+            since: view.queue.since.map(|time| time.to_string()),
+            due: view.due,
+            later: view.later,
+            running: view.running,
+            waiting: view.waiting,
+            oldest_due_at: view.oldest.map(|time| time.to_string()),
+            rules: RulesJson::new(&view.queue.rules),
+            own_rules: view.queue.is_own,
+        }
+    }
+}
+
+impl RulesJson {
+    fn new(rules: &QueueRules) -> RulesJson {
+        let rate = |rate: Rate| RateJson { count: rate.count, per_ms: millis(rate.per) };
+        RulesJson {
+            limit: rules.limit,
+            per_node: rules.per_node,
+            per_group: rules.per_group,
+            rate: rules.rate.map(rate),
+            rate_per_group: rules.rate_per_group.map(rate),
+            fair: rules.fair,
+            ordered: rules.ordered,
+        }
+    }
+}
+
+/// A schedule.
+#[derive(Serialize)]
+pub(crate) struct ScheduleJson {
+    pub(crate) name: String,
+    definition: String,
+    input: Option<Box<RawValue>>,
+    expression: String,
+    zone: String,
+    description: String,
+    paused: bool,
+    next_at: Option<String>,
+    last_at: Option<String>,
+    last_run: Option<String>,
+    overlap: Overlap,
+    catch_up: CatchUp,
+    jitter_ms: u64,
+    queue: Option<String>,
+    started: u64,
+    skipped: u64,
+}
+
+impl ScheduleJson {
+    pub(crate) fn new(view: &ScheduleView) -> ScheduleJson {
+        let plan = Plan::read(&view.card);
+        ScheduleJson {
+            name: view.name.clone(),
+            definition: view.card.definition.clone(),
+            input: raw(Some(&view.card.input)),
+            expression: view.card.timetable.clone(),
+            zone: view.card.zone.clone(),
+            description: plan.words(),
+            paused: view.is_paused,
+            next_at: view.card.next_at.filter(|_| !view.is_paused).map(|time| time.to_string()),
+            last_at: view.last_at.map(|time| time.to_string()),
+            last_run: view.last_run.map(|run| run.to_string()),
+            overlap: plan.options.overlap,
+            catch_up: plan.options.catch_up,
+            jitter_ms: millis(plan.options.jitter()),
+            queue: plan.options.queue,
+            started: view.started,
+            skipped: view.skipped,
+        }
+    }
+}
+
+/// Whole milliseconds.
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A definition.

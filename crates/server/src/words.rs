@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use outlast::Timestamp;
 use outlast_core::Payload;
 pub(crate) use outlast_core::parse_duration;
@@ -59,6 +59,15 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// How long until something is.
+pub(crate) fn ahead(time: Timestamp, now: Timestamp) -> String {
+    match time.since(now) {
+        Duration::ZERO => "now".to_owned(),
+        // Rounded up: what is to come is not yet here.
+        left => format!("in {}", took(Duration::from_secs((left + Duration::from_millis(999)).as_secs()))),
+    }
+}
+
 /// One, or so many: `1 run`, `3 runs`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
@@ -80,6 +89,15 @@ pub(crate) fn json_of(payload: &Payload) -> String {
         (Some(json), _) => json.to_owned(),
         (None, Some(codec)) => format!("({} bytes of {codec})", payload.bytes.len()),
         (None, None) => format!("({} bytes)", payload.bytes.len()),
+    }
+}
+
+/// A time as clocks show it in a zone that the program knows, whatever zones the machine has.
+pub(crate) fn in_zone(time: Timestamp, zone: &str) -> String {
+    let zone = TimeZoneDatabase::bundled().get(zone);
+    match (jiff::Timestamp::from_microsecond(time.micros()), zone) {
+        (Ok(time), Ok(zone)) => time.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
+        _ => time.to_string(),
     }
 }
 
