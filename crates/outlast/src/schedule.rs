@@ -19,8 +19,8 @@ const BACKFILL: usize = 10_000;
 /// When a schedule starts runs: given to [`Outlast::schedule`](crate::Outlast::schedule) or [`Client::schedule`].
 ///
 /// Each of its times starts one run, whatever number of nodes is up; the time is in the run's key, `nightly:` and the
-/// time in UTC. A fixed time that a daylight change skips fires at the first moment after it, one that comes twice
-/// fires the first time only; intervals (`*/15 * * * *`) go on in real time.
+/// time in UTC. A fixed time that clocks skip fires as much later as they were moved (02:30 becomes 03:30), one
+/// that comes twice fires the first time only; intervals (`*/15 * * * *`) go on in real time.
 ///
 /// ```
 /// use outlast::prelude::*;
