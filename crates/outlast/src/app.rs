@@ -10,10 +10,10 @@ use outlast_core::{Error, Limits, QueueRules};
 use outlast_store::{DynStore, OpenOptions};
 use tokio::runtime::Handle;
 
-use crate::Client;
 use crate::definition::{Definition, Registry};
 use crate::engine::{Engine, Settings, States};
 use crate::queue::Queue;
+use crate::{Client, Retention};
 
 /// Outlast with its database open, about to run or to be used as a client.
 ///
@@ -113,6 +113,26 @@ impl Outlast {
                 self.wrong.get_or_insert(error);
             }
         }
+        self
+    }
+
+    /// How long ended runs are kept, unless their definition says it itself: for ever, if nothing is said here. It holds
+    /// for runs that ended before too, and should be the same on every node: the shortest counts.
+    ///
+    /// Nodes look about once a minute and delete a bounded number at a time, without waiting for anybody. What has not
+    /// ended stays, however old it is.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(mail: Job<String, (), AnyError>) -> Result<(), AnyError> {
+    /// let app = Outlast::open("sqlite://mail.db").await?
+    ///     .job(mail)
+    ///     .retention(Retention::all(7.days()).failed(90.days()))
+    ///     .run().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn retention(mut self, retention: Retention) -> Outlast {
+        self.settings.retention = retention;
         self
     }
 

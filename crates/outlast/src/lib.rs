@@ -15,6 +15,7 @@ mod judge;
 mod logs;
 mod of_jobs;
 mod queue;
+mod retention;
 mod start;
 pub mod testing;
 mod tx;
@@ -42,6 +43,7 @@ pub use outlast_store::{
     Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView, Value,
 };
 pub use queue::Queue;
+pub use retention::Retention;
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
 pub use unique::Unique;
@@ -50,7 +52,7 @@ pub use unique::Unique;
 pub mod prelude {
     pub use crate::{
         AnyError, App, BatchCtx, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Queue,
-        Retry, RunId, Status, StepCtx, Target, Tx, Unique, Workflow,
+        Retention, Retry, RunId, Status, StepCtx, Target, Tx, Unique, Workflow,
     };
 }
 

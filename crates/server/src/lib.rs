@@ -10,6 +10,7 @@ mod dev;
 mod fault;
 mod list;
 mod output;
+mod retry;
 mod run_commands;
 mod samples;
 mod shapes;
@@ -67,6 +68,7 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::Settle(args) => run_commands::settle(&client, args, format).await,
             Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
             Command::Wait(args) => run_commands::wait(&client, args, format).await,
+            Command::Retry(args) => retry::retry(&client, args, format).await,
             Command::Purge(args) => run_commands::purge(&client, args, format).await,
         }
     };

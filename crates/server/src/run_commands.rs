@@ -138,9 +138,14 @@ fn near(word: &str, run: Option<RunId>) -> String {
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.
 pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
+}
+
+/// Goes through all runs that were named, whatever one of them says; the last fault is the command's.
+pub(crate) async fn each(ids: &[String], one: impl AsyncFn(&str) -> Result<(), Fault>) -> Result<(), Fault> {
     let mut first_fault: Option<Fault> = None;
-    for text in &args.ids {
-        match cancel_one(client, text, &args.reason, format).await {
+    for text in ids {
+        match one(text).await {
             Ok(()) => {}
             Err(quiet) if quiet.exit == Exit::Quiet => return Err(quiet),
             Err(fault) => {
@@ -183,7 +188,7 @@ pub(crate) async fn wait(client: &Client, args: WaitArgs, format: Format) -> Res
 }
 
 /// Says that nothing will happen for now, if so.
-async fn note_without_node(client: &Client) -> Result<(), Fault> {
+pub(crate) async fn note_without_node(client: &Client) -> Result<(), Fault> {
     if client.nodes().await?.is_empty() {
         note(&format!("no node is up: it waits for the next `{}`", call("dev")));
     }
@@ -247,7 +252,7 @@ pub(crate) async fn purge(client: &Client, args: PurgeArgs, format: Format) -> R
 }
 
 /// JSON that was given as it is, as `@file`, or as `-` for stdin.
-fn given(what: &str, text: &str) -> Result<Box<RawValue>, Fault> {
+pub(crate) fn given(what: &str, text: &str) -> Result<Box<RawValue>, Fault> {
     let unreadable =
         |from: &str, error: std::io::Error| Fault::usage(format!("--{what}: cannot read {from}: {error}"));
     let json = match text.strip_prefix('@') {

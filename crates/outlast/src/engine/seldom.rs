@@ -40,6 +40,7 @@ pub(crate) struct Troubles {
     pub(crate) load: Seldom,
     pub(crate) renew: Seldom,
     pub(crate) sweep: Seldom,
+    pub(crate) retention: Seldom,
 }
 
 #[cfg(test)]
