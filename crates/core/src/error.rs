@@ -122,6 +122,14 @@ pub enum Error {
         /// How it ended.
         status: String,
     },
+    /// The run is none that can be tried again.
+    #[error("run {run} cannot be tried again: {reason}")]
+    NotRetryable {
+        /// The run.
+        run: RunId,
+        /// Why not.
+        reason: String,
+    },
     /// The key belongs to a run with another input.
     #[error("key {key:?} belongs to {run}, which was started with another input")]
     KeyConflict {
@@ -197,6 +205,7 @@ impl Error {
             Error::UnknownTimezone { .. } => "unknown_timezone",
             Error::UnknownRun { .. } => "not_found",
             Error::Closed { .. } => "run_closed",
+            Error::NotRetryable { .. } => "not_retryable",
             Error::KeyConflict { .. } => "idempotency_conflict",
             Error::AlreadyExists { .. } => "already_exists",
             Error::AlreadySettled { .. } => "already_settled",

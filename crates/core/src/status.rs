@@ -67,6 +67,8 @@ pub enum Change {
     Undo,
     /// Reverting failed for good.
     GiveUp,
+    /// Somebody wants a job that ended without a result tried again.
+    Revive,
 }
 
 impl Status {
@@ -93,13 +95,14 @@ impl Status {
             (Running, Undo) => Some(Undoing),
             (Running | Undoing, GiveUp) => Some(UndoFailed),
             (UndoFailed, Retry) => Some(Undoing),
-            // Final is final: nothing leaves these.
+            // Final is final: nothing leaves these by itself, and nothing at all leaves a result.
+            (Failed | Cancelled, Revive) => Some(Ready),
             (Completed | Failed | Cancelled, _) => None,
             _ => None,
         }
     }
 
-    /// Whether nothing will ever happen to the run again.
+    /// Whether nothing will ever happen to the run again, unless somebody wants it tried again.
     pub fn is_final(self) -> bool {
         matches!(self, Status::Completed | Status::Failed | Status::Cancelled)
     }
@@ -163,6 +166,15 @@ mod tests {
         ];
         for status in Status::ALL.into_iter().filter(|status| status.is_final()) {
             assert!(all.iter().all(|change| status.after(*change).is_none()));
+        }
+    }
+
+    #[test]
+    fn only_what_ended_without_a_result_can_be_tried_again() {
+        let again = |status: Status| status.after(Change::Revive);
+        for status in Status::ALL {
+            let wanted = matches!(status, Status::Failed | Status::Cancelled).then_some(Status::Ready);
+            assert_eq!(again(status), wanted, "{status}");
         }
     }
 

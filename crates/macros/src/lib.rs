@@ -49,6 +49,8 @@ use crate::expand::{Kind, expand};
 /// | `timeout = "2h"` | how long a run may take from its start to its end | no limit |
 /// | `role = "admin"` | the role without which its runs fail | none |
 /// | `http_timeout = "10s"` | how long a call with `ctx.http()` may take, where the call does not say | `30s` |
+/// | `unique = "unfinished"` | a run is the only one with its arguments until it has ended; `"24h"`: for this long | not unique |
+/// | `retention = "7d"` | how long its runs are kept after their end | as for all others: `Outlast::retention` |
 ///
 /// A run finds its code by name and version: when the function is renamed, keep the old name with `name`.
 ///

@@ -31,10 +31,19 @@ pub(crate) struct Options {
     max_backoff: Option<Duration>,
     role: Option<String>,
     http_timeout: Option<Duration>,
+    unique: Option<Unique>,
+    retention: Option<Duration>,
+}
+
+/// For how long a run is the only one with its arguments.
+#[derive(Debug, PartialEq)]
+enum Unique {
+    Unfinished,
+    For(Duration),
 }
 
 /// Every option, with an example for whoever got it wrong.
-const KNOWN: [(&str, &str); 10] = [
+const KNOWN: [(&str, &str); 12] = [
     ("name", r#"name = "checkout""#),
     ("version", "version = 2"),
     ("queue", r#"queue = "orders""#),
@@ -42,6 +51,8 @@ const KNOWN: [(&str, &str); 10] = [
     ("timeout", r#"timeout = "30s""#),
     ("role", r#"role = "admin""#),
     ("http_timeout", r#"http_timeout = "10s""#),
+    ("unique", r#"unique = "unfinished""#),
+    ("retention", r#"retention = "7d""#),
     ("attempts", "attempts = 5"),
     ("backoff", r#"backoff = "1s""#),
     ("max_backoff", r#"max_backoff = "10m""#),
@@ -99,6 +110,8 @@ impl Options {
             max_backoff: None,
             role: None,
             http_timeout: None,
+            unique: None,
+            retention: None,
         }
     }
 
@@ -111,6 +124,8 @@ impl Options {
             "timeout" => self.timeout = Some(arg.timeout()?),
             "role" => self.role = Some(arg.name()?),
             "http_timeout" => self.http_timeout = Some(arg.timeout()?),
+            "unique" => self.unique = Some(arg.unique()?),
+            "retention" => self.retention = Some(arg.retention()?),
             "attempts" => self.attempts = Some(arg.number(1..=1_000_000)?),
             "backoff" => self.backoff = Some(arg.duration()?),
             "max_backoff" => self.max_backoff = Some(arg.duration()?),
@@ -141,6 +156,19 @@ impl Options {
         }
         if let Some(timeout) = self.http_timeout.map(tokens) {
             fields.extend(quote!(http_timeout: ::core::option::Option::Some(#timeout),));
+        }
+        if let Some(unique) = self.unique {
+            let unique = match unique {
+                Unique::Unfinished => quote!(Unfinished),
+                Unique::For(period) => {
+                    let period = tokens(period);
+                    quote!(For(#period))
+                }
+            };
+            fields.extend(quote!(unique: ::core::option::Option::Some(::outlast::UniqueArgs::#unique),));
+        }
+        if let Some(keep) = self.retention.map(tokens) {
+            fields.extend(quote!(retention: ::core::option::Option::Some(::outlast::Retention::all(#keep)),));
         }
         if self.attempts.is_some() || self.backoff.is_some() || self.max_backoff.is_some() {
             let times = self.attempts.map(|attempts| quote!(::outlast::Retry::times(#attempts)));
@@ -239,6 +267,29 @@ impl Arg {
         }
     }
 
+    /// `"unfinished"`, or for how long.
+    fn unique(&self) -> syn::Result<Unique> {
+        if self.text()? == "unfinished" {
+            return Ok(Unique::Unfinished);
+        }
+        match duration::parse(&self.text()?) {
+            Ok(Duration::ZERO) => {
+                Err(self.wrong("for no time means nothing: leave it out, or write `unique = \"unfinished\"`"))
+            }
+            Ok(period) => Ok(Unique::For(period)),
+            Err(remedy) => Err(self.wrong(format!("is neither `\"unfinished\"` nor a duration: {remedy}"))),
+        }
+    }
+
+    fn retention(&self) -> syn::Result<Duration> {
+        match self.duration()? {
+            Duration::ZERO => {
+                Err(self.wrong("is from 1ms to 100 years: with none its runs would be gone as they end"))
+            }
+            keep => Ok(keep),
+        }
+    }
+
     fn name(&self) -> syn::Result<String> {
         let name = self.text()?;
         match fault_of_name(&name) {
@@ -328,6 +379,8 @@ mod tests {
             backoff = "250ms",
             role = "admin",
             http_timeout = "10s",
+            unique = "24h",
+            retention = "7d",
         );
         let (options, faults) = read(Kind::Job, written);
         assert_eq!(faults, [""; 0]);
@@ -344,6 +397,8 @@ mod tests {
                 max_backoff: Some(Duration::from_secs(3600)),
                 role: Some("admin".into()),
                 http_timeout: Some(Duration::from_secs(10)),
+                unique: Some(Unique::For(Duration::from_secs(86_400))),
+                retention: Some(Duration::from_secs(7 * 86_400)),
             }
         );
     }
@@ -366,6 +421,25 @@ mod tests {
             quote!(::outlast::Options {
                 timeout: ::core::option::Option::Some(::outlast::__private::Duration::from_millis(2000u64)),
                 ..::outlast::Options::new("a")
+            }),
+        );
+        same(
+            quote!(unique = "unfinished", retention = "2s"),
+            quote!(::outlast::Options {
+                unique: ::core::option::Option::Some(::outlast::UniqueArgs::Unfinished),
+                retention: ::core::option::Option::Some(::outlast::Retention::all(
+                    ::outlast::__private::Duration::from_millis(2000u64)
+                )),
+                ..::outlast::Options::new("type")
+            }),
+        );
+        same(
+            quote!(unique = "2s"),
+            quote!(::outlast::Options {
+                unique: ::core::option::Option::Some(::outlast::UniqueArgs::For(
+                    ::outlast::__private::Duration::from_millis(2000u64)
+                )),
+                ..::outlast::Options::new("type")
             }),
         );
         same(
@@ -406,6 +480,18 @@ mod tests {
             (quote!(timeout = "soon"), "`timeout` is no duration: write whole numbers with units"),
             (quote!(timeout = "0s"), "`timeout` of zero"),
             (quote!(http_timeout = "0s"), "`http_timeout` of zero would leave no time at all"),
+            (quote!(retention = "0s"), "`retention` is from 1ms to 100 years"),
+            (
+                quote!(retention = "40000d"),
+                "`retention` is no duration: the longest duration is a hundred years",
+            ),
+            (quote!(retention = 7), "`retention` takes a text, written out: `retention = \"7d\"`"),
+            (quote!(unique = "0s"), "`unique` for no time means nothing"),
+            (
+                quote!(unique = "always"),
+                "`unique` is neither `\"unfinished\"` nor a duration: write whole numbers",
+            ),
+            (quote!(unique = true), "`unique` takes a text, written out: `unique = \"unfinished\"`"),
             (quote!(backoff = "1.5s"), "`backoff` is no duration"),
             (quote!(backoff = "11m"), "`backoff` is longer than `max_backoff`"),
             (quote!(max_backoff = "1m", backoff = "2m"), "`backoff` is longer than `max_backoff`"),

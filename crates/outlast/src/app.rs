@@ -10,11 +10,11 @@ use outlast_core::{Error, Limits, Payload, QueueRules};
 use outlast_store::{DynStore, OpenOptions, ScheduleCard};
 use tokio::runtime::Handle;
 
-use crate::Client;
 use crate::definition::{Definition, Registry};
 use crate::engine::{Engine, Settings, States};
 use crate::queue::Queue;
 use crate::schedule::Schedule;
+use crate::{Client, Retention};
 
 /// A schedule that code declares, made when the rest is known.
 type Declared = Box<dyn FnOnce(&Client) -> Result<(String, ScheduleCard), Error> + Send>;
@@ -140,6 +140,26 @@ impl Outlast {
             let payload = Payload::encode(format_args!("the input of {name}"), &input, client.limits())?;
             schedule.card(client, name, payload)
         }));
+        self
+    }
+
+    /// How long ended runs are kept, unless their definition says it itself: for ever, if nothing is said here. It holds
+    /// for runs that ended before too, and should be the same on every node: the shortest counts.
+    ///
+    /// Nodes look about once a minute and delete a bounded number at a time, without waiting for anybody. What has not
+    /// ended stays, however old it is.
+    ///
+    /// ```no_run
+    /// # use outlast::prelude::*;
+    /// # async fn example(mail: Job<String, (), AnyError>) -> Result<(), AnyError> {
+    /// let app = Outlast::open("sqlite://mail.db").await?
+    ///     .job(mail)
+    ///     .retention(Retention::all(7.days()).failed(90.days()))
+    ///     .run().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn retention(mut self, retention: Retention) -> Outlast {
+        self.settings.retention = retention;
         self
     }
 

@@ -4,11 +4,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life};
+use futures_util::StreamExt;
+use outlast_core::{
+    Change, Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life,
+};
 use outlast_store::adapters::Verb;
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter,
-    Listen, Listened, LogLine, NewsKind, NodeView, Page, RunView, StoreError,
+    Listen, Listened, LogLine, NewsKind, NodeView, Page, Purge, RunKind, RunView, StoreError, code,
 };
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -25,7 +28,7 @@ use crate::{RunHandle, Tx};
 /// How often a call that may work in a moment is repeated, within about a second.
 const REPEATS: u32 = 5;
 
-/// Starts runs, sends to them, settles their promises, cancels, lists and purges them. Cheap to clone.
+/// Starts runs, sends to them, settles their promises, cancels, retries, lists and purges them. Cheap to clone.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -239,22 +242,116 @@ impl Client {
         Ok(Control::Cancel { run: run.check()?, reason: reason.to_owned() })
     }
 
+    /// Makes a job that failed or was cancelled ready to be tried again, from its first attempt on: the same run, with the
+    /// same key, and with its errors so far before it. `true` when it is ready by this call; `false` when it had not ended,
+    /// or is ready again already.
+    ///
+    /// A workflow that started it has heard of the failure and may have gone on because of it: it hears nothing further.
+    /// The run stands in line like one that was started without a group, but with its tenant's; and if it was the only one
+    /// of its kind, another may stand for that by now. Workflows cannot be tried again yet, and what has completed never
+    /// can: [`Error::NotRetryable`].
+    pub async fn retry(&self, run: impl Into<Target>) -> Result<bool, Error> {
+        self.retry_as(run.into(), None).await
+    }
+
+    /// The same with another input, which stays the run's from then on: whoever starts one with its key must have the new
+    /// one too. It is checked where this process has the code. A run that has not ended keeps the input it has.
+    pub async fn retry_with<T: Serialize + ?Sized>(
+        &self,
+        run: impl Into<Target>,
+        input: &T,
+    ) -> Result<bool, Error> {
+        let input = Payload::encode("the input", input, &self.0.limits)?;
+        self.retry_as(run.into(), Some(input)).await
+    }
+
+    async fn retry_as(&self, run: Target, input: Option<Payload>) -> Result<bool, Error> {
+        let view = self.status(self.find(run).await?).await?;
+        let code = code(&view.record.definition, view.record.version);
+        let known = self.engine().and_then(|engine| engine.registry.get(&code));
+        if let (Some(definition), Some(input)) = (known, &input) {
+            definition.check_input(input)?;
+        }
+        match view.status.is_final() {
+            true => self.retry_end(view.record.id, view.epoch, input).await,
+            false => Ok(false),
+        }
+    }
+
+    /// Tries again what ended in this epoch. Naming it makes the call one that can be repeated: whatever happens to the
+    /// run between two of them, it is tried again once.
+    async fn retry_end(&self, run: RunId, epoch: i64, input: Option<Payload>) -> Result<bool, Error> {
+        let control = Control::Retry { run: Address::Run(run), epoch: Some(epoch), input };
+        let tries = AtomicU32::new(0);
+        let ask = || {
+            tries.fetch_add(1, Ordering::Relaxed);
+            self.0.store.control(&control)
+        };
+        let answer = repeated(ask).await?;
+        // The try whose reply got lost may be what made it ready.
+        Ok(retried(&control, answer)? || tries.into_inner() > 1)
+    }
+
+    /// Tries all jobs again that fit the filter and failed, or were cancelled if the filter says so, oldest first. Gives
+    /// how many. Those that somebody else tries again meanwhile are left alone, and so are those that fail after this
+    /// was called. If an error ends it early, some have been tried again, and calling it anew does the rest.
+    pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
+        const PAGE: u32 = 100;
+        const AT_ONCE: usize = 16;
+        let mut filter = filter.clone();
+        if filter.statuses.is_empty() {
+            filter.statuses.push(Status::Failed);
+        }
+        filter.statuses.retain(|status| status.after(Change::Revive).is_some());
+        if filter.statuses.is_empty() {
+            return Err(Error::invalid(
+                "filter",
+                "status",
+                "failed or cancelled: no others can be tried again",
+            ));
+        }
+        // A list is newest first. Ids are all that is kept of it.
+        let (mut ended, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list(&filter, after, PAGE).await?;
+            let jobs = page.runs.iter().filter(|view| view.record.kind == RunKind::Job);
+            ended.extend(jobs.map(|view| (view.record.id, view.epoch)));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let calls = ended.into_iter().rev().map(|(run, epoch)| async move {
+            match self.retry_end(run, epoch, None).await {
+                // Purged meanwhile.
+                Err(Error::UnknownRun { .. } | Error::NotRetryable { .. }) => Ok(false),
+                answer => answer,
+            }
+        });
+        let mut answers = futures_util::stream::iter(calls).buffered(AT_ONCE);
+        let mut count = 0;
+        while let Some(answer) = answers.next().await {
+            count += u64::from(answer?);
+        }
+        Ok(count)
+    }
+
     /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches. Gives their
     /// number, without those of a batch whose reply got lost.
     pub async fn purge(&self, older_than: Duration) -> Result<u64, Error> {
         check_duration("age", older_than)?;
         const BATCH: u32 = 1000;
-        let purge = Control::Purge { older_than, limit: BATCH };
+        let mut purge = Purge::older_than(older_than, BATCH);
         let mut purged = 0;
         loop {
-            match repeated(|| self.0.store.control(&purge)).await? {
-                Controlled::Purged(count) => {
-                    purged += count;
-                    if count < u64::from(BATCH) {
-                        return Ok(purged);
-                    }
-                }
-                _ => return Ok(purged),
+            let control = Control::Purge(purge.clone());
+            let Controlled::Purged(batch) = repeated(|| self.0.store.control(&control)).await? else {
+                return Ok(purged);
+            };
+            purged += batch.runs;
+            purge.after = batch.marks;
+            if !batch.more {
+                return Ok(purged);
             }
         }
     }
@@ -320,6 +417,14 @@ impl Client {
         let control = self.cancel_control(run.into(), reason)?;
         let answer = self.perform(tx, &control).await?;
         cancelled(&control, answer)
+    }
+
+    /// Makes a job ready to be tried again when the transaction commits, as [`Client::retry`] does; Outlast's own or your
+    /// driver's, see [`InTx`].
+    pub async fn retry_in_tx(&self, tx: impl InTx, run: impl Into<Target>) -> Result<bool, Error> {
+        let control = Control::Retry { run: run.into().check()?, epoch: None, input: None };
+        let answer = self.perform(tx, &control).await?;
+        retried(&control, answer)
     }
 
     pub(crate) async fn perform<V: Verb + ?Sized>(
@@ -491,6 +596,20 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
             Err(Error::TooLarge { what: "the number of unread messages".into(), size, limit: limit.into() })
         }
         Some(Delivered::Unknown) | None => Err(Error::UnknownRun { run: Target::shown(&delivery.to) }),
+    }
+}
+
+fn retried(control: &Control, answer: Controlled) -> Result<bool, Error> {
+    match (answer, control) {
+        (Controlled::Retried { by_this, .. }, _) => Ok(by_this),
+        (Controlled::Final { run, status, .. }, _) => {
+            Err(Error::NotRetryable { run, reason: format!("it has {status}") })
+        }
+        (Controlled::NoJob { run }, _) => {
+            Err(Error::NotRetryable { run, reason: "it is a workflow, and only jobs can be".into() })
+        }
+        (_, Control::Retry { run, .. }) => Err(Error::UnknownRun { run: Target::shown(run) }),
+        _ => Ok(false),
     }
 }
 

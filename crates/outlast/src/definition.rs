@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::ctx::Work;
 use crate::judge::Backoff;
 use crate::of_jobs::{Batch, ErasedBatch, ErasedUndo, OfJobs, Undo};
-use crate::{BatchCtx, Ctx, JobCtx};
+use crate::{BatchCtx, Ctx, JobCtx, Retention};
 
 /// A value that crosses the durable boundary. Everything that serde can write and read.
 #[diagnostic::on_unimplemented(
@@ -61,6 +61,8 @@ pub struct Options {
     pub http_timeout: Option<Duration>,
     /// Whether a run is the only one with its arguments: until it has ended, or for a period.
     pub unique: Option<UniqueArgs>,
+    /// How long its runs are kept after their end, where that is not as for all others.
+    pub retention: Option<Retention>,
 }
 
 /// For how long a run is the only one with its arguments.
@@ -85,6 +87,7 @@ impl Options {
             role: None,
             http_timeout: None,
             unique: None,
+            retention: None,
         }
     }
 }
@@ -183,6 +186,13 @@ macro_rules! definition {
             /// A run is the only one with its arguments for this long from its start.
             pub fn unique_for(mut self, period: Duration) -> Self {
                 self.options.unique = Some(UniqueArgs::For(period));
+                self
+            }
+
+            /// How long its runs are kept after their end, instead of what holds for all others
+            /// ([`Outlast::retention`](crate::Outlast::retention)). The active version's counts for those of all.
+            pub fn retention(mut self, retention: Retention) -> Self {
+                self.options.retention = Some(retention);
                 self
             }
 
@@ -537,6 +547,9 @@ impl Registry {
         for (what, timeout) in [("timeout", options.timeout), ("http_timeout", options.http_timeout)] {
             check_duration(what, timeout.unwrap_or_default())?;
         }
+        if let Some(retention) = options.retention {
+            retention.check()?;
+        }
         if let Body::Batch(batch) = &definition.body {
             batch.check()?;
         }
@@ -566,6 +579,11 @@ impl Registry {
 
     pub(crate) fn get(&self, code: &str) -> Option<Arc<Registered>> {
         self.by_code.get(code).cloned()
+    }
+
+    /// Whether one of these says itself how long its runs are kept.
+    pub(crate) fn has_retention(&self) -> bool {
+        self.by_code.values().any(|definition| definition.options.retention.is_some())
     }
 
     pub(crate) fn codes(&self) -> Vec<String> {
@@ -605,6 +623,7 @@ impl Registry {
                         UniqueArgs::Unfinished => 0,
                         UniqueArgs::For(period) => period.as_millis() as u64,
                     }),
+                    "retention_ms": options.retention.map(Retention::to_json),
                     "http_timeout_ms": options.http_timeout.map(|timeout| timeout.as_millis() as u64),
                 })
                 .to_string(),

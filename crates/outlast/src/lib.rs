@@ -15,6 +15,7 @@ mod judge;
 mod logs;
 mod of_jobs;
 mod queue;
+mod retention;
 mod schedule;
 mod start;
 pub mod testing;
@@ -44,6 +45,7 @@ pub use outlast_store::{
     ScheduleView, Value,
 };
 pub use queue::Queue;
+pub use retention::Retention;
 pub use schedule::{CatchUp, Overlap, Schedule};
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
@@ -53,7 +55,7 @@ pub use unique::Unique;
 pub mod prelude {
     pub use crate::{
         AnyError, App, BatchCtx, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Queue,
-        Retry, RunId, Schedule, Status, StepCtx, Target, Tx, Unique, Workflow,
+        Retention, Retry, RunId, Schedule, Status, StepCtx, Target, Tx, Unique, Workflow,
     };
 }
 

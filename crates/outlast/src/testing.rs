@@ -135,6 +135,12 @@ impl Test {
         })
     }
 
+    /// Does at once what a node does every few seconds beside its runs: it frees those of dead nodes, blocks what nobody
+    /// will take, and deletes what is kept no longer ([`Outlast::retention`]).
+    pub async fn sweep(&self) {
+        self.app.engine().sweep_now().await;
+    }
+
     /// Ends the engine as a dying process would: nothing is finished, nothing handed back. Returns when
     /// nothing of it is left that could still write.
     #[doc(hidden)]

@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Settle(MessageArgs),
     /// Ask runs to stop
     Cancel(CancelArgs),
+    /// Try jobs again that failed or were cancelled
+    Retry(RetryArgs),
     /// Wait for a run's end and print its output
     Wait(WaitArgs),
     /// Delete runs that ended long ago
@@ -161,6 +163,30 @@ pub(crate) struct CancelArgs {
     /// Why, for whoever looks at the run later
     #[arg(long, short, default_value = "asked from the command line")]
     pub(crate) reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetryArgs {
+    /// The runs: ids, or DEFINITION/KEY
+    #[arg(required_unless_present_any = ["filter", "all"], conflicts_with_all = ["filter", "all"], value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+
+    /// All that fit, such as 'status:failed def:mail since:2h'; those that failed unless it says otherwise
+    #[arg(long, short, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+
+    /// All that failed, whatever they are
+    #[arg(long, conflicts_with = "filter")]
+    pub(crate) all: bool,
+
+    /// Call them with this from now on: JSON, @FILE, or - for stdin
+    #[arg(long, short, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["filter", "all"])]
+    pub(crate) input: Option<String>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

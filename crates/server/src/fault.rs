@@ -64,6 +64,7 @@ impl From<Error> for Fault {
         let exit = match &error {
             Error::UnknownRun { .. } | Error::UnknownDefinition { .. } => Exit::NotFound,
             Error::Closed { .. }
+            | Error::NotRetryable { .. }
             | Error::KeyConflict { .. }
             | Error::AlreadyExists { .. }
             | Error::AlreadySettled { .. } => Exit::Conflict,

@@ -11,6 +11,7 @@ mod fault;
 mod list;
 mod output;
 mod queue_commands;
+mod retry;
 mod run_commands;
 mod samples;
 mod schedule_commands;
@@ -73,6 +74,7 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::Settle(args) => run_commands::settle(&client, args, format).await,
             Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
             Command::Wait(args) => run_commands::wait(&client, args, format).await,
+            Command::Retry(args) => retry::retry(&client, args, format).await,
             Command::Purge(args) => run_commands::purge(&client, args, format).await,
             Command::Queue(command) => queue_commands::queue(&client, command, format).await,
             Command::Schedule(command) => schedule_commands::schedule(&client, command, format).await,

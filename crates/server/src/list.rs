@@ -61,7 +61,7 @@ fn what(words: &[String]) -> Result<(What, &[String]), Fault> {
 }
 
 /// Reads filters: words of the form `field:value`, all of which must fit.
-fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> {
+pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> {
     let mut filter = Filter::default();
     for word in words {
         let wrong = |why: &str| Fault::usage(format!("filter {word:?}: {why}"));

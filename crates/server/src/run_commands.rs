@@ -138,9 +138,14 @@ fn near(word: &str, run: Option<RunId>) -> String {
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.
 pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
+}
+
+/// Goes through all runs that were named, whatever one of them says; the last fault is the command's.
+pub(crate) async fn each(ids: &[String], one: impl AsyncFn(&str) -> Result<(), Fault>) -> Result<(), Fault> {
     let mut first_fault: Option<Fault> = None;
-    for text in &args.ids {
-        match cancel_one(client, text, &args.reason, format).await {
+    for text in ids {
+        match one(text).await {
             Ok(()) => {}
             Err(quiet) if quiet.exit == Exit::Quiet => return Err(quiet),
             Err(fault) => {

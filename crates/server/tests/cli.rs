@@ -192,6 +192,37 @@ fn ended_runs_can_be_purged() {
 }
 
 #[test]
+fn failed_jobs_are_tried_again_by_name_and_by_filter() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.ok(&["start", "count_shelf", "--input", "\"three\"", "--key", "s"]);
+    let failed = shop.until_status("count_shelf/s", "failed");
+    let id = failed["id"].as_str().unwrap();
+
+    let told = shop.refused(&["retry", "--filter", " "], 2);
+    assert!(told.contains("the filter is empty: say what to retry, such as def:mail, or --all"), "{told}");
+    let told = shop.refused(&["retry", "--filter", "def:count_shelf"], 2);
+    assert!(told.contains("1 job would be tried again: say --yes if that is meant"), "{told}");
+    assert_eq!(shop.ok(&["retry", "--filter", "def:nobody", "--yes"]), "0 jobs ready to be tried again\n");
+    let told = shop.refused(&["retry", "--filter", "status:completed", "--yes"], 2);
+    assert!(told.contains("failed or cancelled: no others can be tried again"), "{told}");
+
+    let all = shop.ok(&["retry", "--filter", "status:failed def:count_shelf", "--yes", "-o", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&all).unwrap()["retried"], 1);
+    shop.until_status("count_shelf/s", "failed");
+    let one = shop.ok(&["retry", "count_shelf/s", "--input", "3"]);
+    assert_eq!(one, format!("{id} is ready to be tried again\n"));
+    assert_eq!(shop.until_status(id, "completed")["input"], 3);
+
+    let told = shop.refused(&["retry", id], 4);
+    assert!(told.ends_with("cannot be tried again: it has completed (not_retryable)"), "{told}");
+    shop.until_status("pay_invoice/invoice-7", "failed");
+    let told = shop.refused(&["retry", "pay_invoice/invoice-7"], 4);
+    assert!(told.ends_with("it is a workflow, and only jobs can be (not_retryable)"), "{told}");
+    assert!(shop.refused(&["retry"], 2).contains("ID"));
+}
+
+#[test]
 fn a_start_without_a_node_is_kept_for_the_next_one() {
     let shop = Shop::new();
     shop.dev().kill();

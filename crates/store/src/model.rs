@@ -599,13 +599,20 @@ pub enum Control {
         /// Why.
         reason: String,
     },
-    /// Deletes ended runs with everything of them, a bounded number at a time.
-    Purge {
-        /// Those that ended before this long ago.
-        older_than: Duration,
-        /// At most this many.
-        limit: u32,
+    /// Makes a job that failed or was cancelled ready again, due now: the same run, with all its attempts before it. What
+    /// its earlier turns may still write does not fit any more, and its parent, which has heard of its end, hears
+    /// nothing further. One that has not ended stays as it is.
+    Retry {
+        /// Which.
+        run: Address,
+        /// The epoch in which it ended, as the caller knows it: one that was tried again since is left alone, also if
+        /// it has ended anew. `None`: however often it has ended.
+        epoch: Option<i64>,
+        /// What it is called with from now on, instead of what it was started with.
+        input: Option<Payload>,
     },
+    /// Deletes ended runs with everything of them, a bounded number at a time.
+    Purge(Purge),
     /// Changes what a queue does.
     Queue {
         /// Which.
@@ -698,6 +705,78 @@ pub enum Fired {
     Lost,
 }
 
+/// Which ended runs are deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    /// Those that ended before this long ago, oldest first in each shard.
+    pub older_than: Duration,
+    /// No more than this many are looked at in each shard, and no more deleted in all.
+    pub limit: u32,
+    /// Those that ended with this status; `None`: with any.
+    pub status: Option<Status>,
+    /// Those of these definitions.
+    pub of: Definitions,
+    /// Where an earlier purge of the same kind stopped, shard by shard; empty: from the oldest on.
+    pub after: Vec<Mark>,
+}
+
+impl Purge {
+    /// All that ended before this long ago.
+    pub fn older_than(older_than: Duration, limit: u32) -> Purge {
+        Purge { older_than, limit, status: None, of: Definitions::All, after: Vec::new() }
+    }
+}
+
+/// Some definitions, by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Definitions {
+    /// All of them.
+    All,
+    /// These.
+    Only(Vec<String>),
+    /// All but these.
+    Except(Vec<String>),
+}
+
+impl Definitions {
+    /// Whether this one is among them.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Definitions::All => true,
+            Definitions::Only(names) => names.iter().any(|one| one == name),
+            Definitions::Except(names) => names.iter().all(|one| one != name),
+        }
+    }
+}
+
+/// A place among the ended runs of a shard: just after this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// Which.
+    pub run: RunId,
+}
+
+impl Default for Mark {
+    /// Before all of them.
+    fn default() -> Mark {
+        Mark { finished_at: Timestamp::default(), run: RunId::from_uuid(uuid::Uuid::nil()) }
+    }
+}
+
+/// What became of a purge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// How many runs were deleted.
+    pub runs: u64,
+    /// Where it stopped, shard by shard: all before it that the purge is for are gone, but those that somebody
+    /// else had locked.
+    pub marks: Vec<Mark>,
+    /// Whether there may be more behind that.
+    pub more: bool,
+}
+
 /// What people do to a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueChange {
@@ -750,10 +829,22 @@ pub enum Controlled {
         /// Whether this call ended it.
         by_this: bool,
     },
+    /// The run is ready to be tried again, or has not ended.
+    Retried {
+        /// The run.
+        run: RunId,
+        /// Whether this call made it so.
+        by_this: bool,
+    },
+    /// The run cannot be tried again: only jobs can.
+    NoJob {
+        /// The run.
+        run: RunId,
+    },
     /// There is no such run.
     Unknown,
-    /// So many runs were purged.
-    Purged(u64),
+    /// What became of a purge.
+    Purged(Purged),
     /// What the queue does now.
     Queue(QueueCard),
     /// How the schedule stands now (or stood, when it is gone); `None` when there is none.

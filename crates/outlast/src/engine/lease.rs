@@ -115,6 +115,7 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
             () = engine.stop.cancelled() => return,
         }
         sweep_all(&engine).await;
+        super::retention::sweep(&engine).await;
     }
 }
 

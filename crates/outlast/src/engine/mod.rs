@@ -12,6 +12,7 @@ mod floor;
 pub(crate) mod job;
 mod lease;
 mod queues;
+mod retention;
 mod run;
 mod schedules;
 mod seldom;
@@ -45,8 +46,8 @@ use self::schedules::Schedules;
 use self::seldom::Troubles;
 use self::turn::Turn;
 use self::warm::Warm;
-use crate::Client;
 use crate::definition::Registry;
+use crate::{Client, Retention};
 
 /// How an engine works. Every bound has a name here.
 #[derive(Debug, Clone)]
@@ -73,6 +74,8 @@ pub struct Settings {
     pub name: String,
     /// The queues to take from; empty for those of the registered definitions.
     pub queues: Vec<String>,
+    /// How long ended runs are kept: for ever. See [`Outlast::retention`](crate::Outlast::retention).
+    pub retention: Retention,
     /// What handlers may call: see [`Outlast::egress`](crate::Outlast::egress).
     #[cfg(feature = "http")]
     #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
@@ -92,6 +95,7 @@ impl Default for Settings {
             unknown_after: Duration::from_secs(10),
             name: format!("pid-{}", std::process::id()),
             queues: Vec::new(),
+            retention: Retention::forever(),
             #[cfg(feature = "http")]
             egress: crate::http::Egress::new(),
         }
@@ -121,6 +125,7 @@ impl Settings {
                 "1 or more: with 0 every run would be poison",
             ));
         }
+        self.retention.check()?;
         #[cfg(feature = "http")]
         self.egress.check()?;
         check_name("name of the node", &self.name)?;
@@ -167,6 +172,7 @@ pub(crate) struct Engine {
     pub(crate) queues: Queues,
     batches: Batches,
     pub(crate) schedules: Schedules,
+    retention: retention::Walks,
     /// The rules of queues that this code says.
     rules: Vec<(String, QueueRules)>,
     pub(crate) troubles: Troubles,
@@ -233,6 +239,7 @@ impl Engine {
             queues: Queues::default(),
             batches: Batches::default(),
             schedules: Schedules::default(),
+            retention: retention::Walks::default(),
             rules,
             troubles: Troubles::default(),
             is_sole_owner,
@@ -262,6 +269,17 @@ impl Engine {
     /// Does something beside everything else, on the engine's own runtime whoever calls.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    /// Whether this node deletes ended runs by itself.
+    fn has_retention(&self) -> bool {
+        self.settings.retention != Retention::forever() || self.registry.has_retention()
+    }
+
+    /// Does at once all that a node does from time to time.
+    pub(crate) async fn sweep_now(self: &Arc<Self>) {
+        lease::sweep_all(self).await;
+        while retention::sweep(self).await {}
     }
 
     /// Stops: no new work, work in hand is finished or handed back within `grace`, then dropped and

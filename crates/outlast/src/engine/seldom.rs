@@ -41,6 +41,7 @@ pub(crate) struct Troubles {
     pub(crate) renew: Seldom,
     pub(crate) sweep: Seldom,
     pub(crate) schedules: Seldom,
+    pub(crate) retention: Seldom,
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! What people and programs ask of runs and queues: cancel one, purge many.
+//! What people and programs ask of runs and queues: cancel one, try one again, purge many.
 
 use outlast_core::{Error, FailureDoc, Payload, RunId, ShardCount, Status};
 
 use super::agenda::{self, AgendaRow, by_shard};
-use super::commit::{DOING_CLEAR, INBOX_CLEAR};
 use super::end;
 use super::flight::{Flight, Place};
 use super::keys;
-use super::listen::{self, LISTENERS_CLEAR, Listener};
+use super::listen::{self, Listener};
 use super::post::{self, Post, Receiver};
+use super::purge::purge;
 use super::queue;
 use super::results;
+use super::retry::retry;
 use super::schedule;
-use super::unique::UNIQUES_PURGE;
-use crate::rows::{ReadRow, cells, ids, micros, plain};
+use crate::rows::{cells, plain};
 use crate::{Address, Control, Controlled, Ended, NewsKind, Signal, Sql, StoreError, Tx, Type};
 
 /// Does what is asked.
@@ -27,7 +27,11 @@ pub(crate) async fn control(
             Some(run) => cancel(tx, run, reason).await,
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
-        Control::Purge { older_than, limit } => purge(tx, micros(*older_than), *limit, shards).await,
+        Control::Retry { run, epoch, input } => match named(tx, run, shards).await? {
+            Some(run) => retry(tx, run, *epoch, input.as_ref()).await,
+            None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
+        },
+        Control::Purge(ask) => purge(tx, ask, shards).await.map(Controlled::Purged),
         Control::Queue { name, change } => {
             queue::change(tx, name, change, shards).await.map(Controlled::Queue)
         }
@@ -125,81 +129,8 @@ async fn end(
     Ok(Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true })
 }
 
-/// Deletes runs that ended before `age` microseconds ago, oldest first in each shard.
-async fn purge(tx: &mut dyn Tx, age: i64, limit: u32, shards: ShardCount) -> Result<Controlled, StoreError> {
-    let mut flight = Flight::default();
-    let shards = 0..shards.max(1);
-    let picks: Vec<(u16, Place)> =
-        shards.map(|shard| (shard, flight.add(PURGE_PICK.with(cells![shard, age, limit])))).collect();
-    let mut answers = flight.send(tx).await?;
-
-    let mut flight = Flight::default();
-    let mut purged: usize = 0;
-    for (shard, place) in picks {
-        let picked = answers.take(place).iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
-        let room = (limit as usize).saturating_sub(purged);
-        let runs: Vec<RunId> = picked.into_iter().take(room).collect();
-        if runs.is_empty() {
-            continue;
-        }
-        purged += runs.len();
-        for sql in PURGES {
-            flight.add(sql.with(cells![shard, ids(&runs)]));
-        }
-    }
-    flight.send_last(tx).await?;
-    Ok(Controlled::Purged(purged as u64))
-}
-
-pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] = &[&CANCEL_ASK, &PURGE_PICK];
-    // Some of the purges are others' own.
-    let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
-    own.iter().copied().chain(purges).collect()
-}
+pub(crate) static STATEMENTS: &[&Sql] = &[&CANCEL_ASK];
 
 static CANCEL_ASK: Sql =
     Sql::new("cancel_ask", "update outlast.agenda set cancel_reason = {p3} where shard = {p1} and id = {p2}")
         .takes(&[Type::Int, Type::Id, Type::Text]);
-
-static PURGE_PICK: Sql = Sql::new(
-    "purge_pick",
-    "select r.run from outlast.results as r where r.shard = {p1} and r.finished_at < {now} - {p2}
-      order by r.finished_at, r.run limit {p3} {skip_locked}",
-)
-.takes(&[Type::Int, Type::Int, Type::Int])
-.by("results_by_time");
-
-/// Everything of a run. The key goes with it: it is free again.
-static PURGES: [&Sql; 11] = [
-    &PURGE_JOURNAL,
-    &INBOX_CLEAR,
-    &PURGE_PROMISES,
-    &DOING_CLEAR,
-    &LISTENERS_CLEAR,
-    &PURGE_LOGS,
-    &PURGE_TAGS,
-    &PURGE_KEYS,
-    &UNIQUES_PURGE,
-    &PURGE_RUNS,
-    &PURGE_RESULTS,
-];
-
-static PURGE_JOURNAL: Sql =
-    purge_sql("purge_journal", "delete from outlast.journal where shard = {p1} and run {in:p2}");
-static PURGE_PROMISES: Sql =
-    purge_sql("purge_promises", "delete from outlast.promises where shard = {p1} and run {in:p2}");
-static PURGE_LOGS: Sql =
-    purge_sql("purge_logs", "delete from outlast.logs where shard = {p1} and run {in:p2}");
-static PURGE_TAGS: Sql =
-    purge_sql("purge_tags", "delete from outlast.tags where shard = {p1} and run {in:p2}");
-static PURGE_KEYS: Sql =
-    purge_sql("purge_keys", "delete from outlast.keys where shard = {p1} and run {in:p2}");
-static PURGE_RUNS: Sql =
-    purge_sql("purge_runs", "delete from outlast.runs where shard = {p1} and id {in:p2}");
-static PURGE_RESULTS: Sql =
-    purge_sql("purge_results", "delete from outlast.results where shard = {p1} and run {in:p2}");
-
-const fn purge_sql(name: &'static str, text: &'static str) -> Sql {
-    Sql::new(name, text).takes(&[Type::Int, Type::Ids])
-}

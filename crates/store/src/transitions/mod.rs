@@ -23,10 +23,12 @@ mod leave;
 mod listen;
 mod own;
 mod post;
+mod purge;
 mod queue;
 mod record;
 mod renew;
 mod results;
+mod retry;
 mod schedule;
 mod single_out;
 mod start;
@@ -80,7 +82,9 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         deliver::STATEMENTS,
         wake_short::STATEMENTS,
         listen::STATEMENTS,
-        &control::statements(),
+        control::STATEMENTS,
+        retry::STATEMENTS,
+        &purge::statements(),
         renew::STATEMENTS,
         single_out::STATEMENTS,
         takeover::STATEMENTS,

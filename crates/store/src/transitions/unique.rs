@@ -211,7 +211,7 @@ static UNIQUES_TAKE: Sql = Sql::new(
 .rows(ROW)
 .takes(&[Type::Int]);
 
-static REPLACE_INPUT: Sql = Sql::new(
+pub(super) static REPLACE_INPUT: Sql = Sql::new(
     "replace_input",
     "update outlast.runs set codec = {p3}, input = {p4} where shard = {p1} and id = {p2}",
 )

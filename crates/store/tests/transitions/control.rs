@@ -100,10 +100,16 @@ stories! {
         world.commit(ends(&young, completed("1"))).await;
         let open = world.start(&world.greet()).await;
 
-        let purge = |limit| Control::Purge { older_than: Duration::from_secs(5), limit };
-        assert_eq!(world.store.control(&purge(0)).await.unwrap(), Controlled::Purged(0));
-        assert_eq!(world.store.control(&purge(10)).await.unwrap(), Controlled::Purged(1));
-        assert_eq!(world.store.control(&purge(10)).await.unwrap(), Controlled::Purged(0));
+        let purge = async |limit| {
+            let purge = Control::Purge(Purge::older_than(Duration::from_secs(5), limit));
+            match world.store.control(&purge).await.unwrap() {
+                Controlled::Purged(purged) => purged.runs,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(purge(0).await, 0);
+        assert_eq!(purge(10).await, 1);
+        assert_eq!(purge(10).await, 0);
         assert_eq!(world.store.run(id).await.unwrap(), None);
         assert_eq!(world.store.find(&by_key("k")).await.unwrap(), None);
         assert!(world.journal(id).await.is_empty() && world.store.logs(id, 9).await.unwrap().is_empty());

@@ -1,8 +1,8 @@
-//! Control: a cancellation reaches a run in whatever state it is.
+//! Control: a cancellation reaches a run in whatever state it is, and a job that failed can be tried again.
 
-use outlast_core::{Error, FailureDoc, Status};
-use outlast_store::{Address, Committed, Control, Controlled, Ended, NewsKind, Next};
-use outlast_testkit::{LEASE, World, event, key, payload, store_test};
+use outlast_core::{Error, FailureDoc, RunId, Status};
+use outlast_store::{Address, Committed, Control, Controlled, Ended, NewsKind, Next, Purge, Purged, Started};
+use outlast_testkit::{LEASE, Turn, World, event, key, payload, store_test};
 
 use crate::{DAY, MINUTE};
 
@@ -175,4 +175,154 @@ async fn a_cancelled_run_is_lost_to_its_late_turn(world: World) {
     world.control(&Control::Cancel { run: Address::Run(run.id), reason: "enough".into() }).await;
     assert_eq!(world.commit(turn.complete("late")).await, Committed::LeaseLost);
     assert_eq!(world.status(run.id).await, Status::Cancelled);
+}
+
+fn retry(run: RunId) -> Control {
+    Control::Retry { run: Address::Run(run), epoch: None, input: None }
+}
+
+/// A job that has failed, with one attempt recorded.
+async fn failed(world: &World) -> Turn {
+    let turn = world.start_keyed("mail", "m-1").job().priority(3).queue("main").held_by("node").await;
+    let end = Ended { status: Status::Failed, output: None, error: Some("\"why\"".into()) };
+    world.commit(turn.records(1, "attempt").logs(1, "on").next(Next::Finish(end))).await;
+    turn
+}
+
+#[store_test]
+async fn a_failed_job_is_ready_again_as_the_same_run(world: World) {
+    let turn = failed(&world).await;
+    world.pass(MINUTE).await;
+    let before = world.now().await;
+    assert_eq!(world.control(&retry(turn.run)).await, Controlled::Retried { run: turn.run, by_this: true });
+    let view = world.view(turn.run).await;
+    assert_eq!((view.status, view.attempt), (Status::Ready, 1));
+    assert!((before..=world.now().await).contains(&view.due_at.unwrap()), "it is due now");
+    assert_eq!((view.ended, view.finished_at, view.expires_at, view.reason), (None, None, None, None));
+    assert_eq!((view.record.priority, &*view.record.queue, view.group), (3, "main", None));
+    assert!(view.epoch > turn.epoch);
+    assert_eq!(world.journal(turn.run).await, ["attempt"], "people see why");
+
+    let again = world.claim_as("other").await;
+    assert_eq!((again.run, again.claimed.attempt, again.claimed.crashes), (turn.run, 1, 0));
+    world.commit(again.records(2, "attempt").complete("done")).await;
+    assert_eq!(world.output(turn.run).await, "done");
+    let same = world.start_keyed("mail", "m-1").answer().await;
+    assert_eq!(same, Started::Existing { id: turn.run }, "its key is its own");
+}
+
+#[store_test]
+async fn a_retry_may_bring_another_input_but_not_to_one_that_has_not_ended(world: World) {
+    let turn = failed(&world).await;
+    let with = |input: &str| {
+        let input = Some(payload(input));
+        Control::Retry { run: key("mail", "m-1"), epoch: None, input }
+    };
+    assert_eq!(world.control(&with("edited")).await, Controlled::Retried { run: turn.run, by_this: true });
+    assert_eq!(world.view(turn.run).await.record.input, payload("edited"));
+    let before = world.snapshot().await;
+    let not_again = Controlled::Retried { run: turn.run, by_this: false };
+    assert_eq!(world.control(&with("late")).await, not_again);
+    assert_eq!(world.snapshot().await, before);
+    world.claim_as("node").await;
+    assert_eq!(world.control(&with("late")).await, not_again);
+    assert_eq!(world.view(turn.run).await.record.input, payload("edited"));
+}
+
+#[store_test]
+async fn what_an_old_node_still_writes_does_not_fit_a_run_that_is_tried_again(world: World) {
+    let turn = failed(&world).await;
+    world.control(&retry(turn.run)).await;
+    let before = world.snapshot().await;
+    assert_eq!(world.commit(turn.records(2, "late").complete("late")).await, Committed::LeaseLost);
+    assert_eq!(world.snapshot().await, before);
+    let again = world.claim_as("other").await;
+    assert_eq!(world.commit(turn.complete("late")).await, Committed::LeaseLost);
+    assert_eq!(world.commit(again.complete("in time")).await, Committed::Done);
+    assert_eq!(world.output(turn.run).await, "in time");
+}
+
+#[store_test]
+async fn a_cancelled_job_can_be_tried_again_also_if_it_never_began(world: World) {
+    let run = world.start("mail").job().tenant("acme").delayed(DAY).await;
+    world.cancel(run.id, "a mistake").await;
+    assert_eq!(world.control(&retry(run.id)).await, Controlled::Retried { run: run.id, by_this: true });
+    let view = world.view(run.id).await;
+    assert_eq!((view.cancel_reason, view.group.as_deref(), view.epoch), (None, Some("acme"), 1));
+    let turn = world.claim_as("node").await;
+    assert_eq!((turn.run, turn.claimed.inbox.len()), (run.id, 0));
+    turn.completed("done").await;
+}
+
+#[store_test]
+async fn workflows_and_what_completed_and_nobody_are_not_tried_again(world: World) {
+    let workflow = world.start("greet").await;
+    world.cancel(workflow.id, "enough").await;
+    let job = world.start("mail").job().held_by("node").await;
+    job.completed("done").await;
+    let nobody = world.start("mail").asked().id;
+    let before = world.snapshot().await;
+    assert_eq!(world.control(&retry(workflow.id)).await, Controlled::NoJob { run: workflow.id });
+    let completed = Controlled::Final { run: job.run, status: Status::Completed, by_this: false };
+    assert_eq!(world.control(&retry(job.run)).await, completed);
+    assert_eq!(world.control(&retry(nobody)).await, Controlled::Unknown);
+    assert_eq!(world.snapshot().await, before);
+}
+
+#[store_test]
+async fn a_parent_that_heard_of_a_failure_hears_nothing_of_the_retry(world: World) {
+    let parent = world.start("order").shard(0).held_by("node").await;
+    let child = world.start("mail").job().shard(1).child_of(parent.run, "mail").delayed(DAY);
+    let id = child.clone().asked().id;
+    world.commit(parent.records(1, "mail").starts(child).suspend(0)).await;
+    world.cancel(id, "enough").await;
+    let parent = world.claim_as("node").await;
+    world.commit(parent.records(2, "heard").consumes(&[1]).suspend(1)).await;
+
+    world.control(&retry(id)).await;
+    let turn = world.claim_as("node").await;
+    assert_eq!(turn.run, id);
+    let record = world.view(id).await.record.parent.unwrap();
+    assert_eq!((record.run, record.op), (parent.run, None), "whose child it is stays known");
+    turn.completed("sent").await;
+    assert_eq!(world.inbox(parent.run).await, [""; 0]);
+    assert_eq!(world.status(parent.run).await, Status::Waiting);
+}
+
+#[store_test]
+async fn many_who_retry_one_run_at_once_are_one(world: World) {
+    let other = world.second_store().await;
+    let turn = failed(&world).await;
+    let ask = retry(turn.run);
+    let asks = [world.store(), &other, world.store(), &other].map(|store| store.control(&ask));
+    let [a, b, c, d] = asks;
+    let answers = tokio::join!(a, b, c, d);
+    let answers = [answers.0, answers.1, answers.2, answers.3].map(Result::unwrap);
+    let ours = Controlled::Retried { run: turn.run, by_this: true };
+    assert_eq!(answers.iter().filter(|answer| **answer == ours).count(), 1, "{answers:?}");
+    let others = Controlled::Retried { run: turn.run, by_this: false };
+    assert_eq!(answers.iter().filter(|answer| **answer == others).count(), 3, "{answers:?}");
+}
+
+#[store_test]
+async fn a_run_that_is_tried_again_while_it_is_purged_is_there_or_not(world: World) {
+    let other = world.second_store().await;
+    for _ in 0..15 {
+        let turn = failed(&world).await;
+        world.pass(DAY * 2).await;
+        let purge = Control::Purge(Purge::older_than(DAY, 10));
+        let ask = retry(turn.run);
+        let (retried, purged) = tokio::join!(world.store().control(&ask), other.control(&purge));
+        world.invariants().await;
+        match (retried.unwrap(), purged.unwrap()) {
+            (Controlled::Retried { by_this: true, .. }, Controlled::Purged(Purged { runs: 0, .. })) => {
+                let again = world.claim_as("node").await;
+                again.completed("done").await;
+                world.pass(DAY * 2).await;
+                world.control(&purge).await;
+            }
+            (Controlled::Unknown, Controlled::Purged(Purged { runs: 1, .. })) => {}
+            neither => panic!("{neither:?}"),
+        }
+    }
 }

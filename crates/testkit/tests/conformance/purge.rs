@@ -1,14 +1,14 @@
 //! Purge: old ended runs go, with everything of them, and nothing else does.
 
 use outlast_core::{RunId, Status};
-use outlast_store::{Address, Control, Controlled, Started};
+use outlast_store::{Address, Control, Controlled, Definitions, Ended, Mark, Next, Purge, Purged, Started};
 use outlast_testkit::{TABLES, Turn, World, event, key, settlement, store_test};
 
 use crate::{DAY, MINUTE};
 
 async fn purge(world: &World, limit: u32) -> u64 {
-    match world.control(&Control::Purge { older_than: DAY, limit }).await {
-        Controlled::Purged(runs) => runs,
+    match world.control(&Control::Purge(Purge::older_than(DAY, limit))).await {
+        Controlled::Purged(purged) => purged.runs,
         other => panic!("{other:?}"),
     }
 }
@@ -129,4 +129,101 @@ async fn a_purged_key_is_free_again(world: World) {
     assert_eq!(world.store().find(&key("order", "o-1")).await.unwrap(), None);
     let answer = world.start_keyed("order", "o-1").input("another").answer().await;
     assert!(matches!(answer, Started::Created { id, .. } if id != turn.run), "{answer:?}");
+}
+
+/// A run of `definition` that ended with this status.
+async fn ended(world: &World, definition: &str, status: Status) -> RunId {
+    let turn = world.start(definition).shard(0).held_by("node").await;
+    let end = Ended { status, output: None, error: None };
+    world.commit(turn.writes().next(Next::Finish(end))).await;
+    turn.run
+}
+
+async fn asked(world: &World, ask: &Purge) -> Purged {
+    match world.control(&Control::Purge(ask.clone())).await {
+        Controlled::Purged(purged) => purged,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn is_there(world: &World, run: RunId) -> bool {
+    world.store().run(run).await.unwrap().is_some()
+}
+
+#[store_test]
+async fn only_those_go_that_ended_as_was_said_and_are_of_the_definitions_named(world: World) {
+    let completed = ended(&world, "greet", Status::Completed).await;
+    let failed = ended(&world, "greet", Status::Failed).await;
+    let other = ended(&world, "mail", Status::Failed).await;
+    let unfinished = world.start("mail").shard(0).await;
+    world.pass(DAY * 2).await;
+    let status = Some(Status::Failed);
+    let mail = || vec!["mail".to_owned()];
+
+    let except = Purge { status, of: Definitions::Except(mail()), ..Purge::older_than(DAY, 10) };
+    assert_eq!(asked(&world, &except).await.runs, 1);
+    assert!(!is_there(&world, failed).await);
+    assert!(is_there(&world, completed).await && is_there(&world, other).await);
+
+    let only = Purge { of: Definitions::Only(mail()), ..except };
+    assert_eq!(asked(&world, &only).await.runs, 1);
+    assert!(!is_there(&world, other).await && is_there(&world, completed).await);
+    assert_eq!(world.status(unfinished.id).await, Status::Ready);
+}
+
+#[store_test]
+async fn what_is_kept_longer_is_passed_once_and_holds_up_nobody(world: World) {
+    let mut runs = Vec::new();
+    for definition in ["mail", "mail", "mail", "greet", "mail", "greet"] {
+        runs.push((definition, ended(&world, definition, Status::Failed).await));
+    }
+    // All at one moment, which a place by time alone could not tell apart.
+    world.raw("update outlast.results set finished_at = 1000").await;
+    world.pass(DAY * 2).await;
+    let of = Definitions::Only(vec!["greet".into()]);
+    let mut ask = Purge { status: Some(Status::Failed), of, ..Purge::older_than(DAY, 2) };
+    let mut purged = Vec::new();
+    loop {
+        let batch = asked(&world, &ask).await;
+        purged.push(batch.runs);
+        assert!(batch.marks[0] >= *ask.after.first().unwrap_or(&Mark::default()), "it never goes back");
+        ask.after = batch.marks;
+        if !batch.more {
+            break;
+        }
+    }
+    assert_eq!(purged.iter().sum::<u64>(), 2);
+    assert!(purged.len() <= 4, "two at a time: {purged:?}");
+    for (definition, run) in runs {
+        assert_eq!(is_there(&world, run).await, definition == "mail");
+    }
+    // Behind that there is nothing, until more has ended.
+    let nothing = asked(&world, &ask).await;
+    assert_eq!((nothing.runs, nothing.more, &nothing.marks), (0, false, &ask.after));
+    let later = ended(&world, "greet", Status::Failed).await;
+    assert_eq!(asked(&world, &ask).await.runs, 0, "it is too young");
+    world.pass(DAY * 2).await;
+    assert_eq!(asked(&world, &ask).await.runs, 1);
+    assert!(!is_there(&world, later).await);
+}
+
+#[store_test]
+async fn a_bound_leaves_for_the_next_what_it_did_not_reach(world: World) {
+    for shard in 0..world.shards() {
+        for _ in 0..3 {
+            world.start("greet").shard(shard).held_by("node").await.completed("done").await;
+        }
+    }
+    world.pass(DAY * 2).await;
+    let (mut ask, mut purged) = (Purge::older_than(DAY, 2), 0);
+    loop {
+        let batch = asked(&world, &ask).await;
+        assert!(batch.runs <= 2, "{batch:?}");
+        purged += batch.runs;
+        ask.after = batch.marks;
+        if !batch.more {
+            break;
+        }
+    }
+    assert_eq!(purged, u64::from(world.shards()) * 3);
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use outlast_core::Status;
-use outlast_store::{Address, Claim, Committed, Control, Controlled, Delivered, Started, Sweep};
+use outlast_store::{
+    Address, Claim, Committed, Control, Controlled, Delivered, Purge, Purged, Started, Sweep,
+};
 use outlast_testkit::{LEASE, Turn, World, Writing, event, store_test};
 
 use crate::DAY;
@@ -181,10 +183,10 @@ async fn a_purge_and_a_start_with_its_key_never_leave_a_key_without_a_run(world:
         world.start_keyed("order", &key).await.claimed_by("node").await.completed("done").await;
         world.pass(DAY * 2).await;
         let store = Arc::clone(&other);
-        let purge = Control::Purge { older_than: DAY, limit: 10 };
+        let purge = Control::Purge(Purge::older_than(DAY, 10));
         let purging = tokio::spawn(async move { store.control(&purge).await.unwrap() });
         let answer = world.start_keyed("order", &key).answer().await;
-        assert!(matches!(purging.await.unwrap(), Controlled::Purged(1..)));
+        assert!(matches!(purging.await.unwrap(), Controlled::Purged(Purged { runs: 1.., .. })));
         world.invariants().await;
         match answer {
             Started::Existing { id } => assert!(world.store().run(id).await.unwrap().is_none()),

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use outlast_core::{QueueRules, Rate, Status, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Fire, Fired, Hold, Known,
-    Listen, Listened, Next, QueueClaim, Renew, ScheduleChange, Started, Store, Sweep,
+    Listen, Listened, Next, Purge, Purged, QueueClaim, Renew, ScheduleChange, Started, Store, Sweep,
 };
-use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, settlement, store_test};
+use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, store_test};
 
 use crate::{DAY, MINUTE};
 
@@ -294,9 +294,26 @@ async fn control(world: World) {
     }
 
     world.pass(DAY).await;
-    let purge = Control::Purge { older_than: MINUTE, limit: 10 };
+    let purge = Control::Purge(Purge::older_than(MINUTE, 10));
     let (first, second) = twice(&world, async || world.control(&purge).await).await;
-    assert_eq!((first, second), (Controlled::Purged(1), Controlled::Purged(0)));
+    assert!(matches!(first, Controlled::Purged(Purged { runs: 1, .. })), "{first:?}");
+    assert!(matches!(second, Controlled::Purged(Purged { runs: 0, .. })), "{second:?}");
+
+    let failed = world.start("mail").job().held_by("node").await;
+    let end = Ended { status: Status::Failed, output: None, error: None };
+    world.commit(failed.writes().next(Next::Finish(end.clone()))).await;
+    let run = failed.run;
+    let retry = Control::Retry { run: Address::Run(run), epoch: Some(1), input: Some(payload("edited")) };
+    let (first, second) = twice(&world, async || world.control(&retry).await).await;
+    let retried = |by_this| Controlled::Retried { run, by_this };
+    assert_eq!((first, second), (retried(true), retried(false)));
+    // And after it has ended once more, when the repeat of a call that nobody answered comes late.
+    let claimed = world.claims_as("node", 10).await;
+    let again = claimed.iter().find(|turn| turn.run == run).unwrap();
+    world.commit(again.writes().next(Next::Finish(end))).await;
+    let before = world.snapshot().await;
+    assert_eq!(world.control(&retry).await, retried(false));
+    assert_eq!(world.snapshot().await, before);
 }
 
 #[store_test]

@@ -1,7 +1,7 @@
 //! Runs that are the only ones of their kind.
 
 use futures_util::future::join_all;
-use outlast_store::{Clash, Control, Due, Scope, Started};
+use outlast_store::{Clash, Control, Due, Purge, Scope, Started};
 use outlast_testkit::{QUEUE, World, payload, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
@@ -117,7 +117,7 @@ async fn a_kind_is_kept_for_its_period_though_its_run_is_purged_and_then_forgott
     let first = ask().await;
     first.claimed_by("node").await.completed("done").await;
     world.pass(DAY * 2).await;
-    world.control(&Control::Purge { older_than: DAY, limit: 10 }).await;
+    world.control(&Control::Purge(Purge::older_than(DAY, 10))).await;
     assert!(world.store().run(first.id).await.unwrap().is_none());
     assert_eq!(ask().answer().await, Started::Existing { id: first.id });
     world.pass(DAY * 2).await;

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use outlast_core::{NodeId, Status};
-use outlast_store::{Address, Committed, Control, Controlled, Delivered, Started, StoreError, UserTx, Value};
+use outlast_store::{
+    Address, Committed, Control, Controlled, Delivered, Purge, Purged, Started, StoreError, UserTx, Value,
+};
 use outlast_testkit::{LEASE, StoreKind, Turn, World, event, key, settlement, step, store_test};
 
 use crate::DAY;
@@ -203,13 +205,13 @@ async fn a_purge_can_be_part_of_a_transaction(world: World) {
     let turn = world.start("greet").held_by("node").await;
     turn.completed("done").await;
     world.pass(DAY * 2).await;
-    let purge = Control::Purge { older_than: DAY, limit: 10 };
+    let purge = Control::Purge(Purge::older_than(DAY, 10));
     let mut tx = world.begin().await;
-    assert_eq!(tx.control(&purge).await.unwrap(), Controlled::Purged(1));
+    assert!(matches!(tx.control(&purge).await.unwrap(), Controlled::Purged(Purged { runs: 1, .. })));
     tx.rollback().await.unwrap();
     assert_eq!(world.output(turn.run).await, "done");
     let mut tx = world.begin().await;
-    assert_eq!(tx.control(&purge).await.unwrap(), Controlled::Purged(1));
+    assert!(matches!(tx.control(&purge).await.unwrap(), Controlled::Purged(Purged { runs: 1, .. })));
     tx.commit().await.unwrap();
     assert!(world.store().run(turn.run).await.unwrap().is_none());
 }

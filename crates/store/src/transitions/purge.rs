@@ -1,0 +1,169 @@
+//! Deletes runs that ended long ago, with everything of them.
+//!
+//! Looking and deleting are apart: a look goes over so many ended runs in the order of their ends, locks nothing and
+//! says where it stopped, so that runs which are kept longer are passed once and not by every purge again. What shall
+//! go is then locked, without waiting for anybody, and judged once more: a run may have been tried again meanwhile.
+
+use outlast_core::{RunId, ShardCount};
+
+use super::commit::{DOING_CLEAR, INBOX_CLEAR};
+use super::flight::{Flight, Place};
+use super::listen::LISTENERS_CLEAR;
+use super::unique::UNIQUES_PURGE;
+use crate::rows::{ReadRow, cells, ids, micros};
+use crate::{Call, Cell, Mark, Purge, Purged, Sql, StoreError, Tx, Type};
+
+/// Deletes what `ask` is for, oldest first in each shard.
+pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> Result<Purged, StoreError> {
+    let mut purged = Purged::default();
+    let old = look(tx, ask, shards, &mut purged).await?;
+    if old.is_empty() {
+        Flight::default().send_last(tx).await?;
+        return Ok(purged);
+    }
+
+    let mut flight = Flight::default();
+    let status = ask.status.map_or(Cell::Null, Cell::from);
+    let lock = |shard: u16, runs: &[RunId]| {
+        PURGE_LOCK.with(cells![shard, ids(runs), micros(ask.older_than), status.clone()])
+    };
+    let locks: Vec<(u16, Place)> =
+        old.iter().map(|(shard, runs)| (*shard, flight.add(lock(*shard, runs)))).collect();
+    let mut answers = flight.send(tx).await?;
+
+    let mut flight = Flight::default();
+    for (shard, place) in locks {
+        let runs = answers.take(place).iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
+        if !runs.is_empty() {
+            purged.runs += runs.len() as u64;
+            for sql in PURGES {
+                flight.add(sql.with(cells![shard, ids(&runs)]));
+            }
+        }
+    }
+    flight.send_last(tx).await?;
+    Ok(purged)
+}
+
+/// The runs to delete, shard by shard, and how far that was looked for.
+async fn look(
+    tx: &mut dyn Tx,
+    ask: &Purge,
+    shards: ShardCount,
+    purged: &mut Purged,
+) -> Result<Vec<(u16, Vec<RunId>)>, StoreError> {
+    let mut flight = Flight::default();
+    let places: Vec<(u16, Mark, Place)> = (0..shards.max(1))
+        .map(|shard| {
+            let after = ask.after.get(usize::from(shard)).copied().unwrap_or_default();
+            (shard, after, flight.add(pick(ask, shard, after)))
+        })
+        .collect();
+    let mut answers = flight.send(tx).await?;
+
+    let mut room = ask.limit as usize;
+    let mut old = Vec::new();
+    for (shard, mut mark, place) in places {
+        let looked = answers.take(place);
+        purged.more |= looked.len() >= ask.limit as usize;
+        let mut runs = Vec::new();
+        for row in looked {
+            let run = row.run(0)?;
+            if ask.of.has(&row.opt_text(2)?.unwrap_or_default()) {
+                if room == 0 {
+                    purged.more = true;
+                    break;
+                }
+                room -= 1;
+                runs.push(run);
+            }
+            mark = Mark { finished_at: row.time(1)?, run };
+        }
+        purged.marks.push(mark);
+        if !runs.is_empty() {
+            old.push((shard, runs));
+        }
+    }
+    Ok(old)
+}
+
+fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
+    let (age, limit) = (micros(ask.older_than), ask.limit.min(i32::MAX as u32));
+    let from = cells![shard, age, after.finished_at, after.run, limit];
+    match ask.status {
+        None => PURGE_PICK.with(from),
+        Some(status) => PURGE_PICK_STATUS.with([from, cells![status]].concat()),
+    }
+}
+
+pub(crate) fn statements() -> Vec<&'static Sql> {
+    let own: &[&Sql] = &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_LOCK];
+    // Some of the purges are others' own.
+    let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
+    own.iter().copied().chain(purges).collect()
+}
+
+macro_rules! pick_text {
+    ($which:literal) => {
+        concat!(
+            "select p.run, p.finished_at, u.definition
+               from (select r.run, r.finished_at from outlast.results as r
+                      where r.shard = {p1} ",
+            $which,
+            " and r.finished_at < {now} - {p2} and (r.finished_at, r.run) > ({p3}, {p4})
+                      order by r.finished_at, r.run limit {p5}) as p
+                    left join outlast.runs as u on u.shard = {p1} and u.id = p.run
+              order by p.finished_at, p.run"
+        )
+    };
+}
+
+static PURGE_PICK: Sql = Sql::new("purge_pick", pick_text!(""))
+    .takes(&[Type::Int, Type::Int, Type::Int, Type::Id, Type::Int])
+    .by("results_by_time");
+
+static PURGE_PICK_STATUS: Sql = Sql::new("purge_pick_status", pick_text!("and r.status = {p6}"))
+    .takes(&[Type::Int, Type::Int, Type::Int, Type::Id, Type::Int, Type::Int])
+    .by("results_by_status");
+
+static PURGE_LOCK: Sql = Sql::new(
+    "purge_lock",
+    "select r.run from outlast.results as r
+      where r.shard = {p1} and r.run {in:p2} and r.finished_at < {now} - {p3}
+        and ({p4} is null or r.status = {p4}) order by r.run {skip_locked}",
+)
+.takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
+
+/// Everything of a run. The key goes with it: it is free again.
+static PURGES: [&Sql; 11] = [
+    &PURGE_JOURNAL,
+    &INBOX_CLEAR,
+    &PURGE_PROMISES,
+    &DOING_CLEAR,
+    &LISTENERS_CLEAR,
+    &PURGE_LOGS,
+    &PURGE_TAGS,
+    &PURGE_KEYS,
+    &UNIQUES_PURGE,
+    &PURGE_RUNS,
+    &PURGE_RESULTS,
+];
+
+static PURGE_JOURNAL: Sql =
+    purge_sql("purge_journal", "delete from outlast.journal where shard = {p1} and run {in:p2}");
+static PURGE_PROMISES: Sql =
+    purge_sql("purge_promises", "delete from outlast.promises where shard = {p1} and run {in:p2}");
+static PURGE_LOGS: Sql =
+    purge_sql("purge_logs", "delete from outlast.logs where shard = {p1} and run {in:p2}");
+static PURGE_TAGS: Sql =
+    purge_sql("purge_tags", "delete from outlast.tags where shard = {p1} and run {in:p2}");
+static PURGE_KEYS: Sql =
+    purge_sql("purge_keys", "delete from outlast.keys where shard = {p1} and run {in:p2}");
+static PURGE_RUNS: Sql =
+    purge_sql("purge_runs", "delete from outlast.runs where shard = {p1} and id {in:p2}");
+static PURGE_RESULTS: Sql =
+    purge_sql("purge_results", "delete from outlast.results where shard = {p1} and run {in:p2}");
+
+const fn purge_sql(name: &'static str, text: &'static str) -> Sql {
+    Sql::new(name, text).takes(&[Type::Int, Type::Ids])
+}
