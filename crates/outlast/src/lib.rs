@@ -9,6 +9,7 @@ mod draft;
 mod engine;
 mod in_tx;
 mod judge;
+mod kv;
 mod logs;
 mod start;
 pub mod testing;
@@ -23,6 +24,7 @@ pub use ctx::{
 pub use definition::{Definition, Job, Options, Stored, StoredError, Workflow};
 pub use engine::Settings;
 pub use in_tx::InTx;
+pub use kv::{CompareAndSet, Kv, KvCall, KvEntry, KvPage};
 pub use logs::RunLogs;
 pub use outlast_core::{
     AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, Retry, RunId, Status,
@@ -31,15 +33,17 @@ pub use outlast_core::{
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
-pub use outlast_store::{Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, RunView, Value};
+pub use outlast_store::{
+    Cursor, DefinitionCard, Doing, Expect, Filter, LogLine, NodeView, Page, RunView, Value,
+};
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
 
 /// What most programs want: `use outlast::prelude::*;`
 pub mod prelude {
     pub use crate::{
-        AnyError, App, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Retry, RunId, Status,
-        StepCtx, Target, Tx, Workflow,
+        AnyError, App, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Kv, Outlast, Retry, RunId,
+        Status, StepCtx, Target, Tx, Workflow,
     };
 }
 

@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         text: include_str!("../migrations/0007_blocked_until.sql"),
     },
     Migration { number: 8, name: "progress", text: include_str!("../migrations/0008_progress.sql") },
+    Migration { number: 9, name: "kv", text: include_str!("../migrations/0009_kv.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -81,6 +82,8 @@ impl Migration {
             ("{big}", "integer", "bigint"),
             ("{bytes}", "blob", "bytea"),
             ("{id}", "blob", "uuid"),
+            // Of itself SQLite compares bytes.
+            ("{bytewise}", "collate binary", "collate \"C\""),
         ] {
             text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
         }

@@ -2,6 +2,7 @@
 
 mod child;
 mod job;
+mod kv;
 mod step;
 mod transaction;
 mod wait;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 pub use self::child::{Child, ChildStart};
 pub use self::job::JobCtx;
+pub(crate) use self::kv::Recording;
 pub use self::step::{Step, StepCtx};
 pub use self::transaction::TransactionStep;
 pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};

@@ -11,6 +11,7 @@ mod children;
 mod clients;
 mod deploys;
 mod jobs;
+mod kv;
 mod pace;
 mod quiet;
 mod races;

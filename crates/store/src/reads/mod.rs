@@ -3,10 +3,12 @@
 //! A read transaction has one snapshot, so a run is seen either in line or ended, never both and never
 //! neither.
 
+mod kv;
 mod list;
 mod turns;
 mod views;
 
+pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::list;
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
@@ -15,5 +17,5 @@ use crate::Sql;
 
 /// Every statement of the reads.
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS].concat()
+    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS, kv::STATEMENTS].concat()
 }
