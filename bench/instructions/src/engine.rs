@@ -11,9 +11,9 @@ use outlast::prelude::*;
 use outlast_core::{Entry, NodeId, ShardCount, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, Ended, Filter, Hold, Listen, Listened, Loaded, LogLine, NewRun, News, Next,
-    NodeCard, NodeView, Page, Reads, Renew, Renewed, RunKind, RunRecord, RunView, Signal, Started, Store,
-    StoreError, Sweep, Swept, UserTx,
+    Delivered, Delivery, Ended, Filter, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
+    Listened, Loaded, LogLine, NewRun, News, Next, NodeCard, NodeView, Page, Reads, Renew, Renewed, RunKind,
+    RunRecord, RunView, Signal, Started, Store, StoreError, Sweep, Swept, UserTx,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -216,6 +216,10 @@ impl Store for Made {
         not_made("control")
     }
 
+    async fn kv_write(&self, _writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
+        not_made("kv_write")
+    }
+
     async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {
         not_made("begin")
     }
@@ -257,6 +261,14 @@ impl Reads for Made {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         not_made("next_due")
+    }
+
+    async fn kv_get(&self, _name: &KvName) -> Result<Option<KvEntry>, StoreError> {
+        not_made("kv_get")
+    }
+
+    async fn kv_list(&self, _ask: &KvList) -> Result<KvPage, StoreError> {
+        not_made("kv_list")
     }
 
     async fn logs(&self, _run: RunId, _limit: u32) -> Result<Vec<LogLine>, StoreError> {

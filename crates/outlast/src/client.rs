@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::in_tx::InTx;
 use crate::start::{Start, StartMany};
 use crate::waiter::Waiter;
-use crate::{RunHandle, Tx};
+use crate::{Kv, RunHandle, Tx};
 
 /// How often a call that may work in a moment is repeated, within about a second.
 const REPEATS: u32 = 5;
@@ -374,7 +374,8 @@ impl Client {
         &self,
         work: impl AsyncFnOnce(Tx) -> Result<T, E>,
     ) -> Result<T, E> {
-        let tx = Tx::new(repeated(|| self.0.store.begin()).await.map_err(Error::from)?);
+        let inner = repeated(|| self.0.store.begin()).await.map_err(Error::from)?;
+        let tx = Tx::new(inner, "", self.0.limits);
         let value = work(tx.clone()).await?;
         tx.take().await?.commit().await.map_err(Error::from)?;
         Ok(value)
@@ -433,6 +434,27 @@ impl Client {
         verb: &V,
     ) -> Result<V::Answer, Error> {
         tx.perform(&self.0.store, verb, self.0.notify_in_tx).await
+    }
+
+    // ---- values
+
+    /// Values that outlive runs: those of nobody in particular, which runs without a tenant share.
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let client = Outlast::open("sqlite::memory:").await?.client();
+    /// client.kv().set("greeting", "hello").await?;
+    /// assert_eq!(client.kv().get::<String>("greeting").await?.as_deref(), Some("hello"));
+    /// # Ok::<(), AnyError>(()) }).unwrap();
+    /// ```
+    pub fn kv(&self) -> Kv {
+        Kv::of_client(self, "")
+    }
+
+    /// The values of a tenant, which its runs share.
+    pub fn kv_of(&self, tenant: &str) -> Kv {
+        Kv::of_client(self, tenant)
     }
 
     // ---- look at runs

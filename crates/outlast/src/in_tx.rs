@@ -5,8 +5,8 @@ use outlast_store::adapters::{Adapter, Verb};
 
 use crate::{Error, Tx};
 
-/// A transaction in which runs can be started, sent to, settled and cancelled: when it commits, all of
-/// that happened; when it rolls back, none of it did.
+/// A transaction in which runs can be started, sent to, settled and cancelled, and values read and written: when it
+/// commits, all of that happened; when it rolls back, none of it did.
 ///
 /// | a transaction of | with the feature | is given as |
 /// | --- | --- | --- |

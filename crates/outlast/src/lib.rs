@@ -12,6 +12,7 @@ mod engine;
 pub mod http;
 mod in_tx;
 mod judge;
+mod kv;
 mod logs;
 mod of_jobs;
 mod queue;
@@ -32,6 +33,7 @@ pub use ctx::{
 pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, Workflow};
 pub use engine::Settings;
 pub use in_tx::InTx;
+pub use kv::{CompareAndSet, Kv, KvCall, KvEntry, KvPage};
 pub use logs::RunLogs;
 pub use outlast_core::{
     AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, QueueRules, QueueState,
@@ -41,7 +43,7 @@ pub use outlast_core::{
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
 pub use outlast_store::{
-    Cursor, DefinitionCard, Doing, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView,
+    Cursor, DefinitionCard, Doing, Expect, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView,
     ScheduleView, Value,
 };
 pub use queue::Queue;
@@ -54,7 +56,7 @@ pub use unique::Unique;
 /// What most programs want: `use outlast::prelude::*;`
 pub mod prelude {
     pub use crate::{
-        AnyError, App, BatchCtx, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Outlast, Queue,
+        AnyError, App, BatchCtx, Client, Ctx, DurationExt, Error, Failure, Job, JobCtx, Kv, Outlast, Queue,
         Retention, Retry, RunId, Schedule, Status, StepCtx, Target, Tx, Unique, Workflow,
     };
 }

@@ -5,41 +5,68 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use outlast_core::Error;
+use outlast_core::{Error, Limits};
 use outlast_store::adapters::Verb;
 use outlast_store::{UserTx, Value};
 use tokio::sync::Mutex;
 
+use crate::Kv;
+
 /// A transaction of the database in which Outlast lives. Cheap to clone; over when the closure that got
 /// it returns.
 #[derive(Clone)]
-pub struct Tx(Arc<Mutex<Option<Box<dyn UserTx>>>>);
+pub struct Tx {
+    inner: Arc<Mutex<Option<Box<dyn UserTx>>>>,
+    /// For whom it acts.
+    tenant: Arc<str>,
+    limits: Limits,
+}
 
 impl Tx {
-    pub(crate) fn new(inner: Box<dyn UserTx>) -> Tx {
-        Tx(Arc::new(Mutex::new(Some(inner))))
+    pub(crate) fn new(inner: Box<dyn UserTx>, tenant: &str, limits: Limits) -> Tx {
+        Tx { inner: Arc::new(Mutex::new(Some(inner))), tenant: tenant.into(), limits }
     }
 
     /// Takes the transaction back from the closure: its handle is of no more use.
     pub(crate) async fn take(&self) -> Result<Box<dyn UserTx>, Error> {
-        self.0.lock().await.take().ok_or_else(over)
+        self.inner.lock().await.take().ok_or_else(over)
     }
 
     /// Runs a statement; gives the number of rows it changed.
     pub async fn execute(&self, sql: &str, params: impl IntoParams) -> Result<u64, Error> {
-        let mut inner = self.0.lock().await;
+        let mut inner = self.inner.lock().await;
         Ok(inner.as_mut().ok_or_else(over)?.execute(sql, &params.into_params()).await?)
     }
 
     /// Runs a query; gives its rows.
     pub async fn query(&self, sql: &str, params: impl IntoParams) -> Result<Vec<Row>, Error> {
-        let mut inner = self.0.lock().await;
+        let mut inner = self.inner.lock().await;
         let rows = inner.as_mut().ok_or_else(over)?.query(sql, &params.into_params()).await?;
         Ok(rows.into_iter().map(Row).collect())
     }
 
+    /// Values that outlive runs, read and written as part of this transaction: of the run's tenant inside
+    /// [`Ctx::transaction`](crate::Ctx::transaction), of nobody in particular elsewhere (for a tenant's own there is
+    /// [`KvCall::in_tx`](crate::KvCall::in_tx)).
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # outlast::testing::check(async |ctx| {
+    /// ctx.transaction("order", |tx| async move {
+    ///     let number: i64 = tx.kv().get("orders").await?.unwrap_or(0) + 1;
+    ///     tx.execute("create table orders (number bigint)", ()).await?;
+    ///     tx.execute("insert into orders values ($1)", (number,)).await?;
+    ///     tx.kv().set("orders", &number).await?;
+    ///     Ok::<i64, AnyError>(number)
+    /// }).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn kv(&self) -> Kv {
+        Kv::of_tx(self, &self.tenant, self.limits)
+    }
+
     pub(crate) async fn perform_in_ours<V: Verb + ?Sized>(&self, verb: &V) -> Result<V::Answer, Error> {
-        let mut inner = self.0.lock().await;
+        let mut inner = self.inner.lock().await;
         Ok(verb.run_in_ours(inner.as_mut().ok_or_else(over)?.as_mut()).await?)
     }
 }

@@ -1,5 +1,5 @@
 -- The group that a run of a queue with rules belongs to.
-alter table outlast.agenda add column group_key {plain};
+alter table outlast.agenda add column group_key text {bytewise};
 create index agenda_groups on outlast.agenda (shard, queue, priority, group_key, due_at, id)
     where group_key is not null and due_at is not null;
 
@@ -13,7 +13,7 @@ create table outlast.queues (
     state {small} not null,
     since {big},
     changed_at {big} not null,
-    served {plain} not null,
+    served text {bytewise} not null,
     used text not null,
     primary key (shard, name)
 );
@@ -23,7 +23,7 @@ create table outlast.queues (
 create table outlast.groups (
     shard {small} not null,
     queue text not null,
-    name {plain} not null,
+    name text {bytewise} not null,
     head {id},
     used text not null,
     used_until {big} not null,

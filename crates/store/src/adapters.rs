@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use outlast_core::{Error, ShardCount};
 
 use crate::{
-    Committed, Control, Controlled, Delivered, Delivery, DynStore, NewRun, Started, StoreError, TurnEnd, Tx,
-    UserTx, transitions,
+    Committed, Control, Controlled, Delivered, Delivery, DynStore, KvEntry, KvList, KvName, KvPage, KvWrite,
+    KvWritten, NewRun, Started, StoreError, TurnEnd, Tx, UserTx, reads, transitions,
 };
 
 /// Something to do inside a user's transaction.
@@ -22,6 +22,11 @@ pub trait Verb: Sync {
     /// Does it in a transaction of the user's own driver.
     async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Self::Answer, StoreError>;
 
+    /// Whether nodes have reason to look once it is committed: not where no run has to do with it.
+    fn is_about_runs(&self) -> bool {
+        true
+    }
+
     /// Does it in a transaction that we gave to the user.
     async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Self::Answer, StoreError>;
 }
@@ -30,8 +35,8 @@ pub trait Verb: Sync {
 pub trait Adapter: Send {
     /// Does it. After an error the transaction is good for nothing but to be rolled back.
     ///
-    /// With `notify` the nodes that listen hear of it when the user commits, where the database has to be
-    /// asked for that.
+    /// With `notify` the nodes that listen hear of it when the user commits, if it is about runs and where the
+    /// database has to be asked for that.
     fn perform<V: Verb + ?Sized>(
         self,
         store: &DynStore,
@@ -89,6 +94,57 @@ impl Verb for Control {
 
     async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Controlled, StoreError> {
         tx.control(self).await
+    }
+}
+
+#[async_trait]
+impl Verb for [KvWrite] {
+    type Answer = Vec<KvWritten>;
+
+    fn is_about_runs(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<KvWritten>, StoreError> {
+        transitions::kv_write(tx, self, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Vec<KvWritten>, StoreError> {
+        tx.kv_write(self).await
+    }
+}
+
+#[async_trait]
+impl Verb for KvName {
+    type Answer = Option<KvEntry>;
+
+    fn is_about_runs(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Option<KvEntry>, StoreError> {
+        reads::kv_get(tx, self, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<Option<KvEntry>, StoreError> {
+        tx.kv_get(self).await
+    }
+}
+
+#[async_trait]
+impl Verb for KvList {
+    type Answer = KvPage;
+
+    fn is_about_runs(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<KvPage, StoreError> {
+        reads::kv_list(tx, self, shards).await
+    }
+
+    async fn run_in_ours(&self, tx: &mut dyn UserTx) -> Result<KvPage, StoreError> {
+        tx.kv_list(self).await
     }
 }
 

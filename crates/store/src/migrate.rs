@@ -38,6 +38,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, name: "progress", text: include_str!("../migrations/0008_progress.sql") },
     Migration { number: 9, name: "queues", text: include_str!("../migrations/0009_queues.sql") },
     Migration { number: 10, name: "schedules", text: include_str!("../migrations/0010_schedules.sql") },
+    Migration { number: 11, name: "kv", text: include_str!("../migrations/0011_kv.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -83,8 +84,8 @@ impl Migration {
             ("{big}", "integer", "bigint"),
             ("{bytes}", "blob", "bytea"),
             ("{id}", "blob", "uuid"),
-            // In the order of its bytes, wherever.
-            ("{plain}", "text", "text collate \"C\""),
+            // Of itself SQLite compares bytes.
+            ("{bytewise}", "collate binary", "collate \"C\""),
         ] {
             text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
         }

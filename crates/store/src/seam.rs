@@ -12,9 +12,10 @@ use tokio::sync::broadcast;
 
 use crate::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, Ended, Filter, Fire, Fired, Hold, Listen, Listened, Loaded, LogLine, NewRun, News,
-    NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView,
-    Signal, Started, StoreError, Sweep, Swept, UserTx,
+    Delivered, Delivery, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
+    KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView, Signal, Started, StoreError, Sweep, Swept,
+    UserTx,
 };
 
 /// Where runs live.
@@ -72,6 +73,9 @@ pub trait Store: Reads {
     /// Has a schedule start what its time asks for, once.
     async fn fire(&self, ask: &Fire) -> Result<Fired, StoreError>;
 
+    /// Changes values that handlers keep. Answers in their order, one by one.
+    async fn kv_write(&self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError>;
+
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
 
@@ -124,6 +128,12 @@ pub trait Reads: Send + Sync + 'static {
 
     /// What a run's handlers logged, oldest first, at most `limit`.
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError>;
+
+    /// The value under a name, unless its time is over.
+    async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError>;
+
+    /// Values whose keys begin alike, in the order of their keys.
+    async fn kv_list(&self, ask: &KvList) -> Result<KvPage, StoreError>;
 
     /// The nodes that have a lease.
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError>;

@@ -17,10 +17,10 @@ use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, Listen, Listened, Loaded, LogLine,
-    NewRun, News, NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew,
-    Renewed, RunView, ScheduleView, Signal, Started, Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx,
-    Work, reads, transitions,
+    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
+    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions,
+    Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started,
+    Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -276,6 +276,11 @@ impl Store for SqlStore {
         self.transact(TxKind::Plain, work!(|tx, ask| transitions::fire(tx, &ask, shards))).await
     }
 
+    async fn kv_write(&self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
+        let (writes, shards) = (Arc::<[KvWrite]>::from(writes), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, writes| transitions::kv_write(tx, &writes, shards))).await
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         let ask = Arc::new(ask.clone());
         let look = ask.clone();
@@ -379,6 +384,16 @@ impl Reads for SqlStore {
 
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
         self.transact(TxKind::Read, work!(|tx| reads::logs(tx, run, limit))).await
+    }
+
+    async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {
+        let (name, shards) = (Arc::new(name.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, name| reads::kv_get(tx, &name, shards))).await
+    }
+
+    async fn kv_list(&self, ask: &KvList) -> Result<KvPage, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::kv_list(tx, &ask, shards))).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {

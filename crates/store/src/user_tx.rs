@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use outlast_core::{Entry, NodeId, RunId};
 
-use crate::{Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, TurnEnd};
+use crate::{
+    Committed, Control, Controlled, Delivered, Delivery, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    NewRun, Started, StoreError, TurnEnd,
+};
 
 /// A value that goes into or comes out of a user's statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +49,16 @@ pub trait UserTx: Send {
 
     /// Cancels or purges; it happens when the transaction commits.
     async fn control(&mut self, control: &Control) -> Result<Controlled, StoreError>;
+
+    /// Changes values that handlers keep; others see it when the transaction commits, and who writes the same ones waits
+    /// for that.
+    async fn kv_write(&mut self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError>;
+
+    /// The value under a name, as this transaction sees it.
+    async fn kv_get(&mut self, name: &KvName) -> Result<Option<KvEntry>, StoreError>;
+
+    /// Values whose keys begin alike, as this transaction sees them.
+    async fn kv_list(&mut self, ask: &KvList) -> Result<KvPage, StoreError>;
 
     /// Records a journal entry of a held run under its fence, as the last thing before the commit. Any
     /// answer but [`Committed::Done`] means: roll back. An entry that an earlier transaction recorded is

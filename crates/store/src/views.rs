@@ -1,4 +1,4 @@
-//! What reads give: runs as turns, clients and people see them, pages of them, and nodes.
+//! What reads give: runs as turns, clients and people see them, pages of them, values that are kept, and nodes.
 
 use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
 
@@ -124,6 +124,30 @@ pub struct Cursor {
     pub created_at: Timestamp,
     /// Its id.
     pub id: RunId,
+}
+
+/// A value that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KvEntry {
+    /// Its key.
+    pub key: String,
+    /// Its version, raised by every change.
+    pub version: i64,
+    /// The value.
+    pub value: Payload,
+    /// When it is gone by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When it was written.
+    pub updated_at: Timestamp,
+}
+
+/// One page of values, in the order of their keys' bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KvPage {
+    /// The values.
+    pub entries: Vec<KvEntry>,
+    /// The key after which the next page begins; `None` at the end.
+    pub next: Option<String>,
 }
 
 /// A node for people to see.

@@ -131,6 +131,11 @@ const NEVER: &[(&str, &str)] = &[
           where not exists (select 1 from outlast.runs as r where r.shard = p.shard and r.id = p.run)
             and not exists (select 1 from outlast.keys as k where k.shard = p.shard and k.run = p.run)",
     ),
+    (
+        "a value has no bytes or no version",
+        "select count(*) from outlast.kv
+          where version < 1 or updated_at > version or (value is null and coalesce(expires_at, 1) <> 0)",
+    ),
 ];
 
 /// How many runs are looked at one by one.

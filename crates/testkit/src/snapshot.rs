@@ -8,7 +8,7 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 20] = [
+pub const TABLES: [(&str, &str); 22] = [
     ("agenda", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
@@ -17,6 +17,8 @@ pub const TABLES: [(&str, &str); 20] = [
     ("inbox", "*"),
     ("journal", "*"),
     ("keys", "*"),
+    ("kv", "*"),
+    ("kv_writes", "*"),
     ("listeners", "*"),
     ("logs", "*"),
     ("meta", "*"),

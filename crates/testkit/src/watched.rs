@@ -13,9 +13,10 @@ use async_trait::async_trait;
 use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, Listen, Listened, Loaded, LogLine,
-    NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView,
-    ScheduleView, Signal, Started, Store, StoreError, Sweep, Swept, UserTx,
+    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
+    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started, Store, StoreError,
+    Sweep, Swept, UserTx,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
@@ -40,6 +41,8 @@ pub struct Watched {
     holds_next_due: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold the next runs that are loaded.
     holds_load: Mutex<Option<HeldAnswer>>,
+    /// Who wants to hold the next answer to a write of a value.
+    holds_kv_write: Mutex<Option<HeldAnswer>>,
 }
 
 /// The store has its answer; whoever asked gets it when they are let.
@@ -76,6 +79,7 @@ impl Watched {
             hints: OnceLock::new(),
             holds_next_due: Mutex::default(),
             holds_load: Mutex::default(),
+            holds_kv_write: Mutex::default(),
         })
     }
 
@@ -118,6 +122,11 @@ impl Watched {
     /// Holds the next runs that are loaded.
     pub fn hold_load(&self) -> HeldAnswer {
         self.holds_load.lock().insert(HeldAnswer::default()).clone()
+    }
+
+    /// Holds the next answer to a write of a value, which has happened then.
+    pub fn hold_kv_write(&self) -> HeldAnswer {
+        self.holds_kv_write.lock().insert(HeldAnswer::default()).clone()
     }
 
     /// All hints get lost, and whoever begins to listen hears what is sent here.
@@ -244,6 +253,12 @@ impl Store for Watched {
         pass_on!(self.fire(ask))
     }
 
+    async fn kv_write(&self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
+        let answer = pass_on!(self.kv_write(writes));
+        held(&self.holds_kv_write).await;
+        answer
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         pass_on!(self.sweep(ask))
     }
@@ -313,6 +328,14 @@ impl Reads for Watched {
 
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
         pass_on!(self.logs(run, limit))
+    }
+
+    async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {
+        pass_on!(self.kv_get(name))
+    }
+
+    async fn kv_list(&self, ask: &KvList) -> Result<KvPage, StoreError> {
+        pass_on!(self.kv_list(ask))
     }
 
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {

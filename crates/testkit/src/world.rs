@@ -354,6 +354,7 @@ impl World {
             all.freed += swept.freed;
             all.blocked += swept.blocked;
             all.expired += swept.expired;
+            all.forgotten = all.forgotten.max(swept.forgotten);
         }
         all.dead_nodes.sort();
         all.dead_nodes.dedup();

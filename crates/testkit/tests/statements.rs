@@ -83,6 +83,21 @@ async fn a_claim_reads_no_more_where_all_runs_are_of_one_line_on_postgres() {
     assert!(!pick.contains("Hash Join") && !pick.contains("Merge Join"), "{pick}");
 }
 
+#[store_test]
+async fn a_page_of_values_reads_only_the_keys_of_its_prefix(world: World) {
+    let list = statements::all().into_iter().find(|sql| sql.name == "kv_list").unwrap();
+    let plan = match world.kind() {
+        StoreKind::Sqlite => explain(&world, list, Shape::One).await.unwrap(),
+        StoreKind::Postgres => settled_plan(&world, list, Shape::One).await,
+    };
+    let ranges: &[&str] = match world.kind() {
+        StoreKind::Sqlite => &["shard=? AND tenant=? AND space=? AND key>? AND key<?"],
+        StoreKind::Postgres => &["Index Cond", "(key >= ", "(key < "],
+    };
+    let line = plan.lines().find(|line| ranges.iter().all(|range| line.contains(range)));
+    assert!(line.is_some(), "{plan}");
+}
+
 /// A batch of rows, and a lone one.
 const SHAPES: [Shape; 2] = [Shape::Many, Shape::One];
 
@@ -326,14 +341,14 @@ async fn fill(world: &World, runs: i64) {
     let chunks =
         |rows: i64| (0..rows).step_by(CHUNK as usize).map(move |from| (from, (from + CHUNK).min(rows) - 1));
     let parent = id("i / 10");
+    let bytes = if world.kind() == StoreKind::Sqlite { "x'00'" } else { "'\\x00'" };
     let mut texts = Vec::new();
     for (from, to) in chunks(runs) {
         let from_series = of(from, to);
         texts.push(format!(
             "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at, parent, input)
              select 0, {run}, '', 'definition ' || i % 20, 1, 0, 'queue ' || i % 20, i % 10, {now} - i * 1000,
-                    case when i % 10 = 3 then {parent} end, {bytes} from {from_series}",
-            bytes = if world.kind() == StoreKind::Sqlite { "x'00'" } else { "'\\x00'" },
+                    case when i % 10 = 3 then {parent} end, {bytes} from {from_series}"
         ));
         texts.push(format!(
             "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
@@ -357,6 +372,13 @@ async fn fill(world: &World, runs: i64) {
              select 0, 'city', 'city ' || i % 100, {run} from {from_series}"
         ));
         texts.push(format!("insert into outlast.deliveries (shard, id, at) select 0, {run}, {now} - i * 1000 from {from_series}"));
+        // Few of the values expire, and few of those have.
+        texts.push(format!(
+            "insert into outlast.kv (shard, tenant, space, key, version, value, expires_at, updated_at)
+             select 0, '', 'space ' || i % 20, 'key ' || i, {now} - {day}, {bytes},
+                    case when i % 100 = 1 then {now} + (i - 1000) * 1000 end, {now} - {day} from {from_series}"
+        ));
+        texts.push(format!("insert into outlast.kv_writes (shard, id, version, at) select 0, {run}, 1, {now} - i * 1000 from {from_series}"));
         texts.push(format!(
             "insert into outlast.keys (shard, tenant, definition, key, run, started, news)
              select 0, '', 'definition ' || i % 20, 'key ' || i, {run}, 1, 0 from {from_series}"

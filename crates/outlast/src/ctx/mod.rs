@@ -3,6 +3,7 @@
 mod batch;
 mod child;
 mod job;
+mod kv;
 mod step;
 mod transaction;
 mod wait;
@@ -24,6 +25,7 @@ use uuid::Uuid;
 pub use self::batch::BatchCtx;
 pub use self::child::{Child, ChildStart};
 pub use self::job::JobCtx;
+pub(crate) use self::kv::Recording;
 pub use self::step::{Step, StepCtx};
 pub use self::transaction::TransactionStep;
 pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};

@@ -208,7 +208,15 @@ impl Drop for Place {
 }
 
 impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
-    pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, mut work: F) -> Self
+    pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, work: F) -> Self
+    where
+        F: FnMut(StepCtx) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<T, E>> + Send + 'a,
+    {
+        Step::in_place(Place::new(ctx, Op::Step, name), work)
+    }
+
+    pub(super) fn in_place<F, Fut>(place: Place, mut work: F) -> Self
     where
         F: FnMut(StepCtx) -> Fut + Send + 'a,
         Fut: Future<Output = Result<T, E>> + Send + 'a,
@@ -219,7 +227,6 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
             let called = span.in_scope(|| catch_unwind(AssertUnwindSafe(|| work(step.clone()))));
             Box::pin(one_attempt(step.0, policy, called, span))
         };
-        let place = Place::new(ctx, Op::Step, name);
         let policy = Policy::default();
         Step { place, begin: Box::new(begin), policy, body: None, result: PhantomData }
     }
@@ -452,6 +459,10 @@ impl Drop for Listening<'_> {
 }
 
 impl StepCtx {
+    pub(super) fn turn(&self) -> &Turn {
+        &self.0.turn
+    }
+
     /// The same for every attempt of this step and for no other: pass it on to whatever must not happen
     /// twice. After [`Ctx::continue_as_new`] a step of the same name is another one, with another key.
     #[doc(alias = "idempotency")]

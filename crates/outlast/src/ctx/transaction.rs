@@ -84,7 +84,8 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
         let pause = if self.tries > 1 { BEGIN_AGAIN * self.tries } else { std::time::Duration::ZERO };
         self.body = Body::Begins(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            turn.engine.store.begin().await.map(Tx::new)
+            let inner = turn.engine.store.begin().await?;
+            Ok(Tx::new(inner, &turn.record.tenant, turn.limits))
         }));
     }
 

@@ -9,10 +9,12 @@ use tokio::time::Instant;
 
 use super::Engine;
 
-/// How long ids of deliveries are remembered, so that a repeated one arrives once.
+/// How long ids of deliveries and of written values are remembered, so that a repeated one arrives once.
 const FORGET_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// The most rows that one sweep changes.
 const SWEEP_ROWS: u32 = 1000;
+/// How often a shard is swept again at once while as many rows as that are old.
+const SWEEPS: u32 = 100;
 
 /// Renews until the engine stops. A node that cannot renew stops its work before others may start it.
 pub(super) async fn renew_loop(engine: Arc<Engine>) {
@@ -119,31 +121,42 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     }
 }
 
-/// Frees the runs of dead nodes and blocks what nobody will take, in every shard.
+/// Frees the runs of dead nodes, blocks what nobody will take and deletes what is old, in every shard.
 pub(super) async fn sweep_all(engine: &Arc<Engine>) {
     for shard in 0..engine.store.shards() {
-        let ask = Sweep {
-            by: engine.node(),
-            shard,
-            unknown_after: engine.settings.unknown_after,
-            forget_after: FORGET_AFTER,
-            limit: SWEEP_ROWS,
-        };
-        match engine.store.sweep(&ask).await {
-            Ok(swept) => {
-                for node in &swept.dead_nodes {
-                    tracing::warn!(%node, runs = swept.freed, "a node is gone; its runs are due again");
-                }
-                if swept.freed > 0 {
-                    metrics::counter!("outlast_takeovers_total").increment(swept.freed);
-                    engine.nudge();
-                }
+        for _ in 0..SWEEPS {
+            if sweep(engine, shard).await < u64::from(SWEEP_ROWS) {
+                break;
             }
-            Err(error) => {
-                if let Some(unsaid) = engine.troubles.sweep.say() {
-                    tracing::warn!(%error, shard, unsaid, "housekeeping failed; it is tried again");
-                }
+        }
+    }
+}
+
+/// Sweeps one shard once; gives how many rows were old, of the kind that had the most.
+async fn sweep(engine: &Arc<Engine>, shard: u16) -> u64 {
+    let ask = Sweep {
+        by: engine.node(),
+        shard,
+        unknown_after: engine.settings.unknown_after,
+        forget_after: FORGET_AFTER,
+        limit: SWEEP_ROWS,
+    };
+    match engine.store.sweep(&ask).await {
+        Ok(swept) => {
+            for node in &swept.dead_nodes {
+                tracing::warn!(%node, runs = swept.freed, "a node is gone; its runs are due again");
             }
+            if swept.freed > 0 {
+                metrics::counter!("outlast_takeovers_total").increment(swept.freed);
+                engine.nudge();
+            }
+            swept.forgotten
+        }
+        Err(error) => {
+            if let Some(unsaid) = engine.troubles.sweep.say() {
+                tracing::warn!(%error, shard, unsaid, "housekeeping failed; it is tried again");
+            }
+            0
         }
     }
 }

@@ -13,6 +13,7 @@ mod clients;
 mod dead_letters;
 mod deploys;
 mod jobs;
+mod kv;
 mod pace;
 mod queues;
 mod quiet;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::prelude::*;
-use outlast::{RunHandle, Target};
+use outlast::{KvCall, RunHandle, Target};
 use outlast_testkit::{StoreKind, World};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
@@ -184,6 +184,14 @@ impl Own {
             Own::Sqlx(tx) => client.cancel_in_tx(&mut **tx, run, "enough").await,
             Own::TokioPostgres(tx) => client.cancel_in_tx(&*tx, run, "enough").await,
             Own::Rusqlite(tx) => client.cancel_in_tx_blocking(tx, run, "enough"),
+        }
+    }
+
+    pub async fn kv<T>(&mut self, call: KvCall<T>) -> Result<T, Error> {
+        match self {
+            Own::Sqlx(tx) => call.in_tx(&mut **tx).await,
+            Own::TokioPostgres(tx) => call.in_tx(&*tx).await,
+            Own::Rusqlite(tx) => call.in_tx_blocking(tx),
         }
     }
 

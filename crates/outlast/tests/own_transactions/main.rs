@@ -6,8 +6,8 @@ mod lab;
 
 use std::time::Duration;
 
-use outlast::Target;
 use outlast::prelude::*;
+use outlast::{CompareAndSet, Target};
 use outlast_testkit::{StoreKind, World, skipped, tell};
 use rusqlite::TransactionBehavior;
 use tokio::time::sleep;
@@ -106,6 +106,39 @@ stories! {
         lab.app.settle(trusts.id(), "paid", &9).await.unwrap();
         assert_eq!(soon(listens.result()).await.unwrap(), 8);
         assert_eq!(soon(trusts.result()).await.unwrap(), 9);
+    }
+
+    async fn values_are_there_with_the_commit_and_gone_with_the_roll_back(lab: Lab) {
+        let kv = lab.app.kv_of("acme").space("stock");
+        let before = kv.set("cups", &6).await.unwrap();
+        for commits in [false, true] {
+            let mut tx = lab.begin().await;
+            tx.insert(42).await;
+            let cups = tx.kv(kv.get_versioned::<u32>("cups")).await.unwrap().unwrap();
+            assert_eq!((cups.value, cups.version), (6, before));
+            let lost = tx.kv(kv.compare_and_set("cups", None, &9)).await.unwrap();
+            assert_eq!(lost, CompareAndSet::Conflict { current: Some(before) });
+            let taken = tx.kv(kv.compare_and_set("cups", before, &5)).await.unwrap();
+            assert!(matches!(taken, CompareAndSet::Done { .. }), "losing is an answer: the transaction goes on");
+            tx.kv(kv.set("spoons", &3).ttl(1.hour())).await.unwrap();
+            assert!(!tx.kv(kv.delete("forks")).await.unwrap());
+            let page = tx.kv(kv.list::<u32>("").limit(1)).await.unwrap();
+            assert_eq!((page.entries[0].value, page.next.as_deref()), (5, Some("cups")), "it sees itself");
+            let refused = tx.kv(kv.set("", &1)).await.unwrap_err();
+            assert_eq!(refused.code(), "invalid_argument");
+
+            assert_eq!(kv.get::<u32>("cups").await.unwrap(), Some(6), "not before the commit");
+            assert_eq!(kv.list::<u32>("").await.unwrap().entries.len(), 1);
+            if commits {
+                tx.commit().await;
+            } else {
+                tx.roll_back().await;
+                assert_eq!((kv.get::<u32>("cups").await.unwrap(), lab.orders().await), (Some(6), 0));
+                assert_eq!(kv.get::<u32>("spoons").await.unwrap(), None);
+            }
+        }
+        assert_eq!((kv.get::<u32>("cups").await.unwrap(), lab.orders().await), (Some(5), 1));
+        assert!(kv.get_versioned::<u32>("spoons").await.unwrap().unwrap().expires_at.is_some());
     }
 
     async fn a_key_is_unique_inside_the_transaction_too(lab: Lab) {
@@ -377,6 +410,13 @@ fn one_hint_goes_out_with_the_commit_unless_it_is_switched_off() {
         let quiet = Outlast::on(lab.world.store().clone()).notify_in_tx(false).client();
         let mut tx = lab.begin().await;
         tx.start(quiet.start(double(), 3)).await.unwrap();
+        tx.commit().await;
+
+        // Values are nobody's reason to look.
+        let mut tx = lab.begin().await;
+        tx.kv(lab.app.kv().set("key", &1)).await.unwrap();
+        tx.kv(lab.app.kv().get::<u8>("key")).await.unwrap();
+        tx.kv(lab.app.kv().list::<u8>("")).await.unwrap();
         tx.commit().await;
         listener.batch_execute("notify outlast, 'the end'").await.unwrap();
         assert_eq!(ours().await, "the end");

@@ -19,8 +19,8 @@ use super::error::users_meaning;
 use super::tx::{PgTx, Session};
 use crate::user_tx::{USER_IDLE, check_statement, failed_before, rolled_back};
 use crate::{
-    Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, TurnEnd, UserTx, Value,
-    ValueRow, transitions,
+    Committed, Control, Controlled, Delivered, Delivery, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    NewRun, Started, StoreError, TurnEnd, UserTx, Value, ValueRow, reads, transitions,
 };
 
 /// A begun transaction: `begin` itself rides ahead of the first statement.
@@ -106,6 +106,27 @@ impl UserTx for PgUserTx {
         self.check()?;
         let shards = self.store.shards;
         let answer = transitions::control(&mut self.tx(), control, shards).await;
+        self.noted(answer)
+    }
+
+    async fn kv_write(&mut self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
+        self.check()?;
+        let shards = self.store.shards;
+        let answer = transitions::kv_write(&mut self.tx(), writes, shards).await;
+        self.noted(answer)
+    }
+
+    async fn kv_get(&mut self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {
+        self.check()?;
+        let shards = self.store.shards;
+        let answer = reads::kv_get(&mut self.tx(), name, shards).await;
+        self.noted(answer)
+    }
+
+    async fn kv_list(&mut self, ask: &KvList) -> Result<KvPage, StoreError> {
+        self.check()?;
+        let shards = self.store.shards;
+        let answer = reads::kv_list(&mut self.tx(), ask, shards).await;
         self.noted(answer)
     }
 

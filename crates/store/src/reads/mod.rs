@@ -3,12 +3,14 @@
 //! A read transaction has one snapshot, so a run is seen either in line or ended, never both and never
 //! neither.
 
+mod kv;
 mod list;
 mod queues;
 mod schedules;
 mod turns;
 mod views;
 
+pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::list;
 pub(crate) use queues::{queue_views, queues};
 pub(crate) use schedules::{schedules, schedules_due};
@@ -19,6 +21,13 @@ use crate::Sql;
 
 /// Every statement of the reads.
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    [turns::STATEMENTS, views::STATEMENTS, list::STATEMENTS, queues::STATEMENTS, schedules::STATEMENTS]
-        .concat()
+    [
+        turns::STATEMENTS,
+        views::STATEMENTS,
+        list::STATEMENTS,
+        queues::STATEMENTS,
+        schedules::STATEMENTS,
+        kv::STATEMENTS,
+    ]
+    .concat()
 }

@@ -21,8 +21,8 @@ use super::tx::{SqliteTx, finish};
 use super::writer::{Task, Writer};
 use crate::user_tx::{USER_IDLE, USER_LIMIT, check_statement, failed_before, rolled_back};
 use crate::{
-    Committed, Control, Controlled, Delivered, Delivery, NewRun, Started, StoreError, TurnEnd, UserTx, Value,
-    ValueRow, transitions,
+    Committed, Control, Controlled, Delivered, Delivery, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    NewRun, Started, StoreError, TurnEnd, UserTx, Value, ValueRow, reads, transitions,
 };
 
 /// The thread's end of a user's transaction.
@@ -184,6 +184,21 @@ impl UserTx for SqliteUserTx {
     async fn control(&mut self, control: &Control) -> Result<Controlled, StoreError> {
         let (control, shards) = (control.clone(), self.store.shards);
         self.ask(move |tx| finish(transitions::control(tx, &control, shards))).await
+    }
+
+    async fn kv_write(&mut self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
+        let (writes, shards) = (writes.to_vec(), self.store.shards);
+        self.ask(move |tx| finish(transitions::kv_write(tx, &writes, shards))).await
+    }
+
+    async fn kv_get(&mut self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {
+        let (name, shards) = (name.clone(), self.store.shards);
+        self.ask(move |tx| finish(reads::kv_get(tx, &name, shards))).await
+    }
+
+    async fn kv_list(&mut self, ask: &KvList) -> Result<KvPage, StoreError> {
+        let (ask, shards) = (ask.clone(), self.store.shards);
+        self.ask(move |tx| finish(reads::kv_list(tx, &ask, shards))).await
     }
 
     async fn record(

@@ -1,10 +1,11 @@
-//! The transitions: everything that changes a run, one file and one function each.
+//! The transitions: everything that changes a run, or a value that runs keep, one file and one function each.
 //!
 //! Each is one transaction over [`crate::Tx`], written once for both databases, and safe to repeat with
 //! the same arguments, because a call that reported an error may have happened all the same. Each ends
 //! with a last flight.
 //!
 //! Locks are taken in one order: a node's own row, queues, keys, runs (shard by shard, by id).
+//! Values that handlers keep are locked by themselves, in the order of their names.
 
 mod agenda;
 mod claim;
@@ -19,6 +20,7 @@ mod flight;
 mod forget;
 mod join;
 mod keys;
+mod kv;
 mod leave;
 mod listen;
 mod own;
@@ -49,6 +51,7 @@ pub(crate) use flight::{Flight, Place};
 pub(crate) use forget::forget;
 pub(crate) use join::{add_definitions, found_definitions, join};
 pub(crate) use keys::{KeyName, add_look, found as found_keys};
+pub(crate) use kv::{kv_write, shard_of as shard_of_kv};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use own::end_leases;
@@ -85,6 +88,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         control::STATEMENTS,
         retry::STATEMENTS,
         &purge::statements(),
+        kv::STATEMENTS,
         renew::STATEMENTS,
         single_out::STATEMENTS,
         takeover::STATEMENTS,

@@ -1,4 +1,5 @@
-//! Housekeeping of one shard: dead nodes, runs that nobody will take, old delivery ids.
+//! Housekeeping of one shard: dead nodes, runs that nobody will take, values whose time is over, old ids of deliveries
+//! and writes.
 //!
 //! Any node does it, as many as like: each passes over what another has locked.
 
@@ -16,8 +17,8 @@ use crate::{Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
 /// front of the line by themselves.
 const LOOKS: u32 = 10;
 
-/// Frees the runs of dead nodes, blocks overdue runs that no live node will take, and forgets old
-/// deliveries. At most `ask.limit` of each.
+/// Frees the runs of dead nodes, blocks overdue runs that no live node will take, deletes values whose time is over
+/// and forgets old deliveries and writes. At most `ask.limit` of each.
 pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreError> {
     let overdue_since = micros(ask.unknown_after);
     let mut flight = Flight::default();
@@ -67,9 +68,19 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     let mut flight = Flight::default();
     let removed = takeover::add_free(&mut flight, ask.shard, &dead, &freed, Gone::Died);
     flight.each(&BLOCK, blocked, cells![ask.shard, Status::Blocked]);
-    flight.add(DELIVERIES_FORGET.with(cells![ask.shard, micros(ask.forget_after), ask.limit]));
+    let old = cells![ask.shard, micros(ask.forget_after), ask.limit];
+    let forgets = [
+        flight.add(DELIVERIES_FORGET.with(old.clone())),
+        flight.add(KV_WRITES_FORGET.with(old)),
+        flight.add(KV_EXPIRE.with(cells![ask.shard, ask.limit])),
+    ];
     let mut answers = flight.send_last(tx).await?;
     swept.dead_nodes = takeover::nodes(&mut answers, removed)?;
+    for forgotten in forgets {
+        let rows = answers.take(forgotten);
+        let count = rows.first().map_or(Ok(0), |row| row.int(0))?;
+        swept.forgotten = swept.forgotten.max(count as u64);
+    }
     Ok(swept)
 }
 
@@ -120,8 +131,18 @@ fn why_stuck(live: &[Serves], code: &str, queue: &str) -> Option<String> {
     (!served).then(|| format!("no node that knows {code} serves queue {queue}"))
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&TO_SWEEP, &NODES_DEAD, &NODES_ALL, &NODES_LIVE, &OVERDUE, &OVERDUE_LOCK, &BLOCK, &DELIVERIES_FORGET];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &TO_SWEEP,
+    &NODES_DEAD,
+    &NODES_ALL,
+    &NODES_LIVE,
+    &OVERDUE,
+    &OVERDUE_LOCK,
+    &BLOCK,
+    &DELIVERIES_FORGET,
+    &KV_WRITES_FORGET,
+    &KV_EXPIRE,
+];
 
 static TO_SWEEP: Sql = Sql::new(
     "to_sweep",
@@ -139,6 +160,10 @@ static TO_SWEEP: Sql = Sql::new(
                                where u.shard = {p1} and u.until < {now}
                                  and not exists (select 1 from outlast.runs as r
                                                   where r.shard = {p1} and r.id = u.run))
+                   or exists (select 1 from outlast.kv_writes as w
+                               where w.shard = {p1} and w.at < {now} - {p4})
+                   or exists (select 1 from outlast.kv as k
+                               where k.shard = {p1} and k.expires_at <= {now} and k.version < {now})
             then 1 else 0 end",
 )
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int])
@@ -194,4 +219,27 @@ static DELIVERIES_FORGET: Sql = Sql::new(
           where d.shard = {p1} and d.at < {now} - {p2} order by d.at limit {p3} {skip_locked})",
 )
 .takes(&[Type::Int, Type::Int, Type::Int])
-.by("deliveries_by_time");
+.by("deliveries_by_time")
+.counted();
+
+static KV_WRITES_FORGET: Sql = Sql::new(
+    "kv_writes_forget",
+    "delete from outlast.kv_writes where shard = {p1} and id in (
+         select w.id from outlast.kv_writes as w
+          where w.shard = {p1} and w.at < {now} - {p2} order by w.at limit {p3} {skip_locked})",
+)
+.takes(&[Type::Int, Type::Int, Type::Int])
+.by("kv_writes_by_time")
+.counted();
+
+// A key that begins anew gets the time as its version: a row whose version is not over yet has to stay until it is.
+static KV_EXPIRE: Sql = Sql::new(
+    "kv_expire",
+    "delete from outlast.kv where shard = {p1} and (tenant, space, key) in (
+         select k.tenant, k.space, k.key from outlast.kv as k
+          where k.shard = {p1} and k.expires_at <= {now} and k.version < {now}
+          order by k.expires_at limit {p2} {skip_locked})",
+)
+.takes(&[Type::Int, Type::Int])
+.by("kv_expired")
+.counted();

@@ -7,6 +7,7 @@ mod claim;
 mod commit;
 mod control;
 mod deliver;
+mod kv;
 mod nodes;
 mod reads;
 mod start;

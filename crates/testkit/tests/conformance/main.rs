@@ -11,6 +11,7 @@ mod control;
 mod deliver;
 mod edges;
 mod keys;
+mod kv;
 mod listen;
 mod nodes;
 mod purge;

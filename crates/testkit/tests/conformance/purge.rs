@@ -4,6 +4,7 @@ use outlast_core::{RunId, Status};
 use outlast_store::{Address, Control, Controlled, Definitions, Ended, Mark, Next, Purge, Purged, Started};
 use outlast_testkit::{TABLES, Turn, World, event, key, settlement, store_test};
 
+use crate::kv::set;
 use crate::{DAY, MINUTE};
 
 async fn purge(world: &World, limit: u32) -> u64 {
@@ -37,7 +38,7 @@ async fn the_suite_knows_every_table(world: World) {
 
 #[store_test]
 async fn everything_of_a_run_goes(world: World) {
-    // What stays: nodes, definitions and queues, and the ids of deliveries, which are forgotten by their age.
+    // What stays: nodes, definitions and queues, values that are nobody's, and ids, which are forgotten by their age.
     let stays = [
         "nodes",
         "definitions",
@@ -46,10 +47,13 @@ async fn everything_of_a_run_goes(world: World) {
         "uniques",
         "schedules",
         "deliveries",
+        "kv",
+        "kv_writes",
         "meta",
         "migrations",
     ];
     world.node("node").await;
+    world.store().kv_write(&[set("colour", "red")]).await.unwrap();
     let before = world.snapshot().await.without(&stays);
     let turn = a_full_life(&world, "o-1").await;
     let full = world.snapshot().await;
@@ -64,6 +68,7 @@ async fn everything_of_a_run_goes(world: World) {
     assert_eq!(purge(&world, 10).await, 1);
     assert_eq!(world.snapshot().await.without(&stays), before);
     assert!(world.store().run(turn.run).await.unwrap().is_none());
+    assert_eq!(world.snapshot().await.rows("kv"), full.rows("kv"));
 }
 
 #[store_test]

@@ -7,13 +7,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use outlast_core::{QueueRules, Rate, Status, Timestamp};
+use outlast_core::{QueueRules, Rate, Status, Timestamp, shard_of_key};
 use outlast_store::{
-    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Fire, Fired, Hold, Known,
-    Listen, Listened, Next, Purge, Purged, QueueClaim, Renew, ScheduleChange, Started, Store, Sweep,
+    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Expect, Fire, Fired, Hold,
+    Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, Next, Purge, Purged, QueueClaim, Renew,
+    ScheduleChange, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, store_test};
 
+use crate::kv::set;
 use crate::{DAY, MINUTE};
 
 #[test]
@@ -317,11 +319,46 @@ async fn control(world: World) {
 }
 
 #[store_test]
+async fn kv_write(world: World) {
+    let shared = set("shared", "one");
+    let version = done(world.store().kv_write(&[shared]).await.unwrap()[0]).unwrap();
+    let writes = [
+        set("plain", "value"),
+        KvWrite { expect: Some(Expect::Absent), ..set("made", "value") },
+        KvWrite { expect: Some(Expect::Version(version)), ..set("shared", "two") },
+        KvWrite { expect: Some(Expect::Version(version)), ..set("shared", "too late") },
+        set("deleted", "value"),
+        KvWrite { change: KvChange::Delete, ..set("deleted", "") },
+        KvWrite { change: KvChange::Delete, ..set("never there", "") },
+    ];
+    let (first, second) = twice(&world, async || world.store().kv_write(&writes).await.unwrap()).await;
+    let is_done = |answer: &KvWritten| matches!(answer, KvWritten::Done { .. });
+    assert_eq!(first.iter().filter(|answer| is_done(answer)).count(), 5);
+    assert_eq!((first[3], first[6]), (KvWritten::Conflict { current: done(first[2]) }, KvWritten::Absent));
+    assert_eq!(first, second);
+}
+
+/// The version that a write made.
+fn done(answer: KvWritten) -> Option<i64> {
+    match answer {
+        KvWritten::Done { version } => Some(version),
+        _ => None,
+    }
+}
+
+#[store_test]
 async fn sweep(world: World) {
     let turn = world.start("greet").shard(0).held_by("gone").await;
     let unknown = world.start("unheard").shard(0).await;
     let late = world.start("unheard").shard(0).with(|run| run.timeout = Some(LEASE)).await;
     world.deliver(&event(Address::Run(unknown.id), "approval", "yes")).await;
+    let brief = KvChange::Set { value: payload("value"), ttl: Some(LEASE) };
+    let brief = KvWrite { change: brief, ..set("brief", "") };
+    // In shard 0, with any number of shards.
+    let space = (0..).map(|n| format!("space {n}"));
+    let space = space.into_iter().find(|space| shard_of_key("", space, "", world.shards()) == 0).unwrap();
+    let brief = KvWrite { name: KvName { space, ..brief.name.clone() }, ..brief };
+    world.store().kv_write(&[brief]).await.unwrap();
     world.pass(LEASE * 2).await;
     world.node("node").await;
     let ask = Sweep {
@@ -333,6 +370,7 @@ async fn sweep(world: World) {
     };
     let (first, second) = twice(&world, async || world.store().sweep(&ask).await.unwrap()).await;
     assert_eq!((first.dead_nodes, first.freed, first.blocked, first.expired), (vec![turn.node], 1, 2, 1));
+    assert_eq!((first.forgotten, world.count("select count(*) from outlast.kv").await), (1, 0));
     assert_eq!(second, outlast_store::Swept::default());
     assert_eq!(world.status(late.id).await, Status::Failed);
     assert_eq!(world.claim_as("node").await.claimed.crashes, 1);

@@ -39,7 +39,7 @@ async fn perform<V: Verb + ?Sized>(
     check_database(store, "postgres", "PostgreSQL")?;
     let mut tx = UsersTx { wire, clock: store.clock(), signals: Vec::new() };
     let answer = verb.run(&mut tx, store.shards()).await?;
-    if notify {
+    if notify && verb.is_about_runs() {
         // Claims pass over what we hold until the user commits: then there is reason to look again.
         if tx.signals.is_empty() {
             tx.signals.push(Signal::Due);
