@@ -154,7 +154,7 @@ impl Round {
     /// Begins the suspects. Their claims are open until the last one is in hand: a renewal would take it for a
     /// stranger and free it.
     async fn end(self, engine: &Arc<Engine>) -> Found {
-        engine.queues.note_round(self.has_begun, self.found.next_due);
+        engine.queues.note_round(self.has_begun || self.found.rest.is_some(), self.found.next_due);
         begin_suspects(engine, self.suspects).await;
         drop(self.opened);
         self.found
@@ -178,6 +178,7 @@ async fn claim_all(engine: &Arc<Engine>, looks: &mut Looks, early: bool) -> Foun
 
 /// Claims from every shard.
 async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round, early: bool) {
+    let _asking = engine.queues.gate.read().await;
     let plain = engine.plain_queues();
     if plain.is_empty() {
         return;

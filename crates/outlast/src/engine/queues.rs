@@ -27,6 +27,8 @@ const FEW: usize = 8;
 pub(crate) struct Queues {
     cards: RwLock<HashMap<String, QueueCard>>,
     changed: RwLock<Option<Timestamp>>,
+    /// Whoever claims from queues without rules holds it, so that none is asked like that once it is known to have some.
+    pub(super) gate: tokio::sync::RwLock<()>,
     /// Whether a run waits for a slot that another may give back.
     is_full: AtomicBool,
     /// When queues were asked last that had more than could be taken, and how long that took.
@@ -57,6 +59,11 @@ impl Queues {
         *idle = if began { (0, next) } else { (idle.0.saturating_add(1), next) };
     }
 
+    /// A run has ended: others may begin.
+    pub(super) fn note_end(&self) {
+        self.idle.lock().0 = 0;
+    }
+
     /// Whether nothing more can begin although something is due, because queues have rules: then when it can, as far
     /// as time alone decides.
     pub(crate) fn holds_back(&self) -> Option<Option<Timestamp>> {
@@ -78,6 +85,8 @@ impl Queues {
 
 /// Asks the database what queues do. What is `changed` is known from then on.
 pub(super) async fn learn(engine: &Arc<Engine>, changed: Option<Timestamp>) {
+    // One after another, so that what was read first is not believed last.
+    let _alone = engine.queues.gate.write().await;
     match engine.store.queues().await {
         Ok(cards) => {
             let managed = cards.into_iter().filter(QueueCard::is_managed);
