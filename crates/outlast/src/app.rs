@@ -10,9 +10,10 @@ use outlast_core::{Error, Limits, Payload, QueueRules};
 use outlast_store::{DynStore, OpenOptions, ScheduleCard};
 use tokio::runtime::Handle;
 
-use crate::definition::{Definition, Registry};
+use crate::definition::Definition;
 use crate::engine::{Engine, Settings, States};
 use crate::queue::Queue;
+use crate::registry::Registry;
 use crate::schedule::Schedule;
 use crate::{Client, Retention};
 

@@ -4,26 +4,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use outlast_core::{
-    Change, Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life,
-};
-use outlast_store::adapters::Verb;
+use outlast_core::{Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life};
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter,
-    Listen, Listened, LogLine, NewsKind, NodeView, Page, Purge, RunKind, RunView, StoreError, code,
+    Listen, Listened, LogLine, NewsKind, NodeView, Page, Purge, RunView, StoreError,
 };
 use serde::Serialize;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
+use crate::RunHandle;
 use crate::definition::{Definition, check_duration};
 use crate::draft::{StartOptions, active};
 use crate::engine::Engine;
-use crate::in_tx::InTx;
 use crate::start::{Start, StartMany};
 use crate::waiter::Waiter;
-use crate::{Kv, RunHandle, Tx};
 
 /// How often a call that may work in a moment is repeated, within about a second.
 const REPEATS: u32 = 5;
@@ -64,7 +59,7 @@ impl Target {
         self
     }
 
-    fn check(self) -> Result<Address, Error> {
+    pub(crate) fn check(self) -> Result<Address, Error> {
         if let Address::Key { tenant, definition, key } = &self.0 {
             check_name("definition name", definition)?;
             check_key(key)?;
@@ -75,7 +70,7 @@ impl Target {
         Ok(self.0)
     }
 
-    fn shown(address: &Address) -> String {
+    pub(crate) fn shown(address: &Address) -> String {
         match address {
             Address::Run(run) => run.to_string(),
             Address::Key { definition, key, .. } => format!("{definition} with key {key:?}"),
@@ -102,6 +97,11 @@ impl Client {
     /// What this client accepts.
     pub(crate) fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Whether what happens in a transaction of the user's driver is announced.
+    pub(crate) fn notifies_in_tx(&self) -> bool {
+        self.0.notify_in_tx
     }
 
     /// The store underneath.
@@ -242,100 +242,6 @@ impl Client {
         Ok(Control::Cancel { run: run.check()?, reason: reason.to_owned() })
     }
 
-    /// Makes a job that failed or was cancelled ready to be tried again, from its first attempt on: the same run, with the
-    /// same key, and with its errors so far before it. `true` when it is ready by this call; `false` when it had not ended,
-    /// or is ready again already.
-    ///
-    /// A workflow that started it has heard of the failure and may have gone on because of it: it hears nothing further.
-    /// The run stands in line like one that was started without a group, but with its tenant's; and if it was the only one
-    /// of its kind, another may stand for that by now. Workflows cannot be tried again yet, and what has completed never
-    /// can: [`Error::NotRetryable`].
-    pub async fn retry(&self, run: impl Into<Target>) -> Result<bool, Error> {
-        self.retry_as(run.into(), None).await
-    }
-
-    /// The same with another input, which stays the run's from then on: whoever starts one with its key must have the new
-    /// one too. It is checked where this process has the code. A run that has not ended keeps the input it has.
-    pub async fn retry_with<T: Serialize + ?Sized>(
-        &self,
-        run: impl Into<Target>,
-        input: &T,
-    ) -> Result<bool, Error> {
-        let input = Payload::encode("the input", input, &self.0.limits)?;
-        self.retry_as(run.into(), Some(input)).await
-    }
-
-    async fn retry_as(&self, run: Target, input: Option<Payload>) -> Result<bool, Error> {
-        let view = self.status(self.find(run).await?).await?;
-        let code = code(&view.record.definition, view.record.version);
-        let known = self.engine().and_then(|engine| engine.registry.get(&code));
-        if let (Some(definition), Some(input)) = (known, &input) {
-            definition.check_input(input)?;
-        }
-        match view.status.is_final() {
-            true => self.retry_end(view.record.id, view.epoch, input).await,
-            false => Ok(false),
-        }
-    }
-
-    /// Tries again what ended in this epoch. Naming it makes the call one that can be repeated: whatever happens to the
-    /// run between two of them, it is tried again once.
-    async fn retry_end(&self, run: RunId, epoch: i64, input: Option<Payload>) -> Result<bool, Error> {
-        let control = Control::Retry { run: Address::Run(run), epoch: Some(epoch), input };
-        let tries = AtomicU32::new(0);
-        let ask = || {
-            tries.fetch_add(1, Ordering::Relaxed);
-            self.0.store.control(&control)
-        };
-        let answer = repeated(ask).await?;
-        // The try whose reply got lost may be what made it ready.
-        Ok(retried(&control, answer)? || tries.into_inner() > 1)
-    }
-
-    /// Tries all jobs again that fit the filter and failed, or were cancelled if the filter says so, oldest first. Gives
-    /// how many. Those that somebody else tries again meanwhile are left alone, and so are those that fail after this
-    /// was called. If an error ends it early, some have been tried again, and calling it anew does the rest.
-    pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
-        const PAGE: u32 = 100;
-        const AT_ONCE: usize = 16;
-        let mut filter = filter.clone();
-        if filter.statuses.is_empty() {
-            filter.statuses.push(Status::Failed);
-        }
-        filter.statuses.retain(|status| status.after(Change::Revive).is_some());
-        if filter.statuses.is_empty() {
-            return Err(Error::invalid(
-                "filter",
-                "status",
-                "failed or cancelled: no others can be tried again",
-            ));
-        }
-        // A list is newest first. Ids are all that is kept of it.
-        let (mut ended, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.list(&filter, after, PAGE).await?;
-            let jobs = page.runs.iter().filter(|view| view.record.kind == RunKind::Job);
-            ended.extend(jobs.map(|view| (view.record.id, view.epoch)));
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        let calls = ended.into_iter().rev().map(|(run, epoch)| async move {
-            match self.retry_end(run, epoch, None).await {
-                // Purged meanwhile.
-                Err(Error::UnknownRun { .. } | Error::NotRetryable { .. }) => Ok(false),
-                answer => answer,
-            }
-        });
-        let mut answers = futures_util::stream::iter(calls).buffered(AT_ONCE);
-        let mut count = 0;
-        while let Some(answer) = answers.next().await {
-            count += u64::from(answer?);
-        }
-        Ok(count)
-    }
-
     /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches. Gives their
     /// number, without those of a batch whose reply got lost.
     pub async fn purge(&self, older_than: Duration) -> Result<u64, Error> {
@@ -354,107 +260,6 @@ impl Client {
                 return Ok(purged);
             }
         }
-    }
-
-    /// Runs `work` in one transaction of Outlast's own database: its statements, and what
-    /// [`Start::in_tx`] and friends do, commit together or not at all.
-    ///
-    /// ```no_run
-    /// # use outlast::prelude::*;
-    /// # async fn example(app: App, ship: Workflow<u32, String, AnyError>) -> Result<(), AnyError> {
-    /// let client = app.client().clone();
-    /// app.transaction(async move |tx: Tx| {
-    ///     tx.execute("insert into orders (id) values ($1)", (42i64,)).await?;
-    ///     client.start(ship, 42).key("order-42").in_tx(&tx).await?;
-    ///     Ok::<_, AnyError>(())
-    /// }).await?;
-    /// # Ok(()) }
-    /// ```
-    pub async fn transaction<T, E: From<Error>>(
-        &self,
-        work: impl AsyncFnOnce(Tx) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let inner = repeated(|| self.0.store.begin()).await.map_err(Error::from)?;
-        let tx = Tx::new(inner, "", self.0.limits);
-        let value = work(tx.clone()).await?;
-        tx.take().await?.commit().await.map_err(Error::from)?;
-        Ok(value)
-    }
-
-    /// Sends an event when the transaction commits; Outlast's own or your driver's, see [`InTx`].
-    pub async fn send_in_tx<T: Serialize + ?Sized>(
-        &self,
-        tx: impl InTx,
-        to: impl Into<Target>,
-        name: &str,
-        value: &T,
-    ) -> Result<(), Error> {
-        self.deliver_in_tx(tx, self.delivery(to.into(), NewsKind::Event, name, value)?).await
-    }
-
-    /// Settles a promise when the transaction commits; Outlast's own or your driver's, see [`InTx`].
-    pub async fn settle_in_tx<T: Serialize + ?Sized>(
-        &self,
-        tx: impl InTx,
-        of: impl Into<Target>,
-        name: &str,
-        value: &T,
-    ) -> Result<(), Error> {
-        self.deliver_in_tx(tx, self.delivery(of.into(), NewsKind::Settled, name, value)?).await
-    }
-
-    async fn deliver_in_tx(&self, tx: impl InTx, delivery: Delivery) -> Result<(), Error> {
-        let answers = self.perform(tx, std::slice::from_ref(&delivery)).await?;
-        delivered(&delivery, answers.into_iter().next())
-    }
-
-    /// Asks a run to stop when the transaction commits; Outlast's own or your driver's, see [`InTx`].
-    pub async fn cancel_in_tx(
-        &self,
-        tx: impl InTx,
-        run: impl Into<Target>,
-        reason: &str,
-    ) -> Result<bool, Error> {
-        let control = self.cancel_control(run.into(), reason)?;
-        let answer = self.perform(tx, &control).await?;
-        cancelled(&control, answer)
-    }
-
-    /// Makes a job ready to be tried again when the transaction commits, as [`Client::retry`] does; Outlast's own or your
-    /// driver's, see [`InTx`].
-    pub async fn retry_in_tx(&self, tx: impl InTx, run: impl Into<Target>) -> Result<bool, Error> {
-        let control = Control::Retry { run: run.into().check()?, epoch: None, input: None };
-        let answer = self.perform(tx, &control).await?;
-        retried(&control, answer)
-    }
-
-    pub(crate) async fn perform<V: Verb + ?Sized>(
-        &self,
-        tx: impl InTx,
-        verb: &V,
-    ) -> Result<V::Answer, Error> {
-        tx.perform(&self.0.store, verb, self.0.notify_in_tx).await
-    }
-
-    // ---- values
-
-    /// Values that outlive runs: those of nobody in particular, which runs without a tenant share.
-    ///
-    /// ```
-    /// # use outlast::prelude::*;
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// let client = Outlast::open("sqlite::memory:").await?.client();
-    /// client.kv().set("greeting", "hello").await?;
-    /// assert_eq!(client.kv().get::<String>("greeting").await?.as_deref(), Some("hello"));
-    /// # Ok::<(), AnyError>(()) }).unwrap();
-    /// ```
-    pub fn kv(&self) -> Kv {
-        Kv::of_client(self, "")
-    }
-
-    /// The values of a tenant, which its runs share.
-    pub fn kv_of(&self, tenant: &str) -> Kv {
-        Kv::of_client(self, tenant)
     }
 
     // ---- look at runs
@@ -529,59 +334,6 @@ impl Client {
     }
 }
 
-/// The verbs inside an SQLite transaction of rusqlite, which block as it does: see
-/// [`Start::in_tx_blocking`].
-#[cfg(feature = "rusqlite")]
-#[cfg_attr(docsrs, doc(cfg(feature = "rusqlite")))]
-impl Client {
-    /// Sends an event when the transaction commits.
-    pub fn send_in_tx_blocking<T: Serialize + ?Sized>(
-        &self,
-        tx: &rusqlite::Connection,
-        to: impl Into<Target>,
-        name: &str,
-        value: &T,
-    ) -> Result<(), Error> {
-        self.deliver_in_tx_blocking(tx, self.delivery(to.into(), NewsKind::Event, name, value)?)
-    }
-
-    /// Settles a promise when the transaction commits.
-    pub fn settle_in_tx_blocking<T: Serialize + ?Sized>(
-        &self,
-        tx: &rusqlite::Connection,
-        of: impl Into<Target>,
-        name: &str,
-        value: &T,
-    ) -> Result<(), Error> {
-        self.deliver_in_tx_blocking(tx, self.delivery(of.into(), NewsKind::Settled, name, value)?)
-    }
-
-    fn deliver_in_tx_blocking(&self, tx: &rusqlite::Connection, delivery: Delivery) -> Result<(), Error> {
-        let answers = self.perform_blocking(tx, std::slice::from_ref(&delivery))?;
-        delivered(&delivery, answers.into_iter().next())
-    }
-
-    /// Asks a run to stop when the transaction commits.
-    pub fn cancel_in_tx_blocking(
-        &self,
-        tx: &rusqlite::Connection,
-        run: impl Into<Target>,
-        reason: &str,
-    ) -> Result<bool, Error> {
-        let control = self.cancel_control(run.into(), reason)?;
-        let answer = self.perform_blocking(tx, &control)?;
-        cancelled(&control, answer)
-    }
-
-    pub(crate) fn perform_blocking<V: Verb + ?Sized>(
-        &self,
-        tx: &rusqlite::Connection,
-        verb: &V,
-    ) -> Result<V::Answer, Error> {
-        outlast_store::adapters::rusqlite::perform(tx, &self.0.store, verb)
-    }
-}
-
 /// Calls again what may work in a moment. Only for calls that are the same call when repeated, so that one
 /// whose reply got lost happens once.
 pub(crate) async fn repeated<T, Fut>(call: impl Fn() -> Fut) -> Result<T, StoreError>
@@ -621,21 +373,7 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
     }
 }
 
-fn retried(control: &Control, answer: Controlled) -> Result<bool, Error> {
-    match (answer, control) {
-        (Controlled::Retried { by_this, .. }, _) => Ok(by_this),
-        (Controlled::Final { run, status, .. }, _) => {
-            Err(Error::NotRetryable { run, reason: format!("it has {status}") })
-        }
-        (Controlled::NoJob { run }, _) => {
-            Err(Error::NotRetryable { run, reason: "it is a workflow, and only jobs can be".into() })
-        }
-        (_, Control::Retry { run, .. }) => Err(Error::UnknownRun { run: Target::shown(run) }),
-        _ => Ok(false),
-    }
-}
-
-fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {
+pub(crate) fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {
     match (answer, control) {
         (Controlled::Asked { .. }, _) => Ok(true),
         (Controlled::Final { by_this, .. }, _) => Ok(by_this),

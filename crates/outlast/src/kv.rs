@@ -571,3 +571,24 @@ fn only(answers: Vec<KvWritten>) -> Result<KvWritten, Error> {
 fn unexpected(answer: &KvWritten) -> Error {
     Error::misconfigured(format!("the store answered {answer:?} to a write that cannot end so"))
 }
+
+impl Client {
+    /// Values that outlive runs: those of nobody in particular, which runs without a tenant share.
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let client = Outlast::open("sqlite::memory:").await?.client();
+    /// client.kv().set("greeting", "hello").await?;
+    /// assert_eq!(client.kv().get::<String>("greeting").await?.as_deref(), Some("hello"));
+    /// # Ok::<(), AnyError>(()) }).unwrap();
+    /// ```
+    pub fn kv(&self) -> Kv {
+        Kv::of_client(self, "")
+    }
+
+    /// The values of a tenant, which its runs share.
+    pub fn kv_of(&self, tenant: &str) -> Kv {
+        Kv::of_client(self, tenant)
+    }
+}

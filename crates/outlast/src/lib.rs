@@ -4,6 +4,7 @@
 mod app;
 mod client;
 mod ctx;
+mod dead_letters;
 mod definition;
 mod draft;
 mod engine;
@@ -16,6 +17,7 @@ mod kv;
 mod logs;
 mod of_jobs;
 mod queue;
+mod registry;
 mod retention;
 mod schedule;
 mod start;

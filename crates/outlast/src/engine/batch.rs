@@ -18,7 +18,8 @@ use super::Engine;
 use super::drive::panic_message;
 use super::job::JobTurn;
 use crate::ctx::{BatchCtx, note_of};
-use crate::definition::{Body, Outcome, Registered};
+use crate::definition::Outcome;
+use crate::registry::{Body, Registered};
 
 /// The batches that gather, by the code of their jobs.
 #[derive(Default)]

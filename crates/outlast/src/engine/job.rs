@@ -22,8 +22,9 @@ use super::drive::panic_message;
 use super::run::{finish, job_ctx};
 use super::turn::{cancel_reason, note_payload};
 use super::undo;
-use crate::definition::{Body, Outcome, Registered};
+use crate::definition::Outcome;
 use crate::in_tx::InTx;
+use crate::registry::{Body, Registered};
 
 /// How long whoever has to know waits before the database is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);

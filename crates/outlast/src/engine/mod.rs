@@ -46,7 +46,7 @@ use self::schedules::Schedules;
 use self::seldom::Troubles;
 use self::turn::Turn;
 use self::warm::Warm;
-use crate::definition::Registry;
+use crate::registry::Registry;
 use crate::{Client, Retention};
 
 /// How an engine works. Every bound has a name here.

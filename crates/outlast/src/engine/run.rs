@@ -14,7 +14,8 @@ use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
 use super::job::JobTurn;
 use super::turn::{Arrival, Cancelled, Turn};
 use super::{Engine, Holder, Running, Slot};
-use crate::definition::{Body, Outcome, Registered};
+use crate::definition::Outcome;
+use crate::registry::{Body, Registered};
 use crate::{Ctx, JobCtx};
 
 /// How long a suspect waits for its turn.

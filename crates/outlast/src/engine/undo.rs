@@ -13,7 +13,8 @@ use outlast_store::Next;
 use super::drive::panic_message;
 use super::job::{JobTurn, Past};
 use super::run::{finish, job_ctx};
-use crate::definition::{Outcome, Registered};
+use crate::definition::Outcome;
+use crate::registry::Registered;
 
 /// What the attempts of an undo are called in a run's record.
 pub(super) const NAME: &str = "undo";

@@ -7,8 +7,8 @@ use outlast_testkit::step;
 
 use super::*;
 use crate::Client;
-use crate::definition::Registry;
 use crate::engine::{Settings, States};
+use crate::registry::Registry;
 
 /// What a run heard.
 #[derive(Default)]

@@ -1,0 +1,161 @@
+//! The registry: all that a node knows how to run, with the types erased, and what it says of that to others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use outlast_core::{Error, Payload, check_name};
+use outlast_store::{DefinitionCard, RunKind, code};
+
+use crate::definition::{Erased, Options, UniqueArgs, check_duration, check_priority};
+use crate::judge::Backoff;
+use crate::of_jobs::{ErasedBatch, ErasedUndo};
+use crate::{Ctx, JobCtx, Retention};
+
+/// A definition in the registry.
+#[doc(hidden)]
+pub struct Registered {
+    pub(crate) options: Options,
+    pub(crate) signature: String,
+    pub(crate) body: Body,
+    /// The pauses between a job's attempts, where it has its own.
+    pub(crate) backoff: Option<Backoff>,
+    /// What is done when a job that began is cancelled.
+    pub(crate) undo: Option<ErasedUndo>,
+    pub(crate) accepts: fn(&str, &Payload) -> Result<(), Error>,
+}
+
+pub(crate) enum Body {
+    Workflow(Erased<Ctx>),
+    Job(Erased<JobCtx>),
+    Batch(ErasedBatch),
+}
+
+impl Registered {
+    /// Refuses an input that is not of the definition's type.
+    pub(crate) fn check_input(&self, input: &Payload) -> Result<(), Error> {
+        (self.accepts)(self.options.name, input)
+    }
+
+    /// Why its code must not be called for those who have these roles.
+    pub(crate) fn refuses(&self, roles: &[String]) -> Option<Error> {
+        let role = self.options.role.filter(|role| roles.iter().all(|has| has != role))?;
+        let what = match self.body {
+            Body::Workflow(_) => format!("workflow {:?}", self.options.name),
+            Body::Job(_) | Body::Batch(_) => format!("job {:?}", self.options.name),
+        };
+        Some(Error::MissingRole { what, role: role.to_owned() })
+    }
+
+    fn kind(&self) -> RunKind {
+        match self.body {
+            Body::Workflow(_) => RunKind::Workflow,
+            Body::Job(_) | Body::Batch(_) => RunKind::Job,
+        }
+    }
+}
+
+/// All that a node knows how to run.
+#[derive(Default)]
+pub(crate) struct Registry {
+    by_code: HashMap<String, Arc<Registered>>,
+}
+
+impl Registry {
+    /// Adds a definition, or says what is wrong with it.
+    pub(crate) fn add(&mut self, definition: Registered) -> Result<(), Error> {
+        let options = &definition.options;
+        check_name("definition name", options.name)?;
+        check_name("queue", options.queue)?;
+        check_priority(options.priority)?;
+        if let Some(role) = options.role {
+            check_name("role", role)?;
+        }
+        options.retry.check()?;
+        for (what, timeout) in [("timeout", options.timeout), ("http_timeout", options.http_timeout)] {
+            check_duration(what, timeout.unwrap_or_default())?;
+        }
+        if let Some(retention) = options.retention {
+            retention.check()?;
+        }
+        if let Body::Batch(batch) = &definition.body {
+            batch.check()?;
+        }
+        if let Some(UniqueArgs::For(period)) = options.unique {
+            check_duration("unique", period)?;
+            if period.is_zero() {
+                return Err(Error::invalid("unique", "0", "a period that is longer than nothing"));
+            }
+        }
+        if options.name.contains('@') {
+            return Err(Error::invalid(
+                "definition name",
+                options.name,
+                "no '@': it stands before the version",
+            ));
+        }
+        let code = code(options.name, options.version);
+        if self.by_code.contains_key(&code) {
+            return Err(Error::misconfigured(format!(
+                "{:?} version {} is registered twice: give one of them another name or version",
+                options.name, options.version
+            )));
+        }
+        self.by_code.insert(code, Arc::new(definition));
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, code: &str) -> Option<Arc<Registered>> {
+        self.by_code.get(code).cloned()
+    }
+
+    /// Whether one of these says itself how long its runs are kept.
+    pub(crate) fn has_retention(&self) -> bool {
+        self.by_code.values().any(|definition| definition.options.retention.is_some())
+    }
+
+    pub(crate) fn codes(&self) -> Vec<String> {
+        let mut codes: Vec<String> = self.by_code.keys().cloned().collect();
+        codes.sort_unstable();
+        codes
+    }
+
+    /// The queues that these definitions use.
+    pub(crate) fn queues(&self) -> Vec<String> {
+        let mut queues: Vec<String> = self.by_code.values().map(|d| d.options.queue.to_owned()).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        queues
+    }
+
+    /// What is recorded in the database for callers without the code.
+    pub(crate) fn cards(&self) -> Vec<DefinitionCard> {
+        let newest = |name: &str| {
+            self.by_code.values().filter(|d| d.options.name == name).map(|d| d.options.version).max()
+        };
+        let card = |definition: &Arc<Registered>| {
+            let options = &definition.options;
+            DefinitionCard {
+                name: options.name.to_owned(),
+                version: options.version,
+                kind: definition.kind(),
+                active: newest(options.name) == Some(options.version),
+                signature: definition.signature.clone(),
+                queue: options.queue.to_owned(),
+                priority: options.priority,
+                options: serde_json::json!({
+                    "attempts": options.retry.attempts(),
+                    "timeout_ms": options.timeout.map(|timeout| timeout.as_millis() as u64),
+                    "role": options.role,
+                    "unique_ms": options.unique.map(|unique| match unique {
+                        UniqueArgs::Unfinished => 0,
+                        UniqueArgs::For(period) => period.as_millis() as u64,
+                    }),
+                    "retention_ms": options.retention.map(Retention::to_json),
+                    "http_timeout_ms": options.http_timeout.map(|timeout| timeout.as_millis() as u64),
+                })
+                .to_string(),
+            }
+        };
+        self.by_code.values().map(card).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Commits: what turns recorded, and where their runs go from there.
+
+use std::time::Duration;
+
+use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
+
+use crate::{Delivery, NewRun};
+
+/// Changes of many runs of one shard by one node, in one transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Who writes. Without its row in `nodes` the whole batch is refused.
+    pub node: NodeId,
+    /// The shard of all the runs.
+    pub shard: u16,
+    /// One element per run, each run once.
+    pub runs: Vec<RunCommit>,
+}
+
+/// What one run recorded, and where it goes from here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCommit {
+    /// The run.
+    pub run: RunId,
+    /// The fence.
+    pub epoch: i64,
+    /// New entries, in the order of their positions, without gaps after what is stored.
+    pub entries: Vec<Entry>,
+    /// The numbers of news that these entries consumed; they leave the inbox.
+    pub consumed: Vec<i64>,
+    /// Children to start. Comes with at least one entry.
+    pub starts: Vec<NewRun>,
+    /// Messages to other runs. Comes with at least one entry, or with [`Next::Finish`].
+    pub sends: Vec<Delivery>,
+    /// Entries below this position leave the journal (`continue_as_new`).
+    pub prune_below: Option<u32>,
+    /// Steps that have been running for a while, for people to see. Nothing waits for these.
+    pub doing: Vec<Doing>,
+    /// Whether there may be such rows that go when the turn ends.
+    pub did: bool,
+    /// What handlers logged.
+    pub logs: Vec<LogLine>,
+    /// Searchable attributes to set.
+    pub tags: Vec<(String, String)>,
+    /// How the turn ends; `None` while it goes on.
+    pub next: Option<Next>,
+}
+
+impl RunCommit {
+    /// Of a run that has recorded nothing and goes on.
+    pub fn new(run: RunId, epoch: i64) -> RunCommit {
+        RunCommit {
+            run,
+            epoch,
+            entries: Vec::new(),
+            consumed: Vec::new(),
+            starts: Vec::new(),
+            sends: Vec::new(),
+            prune_below: None,
+            doing: Vec::new(),
+            did: true,
+            logs: Vec::new(),
+            tags: Vec::new(),
+            next: None,
+        }
+    }
+}
+
+/// The end of one run's turn, for a transaction of the user's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnEnd {
+    /// Who holds the run.
+    pub node: NodeId,
+    /// How its turn ends.
+    pub commit: RunCommit,
+}
+
+/// A step that runs now, or a job that tells how far it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Doing {
+    /// The step, with its occurrence.
+    pub name: String,
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// What its body saved last.
+    pub saved: Option<Payload>,
+    /// How much of it is done.
+    pub percent: Option<u8>,
+    /// What it is at.
+    pub message: Option<String>,
+}
+
+/// One line that a handler logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// Its number in the turn; with the epoch it is unique in the run.
+    pub n: u32,
+    /// When, by the database's clock. Filled by the store.
+    pub at: Timestamp,
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: String,
+    /// The text, with its fields.
+    pub message: String,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Only durable waits are left. The run becomes `waiting` until `wake_at`, or `ready` at once when
+    /// it has news beyond `seen`.
+    Suspend {
+        /// The earliest timer.
+        wake_at: Option<Timestamp>,
+        /// The last news the turn knows.
+        seen: i64,
+    },
+    /// Another attempt (of a job) after a pause: `ready`, due later.
+    Retry {
+        /// How long from the database's now.
+        after: Duration,
+        /// The number of the next attempt.
+        attempt: u32,
+    },
+    /// Handed back untouched: `ready`, due now.
+    Release,
+    /// The code does not fit: `blocked` until code appears that does, or its time is over.
+    Block {
+        /// Why, for people and programs.
+        reason: String,
+    },
+    /// The end. The run leaves the hot table.
+    Finish(Ended),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// `Completed`, `Failed` or `Cancelled`.
+    pub status: Status,
+    /// The result.
+    pub output: Option<Payload>,
+    /// The `FailureDoc` as JSON text.
+    pub error: Option<String>,
+}
+
+/// The answer for one run of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Committed {
+    /// All of it is durable (now, or by an earlier try of the same call).
+    Done,
+    /// The node no longer holds the run with this epoch. Nothing of it was written.
+    LeaseLost,
+    /// Someone else's transaction holds a row that it needs. The run has not moved, and nothing was sent or
+    /// started; entries may be there. Carry all of it to the next batch.
+    Busy,
+}

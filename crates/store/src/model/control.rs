@@ -1,0 +1,85 @@
+//! What people and programs ask of runs, queues and schedules.
+
+use outlast_core::{Payload, RunId, Status};
+
+use crate::{Address, Purge, Purged, QueueCard, QueueChange, ScheduleChange, ScheduleView};
+
+/// What people and programs ask of a run, of many, or of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Control {
+    /// Asks a run to stop. One that never began, or is paused or blocked, ends at once; any other gets
+    /// the request as news.
+    Cancel {
+        /// Which.
+        run: Address,
+        /// Why.
+        reason: String,
+    },
+    /// Makes a job that failed or was cancelled ready again, due now: the same run, with all its attempts before it. What
+    /// its earlier turns may still write does not fit any more, and its parent, which has heard of its end, hears
+    /// nothing further. One that has not ended stays as it is.
+    Retry {
+        /// Which.
+        run: Address,
+        /// The epoch in which it ended, as the caller knows it: one that was tried again since is left alone, also if
+        /// it has ended anew. `None`: however often it has ended.
+        epoch: Option<i64>,
+        /// What it is called with from now on, instead of what it was started with.
+        input: Option<Payload>,
+    },
+    /// Deletes ended runs with everything of them, a bounded number at a time.
+    Purge(Purge),
+    /// Changes what a queue does.
+    Queue {
+        /// Which.
+        name: String,
+        /// How.
+        change: QueueChange,
+    },
+    /// Changes a schedule.
+    Schedule {
+        /// Which.
+        name: String,
+        /// How.
+        change: ScheduleChange,
+    },
+}
+
+/// The answer to a [`Control`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Controlled {
+    /// The request will reach the run.
+    Asked {
+        /// The run.
+        run: RunId,
+    },
+    /// The run is in this final status, by this call or before it.
+    Final {
+        /// The run.
+        run: RunId,
+        /// Its status.
+        status: Status,
+        /// Whether this call ended it.
+        by_this: bool,
+    },
+    /// The run is ready to be tried again, or has not ended.
+    Retried {
+        /// The run.
+        run: RunId,
+        /// Whether this call made it so.
+        by_this: bool,
+    },
+    /// The run cannot be tried again: only jobs can.
+    NoJob {
+        /// The run.
+        run: RunId,
+    },
+    /// There is no such run.
+    Unknown,
+    /// What became of a purge.
+    Purged(Purged),
+    /// What the queue does now.
+    Queue(QueueCard),
+    /// How the schedule stands now (or stood, when it is gone); `None` when there is none.
+    Schedule(Option<ScheduleView>),
+}

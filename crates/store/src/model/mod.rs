@@ -1,0 +1,45 @@
+//! What goes into a transition and what comes out.
+//!
+//! Plain data. The engine decides what shall happen and says it with these types; a store makes it
+//! durable, all or nothing, and answers. Losing a race is an answer, not an error.
+
+mod claim;
+mod commit;
+mod control;
+mod deliver;
+mod kv;
+mod node;
+mod purge;
+mod queue;
+mod schedule;
+mod start;
+
+use outlast_core::RunId;
+
+pub use claim::*;
+pub use commit::*;
+pub use control::*;
+pub use deliver::*;
+pub use kv::*;
+pub use node::*;
+pub use purge::*;
+pub use queue::*;
+pub use schedule::*;
+pub use start::*;
+
+/// Something happened; sent to everybody who listens to a store. A hint: nothing depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// A run may have become due.
+    Due,
+    /// This run has news.
+    News(RunId),
+    /// This run ended.
+    Ended(RunId),
+    /// What a queue does was changed.
+    Queues,
+    /// A schedule was changed.
+    Schedules,
+    /// Anything may have happened: someone else wrote, or hints were lost.
+    Anything,
+}

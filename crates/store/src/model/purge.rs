@@ -1,0 +1,77 @@
+//! Deleting ended runs: which, how many at a time, and where the next time begins.
+
+use std::time::Duration;
+
+use outlast_core::{RunId, Status, Timestamp};
+
+/// Which ended runs are deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    /// Those that ended before this long ago, oldest first in each shard.
+    pub older_than: Duration,
+    /// No more than this many are looked at in each shard, and no more deleted in all.
+    pub limit: u32,
+    /// Those that ended with this status; `None`: with any.
+    pub status: Option<Status>,
+    /// Those of these definitions.
+    pub of: Definitions,
+    /// Where an earlier purge of the same kind stopped, shard by shard; empty: from the oldest on.
+    pub after: Vec<Mark>,
+}
+
+impl Purge {
+    /// All that ended before this long ago.
+    pub fn older_than(older_than: Duration, limit: u32) -> Purge {
+        Purge { older_than, limit, status: None, of: Definitions::All, after: Vec::new() }
+    }
+}
+
+/// Some definitions, by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Definitions {
+    /// All of them.
+    All,
+    /// These.
+    Only(Vec<String>),
+    /// All but these.
+    Except(Vec<String>),
+}
+
+impl Definitions {
+    /// Whether this one is among them.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Definitions::All => true,
+            Definitions::Only(names) => names.iter().any(|one| one == name),
+            Definitions::Except(names) => names.iter().all(|one| one != name),
+        }
+    }
+}
+
+/// A place among the ended runs of a shard: just after this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// Which.
+    pub run: RunId,
+}
+
+impl Default for Mark {
+    /// Before all of them.
+    fn default() -> Mark {
+        Mark { finished_at: Timestamp::default(), run: RunId::from_uuid(uuid::Uuid::nil()) }
+    }
+}
+
+/// What became of a purge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// How many runs were deleted.
+    pub runs: u64,
+    /// Where it stopped, shard by shard: all before it that the purge is for are gone, but those that somebody
+    /// else had locked.
+    pub marks: Vec<Mark>,
+    /// Whether there may be more behind that.
+    pub more: bool,
+}

@@ -1,0 +1,38 @@
+//! Queues: what they do, and what people do to them.
+
+use outlast_core::{QueueRules, QueueState, Timestamp};
+
+/// What people do to a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueChange {
+    /// Nothing of it begins until it is resumed; what runs goes on.
+    Pause,
+    /// It is worked off again.
+    Resume,
+    /// What is in it now is worked off; what comes later stays in line until it is resumed.
+    Drain,
+    /// These rules instead of those that code says; `None`: code's again.
+    Rules(Option<QueueRules>),
+}
+
+/// What a queue does, as its row says. One without a row is open and has no rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueCard {
+    /// Its name.
+    pub name: String,
+    /// The rules that hold.
+    pub rules: QueueRules,
+    /// Whether people set them, and not code.
+    pub is_own: bool,
+    /// Whether it is worked off.
+    pub state: QueueState,
+    /// Since when it is paused or drained.
+    pub since: Option<Timestamp>,
+}
+
+impl QueueCard {
+    /// Whether it is claimed by [`crate::Store::claim_queue`] and not with all others.
+    pub fn is_managed(&self) -> bool {
+        self.state != QueueState::Open || !self.rules.is_plain()
+    }
+}
