@@ -78,8 +78,11 @@ impl Queues {
         (took * REST).min(LONGEST_REST).checked_sub(at.elapsed()).filter(|left| !left.is_zero())
     }
 
-    fn per_node(&self, queue: &str) -> Option<usize> {
-        self.cards.read().get(queue)?.rules.per_node.map(|limit| limit as usize)
+    /// How many of a queue may be in hand here.
+    fn most_here(&self, queue: &str) -> Option<usize> {
+        let cards = self.cards.read();
+        let rules = &cards.get(queue)?.rules;
+        rules.per_node.into_iter().chain(rules.limit).min().map(|limit| limit as usize)
     }
 }
 
@@ -112,7 +115,7 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
         if engine.stop.is_cancelled() {
             return;
         }
-        let here = engine.queues.per_node(&queue).map(|most| most.saturating_sub(in_hand(engine, &queue)));
+        let here = engine.queues.most_here(&queue).map(|most| most.saturating_sub(in_hand(engine, &queue)));
         let most = here.unwrap_or(MOST).min(MOST);
         let few = most.min(engine.slots.available_permits()) < engine.settings.concurrency / FEW;
         if let Some(rest) = engine.queues.rests(&queue).filter(|_| few) {

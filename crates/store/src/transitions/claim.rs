@@ -271,7 +271,7 @@ static TAKE: Sql = Sql::new("claim_take", "")
     )
     .takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
 
-static UNREAD_BY_CLAIM: Sql = Sql::new(
+pub(super) static UNREAD_BY_CLAIM: Sql = Sql::new(
     "claim_unread",
     "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body
        from outlast.agenda as a

@@ -77,7 +77,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         start_short::STATEMENTS,
         unique::STATEMENTS,
         claim::STATEMENTS,
-        claim_queue::STATEMENTS,
+        &claim_queue::statements(),
         queue::STATEMENTS,
         &commit::statements(),
         results::STATEMENTS,

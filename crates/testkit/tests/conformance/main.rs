@@ -13,6 +13,7 @@ mod edges;
 mod keys;
 mod kv;
 mod listen;
+mod long_lines;
 mod nodes;
 mod purge;
 mod queues;

@@ -1,0 +1,293 @@
+//! Who stands in line and is due: those at its head, or of every group the first few.
+
+use std::collections::HashSet;
+
+use outlast_core::{Candidate, ShardCount};
+
+use super::Line;
+use crate::rows::{ReadRow, cells};
+use crate::transitions::claim::LEAST_URGENT;
+use crate::transitions::flight::{Answers, Flight, Place};
+use crate::{Cell, QueueClaim, Row, Sql, StoreError, Tx, Type};
+
+/// So many more than can go, in case somebody has locked some.
+const SPARE: u32 = 8;
+/// The fewest groups that one claim goes through before it gives up for now, and how many for each that it could take.
+const WALK: (u32, u32) = (1000, 4);
+/// How far a claim looks for runs without a group among those with one, beside what it could take.
+const LOOSE: u32 = 64;
+
+/// Who came into question.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) rows: Vec<Row>,
+    /// Whether others may be due behind them.
+    pub(super) is_cut: bool,
+    /// Whether somebody of a group without a free slot is due.
+    pub(super) is_full: bool,
+    /// How far a walk came that did not come to the end.
+    pub(super) upto: Option<String>,
+}
+
+/// Where the heads of the lines stand in a flight.
+pub(super) struct Heads(Vec<Place>, usize);
+
+/// Adds a look at the head of the line: in the order of the line, half as many again as could go.
+pub(super) fn add_heads(flight: &mut Flight, ask: &QueueClaim, started_by: i64, shards: ShardCount) -> Heads {
+    let most = ask.limit + ask.limit / 2 + SPARE;
+    let line = |shard| {
+        let asked = cells![shard, &*ask.queue, codes(ask), most, started_by];
+        flight.each(&QUEUE_LINE, priorities(), asked)
+    };
+    Heads((0..shards).filter_map(line).collect(), most as usize)
+}
+
+/// Those at the head of the line.
+pub(super) fn found_heads(answers: &mut Answers, Heads(places, most): Heads) -> Looked {
+    let mut looked = Looked::default();
+    for place in places {
+        let mut rows = answers.take(place);
+        looked.is_cut |= rows.len() >= most;
+        // The less urgent of somebody who has more urgent ones behind the cut would pass them.
+        rows.truncate(most);
+        looked.rows.append(&mut rows);
+    }
+    looked
+}
+
+/// Goes from group to group, beginning behind the one that was served last, and looks at the first few of each that
+/// has a free slot.
+pub(super) async fn by_turns(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    line: &Line,
+    room: u32,
+    shards: ShardCount,
+) -> Result<Looked, StoreError> {
+    let slots = line.admission.rules.slots_per_group();
+    let full = line.admission.held_by_group.iter().filter(|(_, held)| **held >= slots);
+    let full: HashSet<&str> = full.map(|(group, _)| group.as_str()).collect();
+    let most = room + SPARE;
+    let walk = WALK.0.max(most.saturating_mul(WALK.1)).saturating_add(full.len() as u32);
+
+    let mut flight = Flight::default();
+    let (mut walks, mut loose) = (Vec::new(), Vec::new());
+    for shard in 0..shards {
+        let asked = cells![shard, &*ask.queue, most + full.len() as u32 + 1, walk];
+        walks.extend(flight.each(&QUEUE_WALK, segments(&line.served), asked).map(|place| (shard, place)));
+        let asked = cells![shard, &*ask.queue, codes(ask), most, line.started_by(), room + LOOSE];
+        loose.extend(flight.each(&QUEUE_LOOSE, priorities(), asked));
+    }
+    let mut answers = flight.send(tx).await?;
+    let mut looked = Looked::default();
+    let mut groups = Vec::new();
+    for (shard, place) in walks {
+        let (mut names, mut ended) = (Vec::new(), None);
+        for row in answers.take(place) {
+            let (priority, name, is_due) = (row.int(0)?, row.text(1)?, row.int(2)? == 1);
+            if !is_due {
+                // Behind it come those before the one that was served last: it is not their turn yet.
+                (looked.upto, ended) = (Some(name), Some(priority));
+            } else if names.len() >= most as usize {
+                looked.is_cut = true;
+            } else if full.contains(&*name) {
+                looked.is_full = true;
+            } else if ended != Some(priority) {
+                names.push(cells![priority, name]);
+            }
+        }
+        groups.push((shard, names));
+    }
+    looked.rows = loose.into_iter().flat_map(|place| answers.take(place)).collect();
+
+    // As many of each as they could take if each had as many, and twice as many in case some have fewer.
+    let turns: usize = groups.iter().map(|(_, names)| names.len()).sum();
+    let share = room.div_ceil(turns.max(1) as u32);
+    let each = if share > 1 { share.saturating_mul(2).min(slots) } else { 1 };
+    looked.is_cut |= each < slots || looked.upto.is_some();
+    let mut flight = Flight::default();
+    let mut places = Vec::new();
+    for (shard, names) in groups {
+        let asked = cells![shard, &*ask.queue, codes(ask), each, line.started_by()];
+        places.extend(flight.each(&QUEUE_GROUP, names, asked));
+    }
+    if !places.is_empty() {
+        let mut answers = flight.send(tx).await?;
+        looked.rows.extend(places.into_iter().flat_map(|place| answers.take(place)));
+    }
+    Ok(looked)
+}
+
+/// How many columns a candidate has.
+pub(super) const COLUMNS: usize = 12;
+
+pub(super) fn candidate(row: &Row) -> Result<Candidate, StoreError> {
+    Ok(Candidate {
+        run: row.run(0)?,
+        priority: row.number(2)?,
+        due_at: row.opt_time(3)?.unwrap_or_default(),
+        group: row.opt_text(9)?,
+        // A workflow begins once, a job with every attempt.
+        begins: row.int(10)? == 1 || row.int(1)? == 0,
+    })
+}
+
+pub(super) fn codes(ask: &QueueClaim) -> Cell {
+    Cell::Texts(ask.codes.clone())
+}
+
+/// Every priority.
+pub(super) fn priorities() -> Vec<Vec<Cell>> {
+    (0..=LEAST_URGENT).map(|priority| cells![priority]).collect()
+}
+
+/// At every priority the groups behind the one that was served last, then those before it.
+fn segments(served: &str) -> Vec<Vec<Cell>> {
+    let both = |priority| {
+        let behind = cells![priority, served, Cell::Null];
+        let before = (!served.is_empty()).then(|| cells![priority, "", served]);
+        std::iter::once(behind).chain(before)
+    };
+    (0..=LEAST_URGENT).flat_map(both).collect()
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&QUEUE_LINE, &QUEUE_WALK, &QUEUE_GROUP, &QUEUE_LOOSE];
+
+/// The columns of a candidate.
+macro_rules! columns {
+    () => {
+        "a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news, a.group_key,
+         a.kind, a.shard"
+    };
+}
+pub(super) use columns;
+
+/// Due runs of one priority, started before the queue was asked to drain.
+macro_rules! due {
+    ($priority:literal) => {
+        concat!(
+            "a.shard = {p1} and a.queue = {p2} and a.priority = ",
+            $priority,
+            " and a.due_at <= {now} and a.code {in:p3} and ({p5} = 9223372036854775807
+               or (select r.created_at from outlast.runs as r where r.shard = {p1} and r.id = a.id) <= {p5})"
+        )
+    };
+}
+
+// No locks: whoever was let go is locked when it is taken.
+static QUEUE_LINE: Sql = Sql::new(
+    "queue_line",
+    concat!(
+        "select c.* from {batch} cross join lateral (select ",
+        columns!(),
+        " from outlast.agenda as a where ",
+        due!("b.priority"),
+        " order by a.due_at, a.id limit {p4}) as c limit {p4}"
+    ),
+)
+.on_sqlite(concat!(
+    "select ",
+    columns!(),
+    " from outlast.agenda as a where ",
+    due!("{b:priority}"),
+    " order by a.due_at, a.id limit {p4}"
+))
+.rows(&[("priority", Type::Int)])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
+.by("agenda_due");
+
+// From each group to the next one that has somebody in line: those whose first is due, and where it stopped.
+static QUEUE_WALK: Sql = Sql::new(
+    "queue_walk",
+    "select c.* from {batch} cross join lateral (
+         with recursive walk as (
+             select x.name, x.due_at, 1 as n
+               from (select a.group_key as name, a.due_at from outlast.agenda as a
+                      where a.shard = {p1} and a.queue = {p2} and a.priority = b.priority
+                        and a.group_key > b.behind and a.group_key <= coalesce(b.upto, a.group_key)
+                        and a.due_at is not null
+                      order by a.group_key, a.due_at limit 1) as x
+             union all
+             select x.name, x.due_at, w.n + 1
+               from walk as w cross join lateral (
+                     select a.group_key as name, a.due_at from outlast.agenda as a
+                      where a.shard = {p1} and a.queue = {p2} and a.priority = b.priority
+                        and a.group_key > w.name and a.group_key <= coalesce(b.upto, a.group_key)
+                        and a.due_at is not null
+                      order by a.group_key, a.due_at limit 1) as x
+              where w.n < {p4}
+         )
+         select b.priority, w.name, case when w.due_at <= {now} then 1 else 0 end from walk as w
+          where w.due_at <= {now} or w.n = {p4}
+     ) as c limit {p3}",
+)
+.on_sqlite(
+    "with recursive walk(name, n) as (
+         select (select a.group_key from outlast.agenda as a
+                  where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
+                    and a.group_key > {b:behind} and a.group_key <= coalesce({b:upto}, a.group_key)
+                    and a.due_at is not null
+                  order by a.group_key limit 1), 1
+         union all
+         select (select a.group_key from outlast.agenda as a
+                  where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
+                    and a.group_key > w.name and a.group_key <= coalesce({b:upto}, a.group_key)
+                    and a.due_at is not null
+                  order by a.group_key limit 1), w.n + 1
+           from walk as w where w.name is not null and w.n < {p4}
+     )
+     select {b:priority}, s.name, s.is_due
+       from (select w.name, w.n,
+                    (select min(a.due_at) from outlast.agenda as a indexed by outlast_agenda_groups
+                      where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
+                        and a.group_key = w.name and a.due_at is not null) <= {now} as is_due
+               from walk as w where w.name is not null) as s
+      where s.is_due or s.n = {p4} limit {p3}",
+)
+.rows(&[("priority", Type::Int), ("behind", Type::Text), ("upto", Type::Text)])
+.takes(&[Type::Int, Type::Text, Type::Int, Type::Int])
+.by("agenda_groups");
+
+static QUEUE_GROUP: Sql = Sql::new(
+    "queue_group",
+    concat!(
+        "select c.* from {batch} cross join lateral (select ",
+        columns!(),
+        " from outlast.agenda as a where ",
+        due!("b.priority"),
+        " and a.group_key = b.name order by a.due_at, a.id limit {p4}) as c"
+    ),
+)
+.on_sqlite(concat!(
+    "select ",
+    columns!(),
+    // Without statistics the index of all due times looks as good.
+    " from outlast.agenda as a indexed by outlast_agenda_groups where ",
+    due!("{b:priority}"),
+    " and a.group_key = {b:name} order by a.due_at, a.id limit {p4}"
+))
+.rows(&[("priority", Type::Int), ("name", Type::Text)])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
+.by("agenda_groups");
+
+// Those without a group, among the first of all.
+static QUEUE_LOOSE: Sql = Sql::new(
+    "queue_loose",
+    concat!(
+        "select c.* from {batch} cross join lateral (select a.* from (select ",
+        columns!(),
+        " from outlast.agenda as a where ",
+        due!("b.priority"),
+        " order by a.due_at, a.id limit {p6}) as a where a.group_key is null limit {p4}) as c limit {p4}"
+    ),
+)
+.on_sqlite(concat!(
+    "select a.* from (select ",
+    columns!(),
+    " from outlast.agenda as a where ",
+    due!("{b:priority}"),
+    " order by a.due_at, a.id limit {p6}) as a where a.group_key is null limit {p4}"
+))
+.rows(&[("priority", Type::Int)])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int, Type::Int])
+.by("agenda_due");

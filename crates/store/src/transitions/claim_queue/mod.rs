@@ -1,0 +1,442 @@
+//! Leases due runs of a queue with rules to a node: no more than the rules allow, however many nodes ask.
+//!
+//! Whoever claims locks the queue's row first, so that nodes come one after another and each sees what the one
+//! before it took. Who runs is counted among the runs themselves: a limit has no counter that could be wrong, and
+//! a run that is taken from a dead node, or ends, has given its slot back by that alone. What may go is
+//! decided by [`outlast_core::Admission`]; here it is only asked what it has to know.
+//!
+//! The cost does not depend on how many stand in line: a line is one range of an index, and groups are found by
+//! going from one to the next, beginning behind the one that was served last.
+
+mod look;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use outlast_core::{
+    Admission, Admitted, Candidate, QueueState, RunId, ShardCount, Status, Timestamp, Window,
+};
+
+use self::look::{COLUMNS, Looked, candidate, codes, columns, priorities};
+use super::agenda::{by_shard, fence};
+use super::claim::{self, CLAIMED_BEFORE, NOW, UNREAD, UNREAD_BY_CLAIM};
+use super::flight::{Flight, Place};
+use super::queue;
+use crate::rows::{self, ReadRow, cells, ids};
+use crate::{Cell, Claimed, Claims, Dialect, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
+
+/// Leases due runs of one queue, most urgent first, groups in turn.
+pub(crate) async fn claim_queue(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    shards: ShardCount,
+) -> Result<Claims, StoreError> {
+    let shards = shards.max(1);
+    let Some(mut line) = open(tx, ask, shards).await? else {
+        Flight::default().send_last(tx).await?;
+        return Ok(Claims::default());
+    };
+    let mut claims = Claims { now: line.admission.now, ..Claims::default() };
+    if !line.before.is_empty() {
+        let runs = line.before.iter().map(claim::claimed_now).collect::<Result<Vec<_>, _>>()?;
+        claims.runs = runs.into_iter().map(|run| Claimed { due_at: claims.now, ..run }).collect();
+        let mut flight = Flight::default();
+        let told = claims.runs.iter().filter(|run| run.news > 0).map(|run| run.id);
+        let unread = add_unread(&mut flight, told);
+        let mut answers = flight.send_last(tx).await?;
+        let unread = unread.into_iter().flat_map(|place| answers.take(place));
+        tell(&mut claims.runs, unread)?;
+        return Ok(claims);
+    }
+    let room = line.admission.room();
+    if line.card.state == QueueState::Paused || room == 0 {
+        claims.is_full = ask.limit > 0 && line.card.state != QueueState::Paused;
+        Flight::default().send_last(tx).await?;
+        return Ok(claims);
+    }
+    let mut picked = pick(tx, ask, &mut line, room, shards).await?;
+    take(tx, ask, &mut picked, &mut claims, shards).await?;
+    Ok(claims)
+}
+
+/// The queue, locked, who of it runs, and who stands first in line.
+struct Line {
+    card: QueueCard,
+    served: String,
+    admission: Admission,
+    /// What an earlier try of this claim took: then nothing more is taken.
+    before: Vec<Row>,
+    heads: Looked,
+}
+
+impl Line {
+    /// A queue that is worked off lets nobody go who was started later.
+    fn started_by(&self) -> i64 {
+        let since = self.card.since.filter(|_| self.card.state == QueueState::Draining);
+        since.map_or(i64::MAX, Timestamp::micros)
+    }
+}
+
+/// Locks the queue's row, counts who runs and looks who is first. Nothing when the node has lost its lease.
+async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<Option<Line>, StoreError> {
+    let mut flight = Flight::default();
+    let fences: Vec<Place> = (0..shards).map(|shard| flight.add(fence(shard, ask.node))).collect();
+    let locked = flight.add(QUEUE_LOCK.with(cells![queue::home(&ask.queue, shards), &*ask.queue]));
+    let now = flight.add(NOW.with([]));
+    let before: Vec<Place> = (0..shards)
+        .map(|shard| flight.add(CLAIMED_BEFORE.with(cells![shard, ask.node, ask.number])))
+        .collect();
+    let held: Vec<Place> =
+        (0..shards).map(|shard| flight.add(QUEUE_HELD.with(cells![shard, &*ask.queue]))).collect();
+    let heads = look::add_heads(&mut flight, ask, i64::MAX, shards);
+    let mut answers = flight.send(tx).await?;
+    if fences.into_iter().any(|place| answers.take(place).is_empty()) {
+        return Ok(None);
+    }
+    let mut admission = Admission { want: ask.limit, ..Admission::default() };
+    admission.now = answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default();
+    let (mut card, mut served) = (QueueCard::default(), String::new());
+    if let Some(row) = answers.take(locked).first() {
+        card = queue::read(row)?;
+        served = row.text(5)?;
+        admission.window = Window::parse(&row.text(6)?);
+    }
+    admission.rules = card.rules.clone();
+    for row in held.into_iter().flat_map(|place| answers.take(place)) {
+        let count: u32 = row.number(1)?;
+        admission.held += count;
+        if let Some(group) = row.opt_text(0)? {
+            *admission.held_by_group.entry(group).or_default() += count;
+        }
+    }
+    let before = before.into_iter().flat_map(|place| answers.take(place)).collect();
+    let heads = look::found_heads(&mut answers, heads);
+    Ok(Some(Line { card, served, admission, before, heads }))
+}
+
+/// Who was let go.
+struct Picked {
+    admission: Admission,
+    admitted: Admitted,
+    /// In the order in which they came into question.
+    candidates: Vec<Candidate>,
+    found: HashMap<RunId, Row>,
+    /// The group that got the last turn, where groups were asked in turn.
+    served: Option<String>,
+    /// Whether others may be due who did not come into question.
+    is_cut: bool,
+}
+
+/// Lets go whom the rules allow: of those at the head of the line where they are nearly enough, which costs little;
+/// else of every group.
+async fn pick(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    line: &mut Line,
+    room: u32,
+    shards: ShardCount,
+) -> Result<Picked, StoreError> {
+    if line.started_by() < i64::MAX {
+        let mut flight = Flight::default();
+        let heads = look::add_heads(&mut flight, ask, line.started_by(), shards);
+        line.heads = look::found_heads(&mut flight.send(tx).await?, heads);
+    }
+    let heads = std::mem::take(&mut line.heads);
+    let (is_all, rules) = (!heads.is_cut, &line.admission.rules);
+    if is_all || !rules.fair {
+        let is_enough = |picked: &Picked| picked.admitted.runs.len() as u32 >= room.div_ceil(2);
+        let picked = admit(tx, ask, line, heads, rules.fair, shards).await?;
+        if is_all || !rules.is_grouped() || is_enough(&picked) {
+            return Ok(picked);
+        }
+    }
+    let looked = look::by_turns(tx, ask, line, room, shards).await?;
+    admit(tx, ask, line, looked, true, shards).await
+}
+
+async fn admit(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    line: &Line,
+    looked: Looked,
+    in_turn: bool,
+    shards: ShardCount,
+) -> Result<Picked, StoreError> {
+    let mut found: HashMap<RunId, Row> = HashMap::with_capacity(looked.rows.len());
+    let mut candidates = Vec::with_capacity(looked.rows.len());
+    for row in looked.rows {
+        let candidate = candidate(&row)?;
+        found.insert(candidate.run, row);
+        candidates.push(candidate);
+    }
+    let mut admission = line.admission.clone();
+    remember(tx, ask, &mut admission, &mut candidates, &mut found, shards).await?;
+    let place = |candidate: &Candidate| {
+        let group = candidate.group.clone().unwrap_or_default();
+        (group <= line.served, group)
+    };
+    if in_turn {
+        candidates.sort_by_cached_key(place);
+    } else {
+        candidates.sort_by_key(|candidate| (candidate.priority, candidate.due_at, candidate.run));
+    }
+    let mut admitted = admission.admit(&candidates);
+    admitted.is_full |= looked.is_full;
+    let mut served = None;
+    if in_turn {
+        let gone: BTreeSet<RunId> = admitted.runs.iter().copied().collect();
+        let last = candidates.iter().rfind(|run| run.group.is_some() && gone.contains(&run.run));
+        // Where nobody could go of those that a walk came by, the next one goes on from there.
+        served = last.map_or(looked.upto, |run| run.group.clone());
+    }
+    Ok(Picked { admission, admitted, candidates, found, served, is_cut: looked.is_cut })
+}
+
+/// Asks what is remembered of the groups that could go. Of an ordered group the one that began and has not ended is
+/// the only one that may go.
+async fn remember(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    admission: &mut Admission,
+    candidates: &mut Vec<Candidate>,
+    found: &mut HashMap<RunId, Row>,
+    shards: ShardCount,
+) -> Result<(), StoreError> {
+    let rules = admission.rules.clone();
+    let groups: BTreeSet<String> = candidates.iter().filter_map(|run| run.group.clone()).collect();
+    if groups.is_empty() || !(rules.ordered || rules.rate_per_group.is_some()) {
+        return Ok(());
+    }
+    let groups = Cell::Texts(groups.into_iter().collect());
+    let mut flight = Flight::default();
+    let known = flight.add(GROUPS_LOOK.with(cells![queue::home(&ask.queue, shards), &*ask.queue, groups]));
+    let mut heads: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
+    for row in flight.send(tx).await?.take(known) {
+        let group = row.text(0)?;
+        admission.windows.insert(group.clone(), Window::parse(&row.text(2)?));
+        if let Some(head) = row.opt_id(1)?.map(RunId::from_uuid).filter(|_| rules.ordered) {
+            admission.heads.insert(group, head);
+            heads.entry(head.shard()).or_default().push(head);
+        }
+    }
+    if heads.is_empty() {
+        return Ok(());
+    }
+    let mut flight = Flight::default();
+    let places: Vec<Place> = heads
+        .iter()
+        .map(|(shard, heads)| flight.add(QUEUE_HEADS.with(cells![*shard, ids(heads), codes(ask)])))
+        .collect();
+    let mut answers = flight.send(tx).await?;
+    let mut unfinished = BTreeSet::new();
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let head = candidate(&row)?;
+        unfinished.insert(head.run);
+        // Due, and of code that this node knows.
+        if row.int(COLUMNS)? == 1 {
+            candidates.retain(|other| other.group != head.group);
+            found.insert(head.run, row);
+            candidates.push(head);
+        }
+    }
+    admission.heads.retain(|_, head| unfinished.contains(head));
+    Ok(())
+}
+
+/// Takes those who were let go, and ends the transaction; one that somebody else has locked is left out.
+async fn take(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    picked: &mut Picked,
+    claims: &mut Claims,
+    shards: ShardCount,
+) -> Result<(), StoreError> {
+    let admitted = &picked.admitted;
+    let mut flight = Flight::default();
+    let (mut taken, mut unread) = (Vec::new(), Vec::new());
+    for (shard, runs) in by_shard(admitted.runs.iter().copied()) {
+        let asked = cells![shard, ids(&runs), ask.node, ask.number, Status::Running];
+        taken.push(flight.add(QUEUE_TAKE.with(asked)));
+        if tx.dialect() == Dialect::Postgres {
+            unread.push(flight.add(UNREAD_BY_CLAIM.with(cells![shard, ask.node, ask.number])));
+        }
+    }
+    if tx.dialect() == Dialect::Sqlite {
+        let told = |run: &&RunId| picked.found.get(*run).is_some_and(|row| row.int(8).unwrap_or(0) > 0);
+        unread = add_unread(&mut flight, admitted.runs.iter().filter(told).copied());
+    }
+    note(&mut flight, ask, picked, shards);
+    // Whoever gets all that it wants asks again.
+    let is_filled = admitted.runs.len() >= ask.limit as usize;
+    let next = if is_filled { Vec::new() } else { add_next(&mut flight, ask, shards) };
+    let mut answers = flight.send_last(tx).await?;
+
+    let mut news = HashMap::new();
+    for row in taken.into_iter().flat_map(|place| answers.take(place)) {
+        news.insert(row.run(0)?, row.int(1)?);
+    }
+    for run in &admitted.runs {
+        if let (Some(news), Some(row)) = (news.get(run), picked.found.get(run)) {
+            claims.runs.push(Claimed { news: *news, ..claim::claimed_first(row)? });
+        }
+    }
+    tell(&mut claims.runs, unread.into_iter().flat_map(|place| answers.take(place)))?;
+    let is_left = admitted.is_full || claims.runs.len() < admitted.runs.len();
+    // Others may go at once who did not come into question.
+    claims.is_full = is_left && (!picked.is_cut || claims.runs.is_empty());
+    let next = earliest(next.into_iter().flat_map(|place| answers.take(place)))?;
+    claims.next_due = admitted.freer_at.into_iter().chain(next).min();
+    Ok(())
+}
+
+/// Notes who was served last, what rates have used, and who has to end first: also of one that is not taken after
+/// all, who uses up a little of the rate and is the first of its group all the same.
+fn note(flight: &mut Flight, ask: &QueueClaim, picked: &Picked, shards: ShardCount) {
+    let Picked { admission, admitted, served, .. } = picked;
+    let (rules, home) = (&admission.rules, queue::home(&ask.queue, shards));
+    let used = rules.rate.filter(|_| !admitted.runs.is_empty()).map(|_| admission.window.to_text());
+    if served.is_some() || used.is_some() {
+        flight.add(QUEUE_NOTE.with(cells![home, &*ask.queue, served.as_deref(), used]));
+    }
+    if !(rules.ordered || rules.rate_per_group.is_some()) {
+        return;
+    }
+    let gone: BTreeSet<RunId> = admitted.runs.iter().copied().collect();
+    let mut rows = BTreeMap::new();
+    for run in picked.candidates.iter().filter(|run| gone.contains(&run.run)) {
+        let Some(group) = &run.group else { continue };
+        let window = admission.windows.get(group);
+        let used = window.map(Window::to_text).unwrap_or_default();
+        let until = rules.rate_per_group.and_then(|rate| window?.unused_from(rate)).unwrap_or(admission.now);
+        let head = rules.ordered.then(|| run.run.uuid());
+        rows.insert(group, cells![&**group, head, used, until]);
+    }
+    flight.each(&GROUPS_NOTE, rows.into_values().collect(), cells![home, &*ask.queue]);
+}
+
+/// Adds looks at what runs have not read.
+fn add_unread(flight: &mut Flight, runs: impl Iterator<Item = RunId>) -> Vec<Place> {
+    let mut places = Vec::new();
+    for (shard, runs) in by_shard(runs) {
+        places.push(flight.add(UNREAD.with(cells![shard, ids(&runs)])));
+    }
+    places
+}
+
+fn tell(runs: &mut [Claimed], unread: impl Iterator<Item = Row>) -> Result<(), StoreError> {
+    for row in unread {
+        let (id, news) = rows::news(&row)?;
+        if let Some(run) = runs.iter_mut().find(|run| run.id == id) {
+            run.inbox.push(news);
+        }
+    }
+    Ok(())
+}
+
+/// Adds looks at when the next one is due.
+fn add_next(flight: &mut Flight, ask: &QueueClaim, shards: ShardCount) -> Vec<Place> {
+    let next = |shard| flight.each(&QUEUE_NEXT, priorities(), cells![shard, &*ask.queue, codes(ask)]);
+    (0..shards).filter_map(next).collect()
+}
+
+fn earliest(rows: impl Iterator<Item = Row>) -> Result<Option<Timestamp>, StoreError> {
+    let times = rows.map(|row| row.opt_time(0)).collect::<Result<Vec<_>, _>>()?;
+    Ok(times.into_iter().flatten().min())
+}
+
+pub(crate) fn statements() -> Vec<&'static Sql> {
+    let own: &[&Sql] = &[
+        &QUEUE_LOCK,
+        &QUEUE_HELD,
+        &GROUPS_LOOK,
+        &QUEUE_HEADS,
+        &QUEUE_TAKE,
+        &QUEUE_NOTE,
+        &GROUPS_NOTE,
+        &QUEUE_NEXT,
+    ];
+    [own, look::STATEMENTS].concat()
+}
+
+static QUEUE_LOCK: Sql = Sql::new(
+    "queue_lock",
+    "select q.name, q.rules, q.own_rules, q.state, q.since, q.served, q.used from outlast.queues as q
+      where q.shard = {p1} and q.name = {p2} {for_update}",
+)
+.takes(&[Type::Int, Type::Text]);
+
+// Behind the lock, in a statement of its own: it sees what the one before took.
+static QUEUE_HELD: Sql = Sql::new(
+    "queue_held",
+    "select a.group_key, count(*) from outlast.agenda as a
+      where a.shard = {p1} and a.node is not null and a.queue = {p2} group by a.group_key",
+)
+.takes(&[Type::Int, Type::Text])
+.by("agenda_node");
+
+static GROUPS_LOOK: Sql = Sql::new(
+    "groups_look",
+    "select g.name, g.head, g.used from outlast.groups as g
+      where g.shard = {p1} and g.queue = {p2} and g.name {in:p3}",
+)
+.takes(&[Type::Int, Type::Text, Type::Texts]);
+
+static QUEUE_HEADS: Sql = Sql::new(
+    "queue_heads",
+    concat!(
+        "select ",
+        columns!(),
+        ", case when a.due_at <= {now} and a.code {in:p3} then 1 else 0 end
+           from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}"
+    ),
+)
+.takes(&[Type::Int, Type::Ids, Type::Texts]);
+
+static QUEUE_TAKE: Sql = Sql::new(
+    "queue_take",
+    "with picked as materialized (
+         select a.shard, a.id from outlast.agenda as a
+          where a.shard = {p1} and a.id {in:p2} and a.node is null and a.due_at <= {now} {skip_locked}
+     )
+     update outlast.agenda as a
+        set node = {p3}, claim = {p4}, epoch = a.epoch + 1, status = {p5}, due_at = null
+       from picked as p where a.shard = p.shard and a.id = p.id returning a.id, a.news",
+)
+.on_sqlite(
+    "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
+      where shard = {p1} and id {in:p2} and node is null and due_at <= {now} returning id, news",
+)
+.takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
+
+static QUEUE_NOTE: Sql = Sql::new(
+    "queue_note",
+    "update outlast.queues set served = coalesce({p3}, served), used = coalesce({p4}, used) where shard = {p1} and name = {p2}",
+)
+.takes(&[Type::Int, Type::Text, Type::Text, Type::Text]);
+
+static GROUPS_NOTE: Sql = Sql::new(
+    "groups_note",
+    "insert into outlast.groups (shard, queue, name, head, used, used_until)
+     select {p1}, {p2}, b.name, b.head, b.used, b.used_until from {batch} where true
+     on conflict (shard, queue, name) do update
+        set head = excluded.head, used = excluded.used, used_until = excluded.used_until",
+)
+.rows(&[("name", Type::Text), ("head", Type::Id), ("used", Type::Text), ("used_until", Type::Int)])
+.takes(&[Type::Int, Type::Text]);
+
+static QUEUE_NEXT: Sql = Sql::new(
+    "queue_next",
+    "select (select a.due_at from outlast.agenda as a
+              where a.shard = {p1} and (a.queue, a.priority, a.due_at) > ({p2}, b.priority, {now})
+                and (a.queue, a.priority) <= ({p2}, b.priority)
+                and a.due_at is not null and a.code {in:p3}
+              order by a.queue, a.priority, a.due_at limit 1)
+       from {batch}",
+)
+.on_sqlite(
+    "select (select a.due_at from outlast.agenda as a
+              where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
+                and a.due_at > {now} and a.code {in:p3} order by a.due_at limit 1)",
+)
+.rows(&[("priority", Type::Int)])
+.takes(&[Type::Int, Type::Text, Type::Texts])
+.by("agenda_due");
