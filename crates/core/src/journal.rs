@@ -40,6 +40,8 @@ pub enum Op {
     Continue,
     /// A failed attempt of a job.
     Job,
+    /// What reverts another operation.
+    Undo,
 }
 
 /// An operation by its kind and name, to look it up among those that own theirs.
@@ -67,9 +69,9 @@ pub enum Phase {
     Failed,
 }
 
-const OPS: [Op; 12] = {
+const OPS: [Op; 13] = {
     use Op::*;
-    [Step, Transaction, Sleep, Event, Promise, Child, Send, Value, State, Cancel, Continue, Job]
+    [Step, Transaction, Sleep, Event, Promise, Child, Send, Value, State, Cancel, Continue, Job, Undo]
 };
 const PHASES: [Phase; 4] = [Phase::Opened, Phase::Attempt, Phase::Done, Phase::Failed];
 
@@ -89,6 +91,7 @@ impl Op {
             Op::Cancel => "cancel",
             Op::Continue => "continue",
             Op::Job => "job",
+            Op::Undo => "undo",
         }
     }
 }
@@ -162,6 +165,9 @@ pub struct AttemptNote {
     /// What the body saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<Box<serde_json::value::RawValue>>,
+    /// Of an undo: it was the last one, and the run waits for a person. Whoever tries it again begins to count anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gave_up: bool,
 }
 
 /// What stands between a name and the life it belongs to. No name of the user's has a `#`.

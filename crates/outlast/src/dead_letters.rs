@@ -1,10 +1,10 @@
-//! Jobs that failed or were cancelled, and are tried again.
+//! Jobs that failed or were cancelled, and undos that gave up, and are tried again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt;
 use outlast_core::{Change, Error, Payload, RunId, Status};
-use outlast_store::{Address, Control, Controlled, Filter, RunKind, code};
+use outlast_store::{Address, Control, Controlled, Filter, RunKind, RunView, code};
 use serde::Serialize;
 
 use crate::client::repeated;
@@ -42,7 +42,14 @@ impl Client {
         if let (Some(definition), Some(input)) = (known, &input) {
             definition.check_input(input)?;
         }
-        match view.status.is_final() {
+        if view.status == Status::UndoFailed && input.is_some() {
+            return Err(Error::invalid(
+                "input",
+                "a new one",
+                "none: what is undone is what the run did with its own",
+            ));
+        }
+        match view.status.is_final() || view.status == Status::UndoFailed {
             true => self.retry_end(view.record.id, view.epoch, input).await,
             false => Ok(false),
         }
@@ -72,20 +79,22 @@ impl Client {
         if filter.statuses.is_empty() {
             filter.statuses.push(Status::Failed);
         }
-        filter.statuses.retain(|status| status.after(Change::Revive).is_some());
+        let again = |status: Status| status.after(Change::Revive).is_some() || status == Status::UndoFailed;
+        filter.statuses.retain(|status| again(*status));
         if filter.statuses.is_empty() {
             return Err(Error::invalid(
                 "filter",
                 "status",
-                "failed or cancelled: no others can be tried again",
+                "failed, cancelled or undo_failed: no others can be tried again",
             ));
         }
         // A list is newest first. Ids are all that is kept of it.
         let (mut ended, mut after) = (Vec::new(), None);
         loop {
             let page = self.list(&filter, after, PAGE).await?;
-            let jobs = page.runs.iter().filter(|view| view.record.kind == RunKind::Job);
-            ended.extend(jobs.map(|view| (view.record.id, view.epoch)));
+            let can = |view: &&RunView| view.record.kind == RunKind::Job || view.status == Status::UndoFailed;
+            let runs = page.runs.iter().filter(can);
+            ended.extend(runs.map(|view| (view.record.id, view.epoch)));
             after = page.next;
             if after.is_none() {
                 break;

@@ -9,10 +9,11 @@ use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId
 use outlast_store::{Ended, Listen, Parent};
 use serde::{Deserialize, Serialize};
 
-use super::step::result_of;
+use super::step::{StepCtx, result_of};
+use super::undo::Undo;
 use super::wait::Waiting;
 use super::{Ctx, note_of, waiting};
-use crate::definition::Definition;
+use crate::definition::{Definition, StoredError};
 use crate::draft::StartOptions;
 use crate::engine::turn::Handed;
 use crate::start::place_options;
@@ -26,6 +27,7 @@ pub struct ChildStart<D: Definition> {
     input: D::Input,
     options: StartOptions,
     detached: bool,
+    undo: Option<Undo>,
 }
 
 /// A child with a key, and whether its end is told to this run: always, unless it was started detached or this
@@ -40,7 +42,7 @@ impl<D: Definition> ChildStart<D> {
     pub(super) fn new(ctx: &Ctx, definition: D, input: D::Input) -> ChildStart<D> {
         let names = ctx.identity(Op::Child, definition.options().name);
         let options = StartOptions::default();
-        ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false }
+        ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false, undo: None }
     }
 
     /// An idempotency key: the same key never starts twice. Whoever started it, this run hears of its end.
@@ -57,8 +59,37 @@ impl<D: Definition> ChildStart<D> {
         self
     }
 
-    async fn begin(self) -> Result<Child<D>, Error> {
-        let ChildStart { ctx, names, definition, input, mut options, detached } = self;
+    /// What reverts that the child was started, and whatever it did, when this run fails or is cancelled: as
+    /// [`Step::undo`](super::Step::undo), given the child's id.
+    pub fn undo<F, Fut, U>(mut self, undo: F) -> Self
+    where
+        F: Fn(StepCtx, RunId) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), U>> + Send + 'static,
+        U: StoredError,
+    {
+        self.undo = Some(Undo::with_value(undo));
+        self
+    }
+
+    /// How often the undo is tried, which is said first.
+    pub fn undo_retry(mut self, retry: Retry) -> Self {
+        if let Some(undo) = &mut self.undo {
+            undo.retry = retry;
+        }
+        self
+    }
+
+    async fn begin(mut self) -> Result<Child<D>, Error> {
+        let (undo, turn, names) = (self.undo.take(), self.ctx.turn.clone(), self.names.clone());
+        let child = self.start().await?;
+        if let (Some(undo), Ok((_, name))) = (undo, names) {
+            turn.can_undo(undo.of(Op::Child, &name, Some(note_of(&child.id))));
+        }
+        Ok(child)
+    }
+
+    async fn start(self) -> Result<Child<D>, Error> {
+        let ChildStart { ctx, names, definition, input, mut options, detached, .. } = self;
         ctx.check_cancelled()?;
         let (_, name) = names?;
         let turn = ctx.turn.clone();

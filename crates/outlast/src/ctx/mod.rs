@@ -6,6 +6,7 @@ mod job;
 mod kv;
 mod step;
 mod transaction;
+mod undo;
 mod wait;
 mod work;
 
@@ -30,6 +31,7 @@ pub use self::step::{Step, StepCtx};
 pub use self::transaction::TransactionStep;
 pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};
 
+pub(crate) use self::undo::{Undoable, undo_all};
 use self::wait::Waiting;
 pub(crate) use self::work::Work;
 use crate::Tx;
@@ -258,6 +260,31 @@ impl Ctx {
     /// operations are not disturbed: the code decides how to end, and the run ends as cancelled.
     pub fn cancelled(&self) -> CancelWait {
         CancelWait::new(self)
+    }
+
+    // ---- undo
+
+    /// Reverts everything that this run did and that says how ([`Step::undo`]), newest first, each as a durable step of
+    /// its own. A run that fails, or is cancelled, does so by itself: this is for code that goes on. Where an undo
+    /// gives up, the run does not go on: it is `undo_failed` until somebody wants it tried again.
+    ///
+    /// ```
+    /// # use outlast::prelude::*;
+    /// # async fn book() -> Result<u32, AnyError> { Ok(7) }
+    /// # async fn pay() -> Result<(), AnyError> { Err(AnyError::new("no money")) }
+    /// # async fn unbook(seat: u32) -> Result<(), AnyError> { assert_eq!(seat, 7); Ok(()) }
+    /// # outlast::testing::check(async |ctx| {
+    /// ctx.step("book", |_| book()).undo(|_, seat| unbook(seat)).await?;
+    /// if ctx.step("pay", |_| pay()).await.is_err() {
+    ///     ctx.undo_all().await;
+    ///     // Try another way.
+    /// }
+    /// # Ok(()) });
+    /// ```
+    #[doc(alias = "compensate")]
+    #[doc(alias = "saga")]
+    pub async fn undo_all(&self) {
+        undo_all(&self.turn).await;
     }
 
     // ---- other runs

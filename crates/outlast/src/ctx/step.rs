@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::undo::Undo;
 use super::wait::payload_of;
 use super::work::{Work, guarded, panicked};
 use super::{Ctx, limits_of, missing_state};
@@ -27,6 +28,45 @@ use crate::engine::turn::{Ask, BodyEnd, Handed, Turn};
 
 /// After how long a running step is shown to people.
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(200);
+
+/// What steps and transactions say of their undo.
+macro_rules! undo_options {
+    () => {
+        /// What reverts this when the run fails or is cancelled, given what was recorded here. It runs after any number
+        /// of crashes, on whatever node, as a durable step of its own, newest first among those of the run; a crash
+        /// may run it again: pass `s.key()` on. It is tried ten times unless [`Self::undo_retry`] says otherwise.
+        pub fn undo<F, Fut, U>(mut self, undo: F) -> Self
+        where
+            F: Fn(StepCtx, T) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<(), U>> + Send + 'static,
+            U: StoredError,
+        {
+            self.place.undo = Some(Undo::with_value(undo));
+            self
+        }
+
+        /// As [`Self::undo`], also when nobody knows whether this happened: it was begun, and no result was
+        /// recorded. Then there is no value. Costs a record before the first attempt.
+        pub fn undo_in_doubt<F, Fut, U>(mut self, undo: F) -> Self
+        where
+            F: Fn(StepCtx, Option<T>) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<(), U>> + Send + 'static,
+            U: StoredError,
+        {
+            self.place.undo = Some(Undo::new(true, undo));
+            self
+        }
+
+        /// How often the undo is tried, which is said first.
+        pub fn undo_retry(mut self, retry: Retry) -> Self {
+            if let Some(undo) = &mut self.place.undo {
+                undo.retry = retry;
+            }
+            self
+        }
+    };
+}
+pub(super) use undo_options;
 
 /// A step: see [`Ctx::step`].
 #[must_use = "a step does nothing unless awaited"]
@@ -123,6 +163,7 @@ pub(super) struct Place {
     pub(super) turn: Arc<Turn>,
     pub(super) op: Op,
     pub(super) names: Result<(Arc<str>, Arc<str>), Error>,
+    pub(super) undo: Option<Undo>,
     slot: Option<usize>,
 }
 
@@ -138,7 +179,12 @@ pub(super) enum Placed {
 
 impl Place {
     pub(super) fn new(ctx: &Ctx, op: Op, name: &str) -> Place {
-        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), slot: None }
+        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), undo: None, slot: None }
+    }
+
+    /// Of what reverts an operation.
+    pub(super) fn of_undo(turn: &Arc<Turn>, name: Arc<str>) -> Place {
+        Place { turn: turn.clone(), op: Op::Undo, names: Ok((name.clone(), name)), undo: None, slot: None }
     }
 
     pub(super) fn full_name(&self) -> Arc<str> {
@@ -150,6 +196,10 @@ impl Place {
             Some(slot) => slot,
             None => {
                 let (plain, name) = self.names.clone()?;
+                // Known before its body starts, which waits until that is durable.
+                if let Some(undo) = self.undo.as_ref().filter(|undo| undo.in_doubt) {
+                    self.turn.can_undo(undo.of(self.op, &name, None));
+                }
                 *self.slot.insert(self.turn.ask(Ask { op: self.op, name, plain, within: None, body: true }))
             }
         };
@@ -180,6 +230,9 @@ impl Place {
         match payload_of(handed)? {
             Err(failure) => Poll::Ready(Err(failure.typed())),
             Ok(payload) => {
+                if let Some(undo) = &self.undo {
+                    self.turn.can_undo(undo.of(self.op, &self.full_name(), Some(payload.clone())));
+                }
                 let what = format_args!("the recorded result of {} {:?}", self.op.word(), self.full_name());
                 match payload.decode(what) {
                     Ok(value) => Poll::Ready(Ok(value)),
@@ -261,9 +314,12 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
         self
     }
 
+    undo_options!();
+
     fn start(&mut self, attempt: u32, saved: Option<Payload>) -> Work<'a, BodyEnd> {
         let step = StepCtx(Arc::new(StepInner {
             turn: self.place.turn.clone(),
+            op: self.place.op,
             name: self.place.full_name(),
             attempt,
             saved: saved.clone(),
@@ -403,6 +459,7 @@ pub struct StepCtx(Arc<StepInner>);
 
 struct StepInner {
     turn: Arc<Turn>,
+    op: Op,
     name: Arc<str>,
     attempt: u32,
     saved: Option<Payload>,
@@ -467,7 +524,8 @@ impl StepCtx {
     /// twice. After [`Ctx::continue_as_new`] a step of the same name is another one, with another key.
     #[doc(alias = "idempotency")]
     pub fn key(&self) -> String {
-        format!("{}/{}", super::life(&self.0.turn), self.0.name)
+        let undo = if self.0.op == Op::Undo { "#undo" } else { "" };
+        format!("{}/{}{undo}", super::life(&self.0.turn), self.0.name)
     }
 
     /// The run.

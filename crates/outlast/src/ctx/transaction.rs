@@ -11,7 +11,8 @@ use futures_util::future::BoxFuture;
 use outlast_core::{Entry, Failure, Op, Payload, Phase, Retry, Timestamp};
 use outlast_store::{Committed, StoreError};
 
-use super::step::{Place, Placed, Policy};
+use super::step::{Place, Placed, Policy, StepCtx, undo_options};
+use super::undo::Undo;
 use super::work::{Work, guarded};
 use super::{Ctx, limits_of};
 use crate::definition::{Stored, StoredError};
@@ -77,6 +78,8 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
         self.policy.retry = retry;
         self
     }
+
+    undo_options!();
 
     fn begin(&mut self) {
         self.tries += 1;

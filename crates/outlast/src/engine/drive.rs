@@ -12,18 +12,23 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
-use outlast_core::{AttemptNote, Error, FailureDoc, Limits, Op, Phase, Timestamp, name_in_any_life, shorten};
+use outlast_core::{
+    AttemptNote, Entry, Error, FailureDoc, Limits, Op, Phase, Timestamp, name_in_any_life, shorten,
+};
 use outlast_store::{Ended, News, NewsKind};
 use tokio::time::Sleep;
 
 use super::turn::{
-    BodyEnd, CANCEL_NAME, CANCEL_SLOT, Cancelled, Handed, Stage, State, Turn, cancel_reason, note_payload,
+    BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_NAME, CUT_SLOT, Cancelled, Handed, Stage, State, Turn,
+    cancel_reason, note_payload,
 };
 use crate::ctx::Work;
 use crate::definition::Outcome;
 
 /// How often the user's code is polled in a row before other tasks get their turn.
 const POLLS: u32 = 128;
+/// The most names that a run says whose undo gave up.
+const MOST_LEFT: usize = 20;
 
 /// How a turn ends.
 pub(crate) enum TurnEnd {
@@ -31,6 +36,10 @@ pub(crate) enum TurnEnd {
     Finished(Outcome),
     /// Time or room for it is over, wherever the code is.
     Cut(FailureDoc),
+    /// The code has ended, not well, and what it did is undone from here on.
+    Undoing,
+    /// Not all could be undone.
+    UndoFailed(String),
     /// Only durable waits are left.
     Waiting { wake_at: Option<Timestamp>, seen: i64 },
     /// The code does not fit, or awaits something that is not durable.
@@ -52,6 +61,9 @@ pub(crate) struct Drive {
     spent: bool,
     timer: Option<(Timestamp, Pin<Box<Sleep>>)>,
 }
+
+/// The mark in the journal that the run has begun to undo.
+const BEGUN: &str = "*";
 
 /// Tells whether the code asked to be polled again.
 struct Flag {
@@ -76,6 +88,8 @@ enum Idle {
     Again,
     /// Bodies run, a commit is on its way, or a timer is about to go off.
     Wait,
+    /// Time or room is over.
+    Cut(FailureDoc),
     End(TurnEnd),
 }
 
@@ -96,6 +110,55 @@ impl Drive {
         })
     }
 
+    /// Whether a run with this outcome has something to undo. Code that left out what the journal holds does not fit, and
+    /// knows nothing of how this run ends.
+    fn has_to_undo(&self, outcome: &Outcome) -> bool {
+        let state = self.turn.state();
+        !state.undoing
+            && !state.undoable.is_empty()
+            && (outcome.is_err() || state.cancelled != Cancelled::No)
+            && state.misfit.is_none()
+            && misfit_at_end(&state, true).is_none()
+    }
+
+    /// From here on the code is what undoes the run. The first time the turn ends with that, so that it is known.
+    fn undo(&mut self, outcome: Outcome) -> Option<TurnEnd> {
+        self.give_up();
+        let turn = self.turn.clone();
+        let is_known = {
+            let mut state = turn.state();
+            (state.undoing, state.expires_at) = (true, None);
+            let is_known = state.replay.opened(Op::Undo, BEGUN).is_some();
+            state.mark_undo(BEGUN.into());
+            is_known
+        };
+        self.code = Box::pin(async move {
+            crate::ctx::undo_all(&turn).await;
+            outcome
+        });
+        self.wake.wake_by_ref();
+        (!is_known).then_some(TurnEnd::Undoing)
+    }
+
+    /// Time or room is over, wherever the code is. What it did is undone; a replay is told at the same place.
+    fn cut(&mut self, failure: FailureDoc) -> Option<TurnEnd> {
+        if self.turn.state().undoable.is_empty() {
+            return Some(TurnEnd::Cut(failure));
+        }
+        let mut state = self.turn.state();
+        if state.replay.take(Op::Cancel, CUT_NAME).is_none() {
+            state.record(Op::Cancel, Phase::Failed, CUT_NAME.into(), Some(note_payload(&failure)));
+        }
+        drop(state);
+        self.undo(Err(failure))
+    }
+
+    /// Whether code that wants to begin anew was asked to stop, and has something to undo.
+    fn is_cancelled_with_undo(&self) -> bool {
+        let state = self.turn.state();
+        state.cancelled != Cancelled::No && !state.undoable.is_empty()
+    }
+
     /// The turn is over: the code and all that it holds (a transaction, above all) goes before its end is
     /// committed.
     pub(crate) fn give_up(&mut self) {
@@ -110,13 +173,20 @@ impl Drive {
         if let Some(reason) = state.misfit.take() {
             return Idle::End(TurnEnd::Misfit(reason));
         }
+        if let Some(reason) = state.undo_failed.take() {
+            return Idle::End(TurnEnd::UndoFailed(reason));
+        }
         if state.continue_with.is_some() {
             return Idle::End(TurnEnd::Continue);
         }
-        if state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
+        let replays = state.replay.is_due();
+        if !state.undoing && !replays && state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
             let limit = u64::from(turn.limits.entries);
             let error = Error::TooLarge { what: "the journal".into(), size: limit + 1, limit };
-            return Idle::End(TurnEnd::Cut(FailureDoc::Outlast(error)));
+            return Idle::Cut(FailureDoc::Outlast(error));
+        }
+        if let Some(failure) = state.cut.take() {
+            return Idle::Cut(failure);
         }
         if hand_over(&turn, &mut state) || state.grant() {
             return Idle::Again;
@@ -195,7 +265,13 @@ impl Future for Drive {
             if self.wake.set.swap(false, Ordering::SeqCst)
                 && let Poll::Ready(outcome) = self.turn.clone().without_bodies(spent, || self.poll_code())
             {
-                return Poll::Ready(TurnEnd::Finished(outcome));
+                if !self.has_to_undo(&outcome) {
+                    return Poll::Ready(TurnEnd::Finished(outcome));
+                }
+                match self.undo(outcome) {
+                    Some(end) => return Poll::Ready(end),
+                    None => continue,
+                }
             }
             if self.wake.set.load(Ordering::SeqCst) && !spent {
                 continue;
@@ -214,10 +290,24 @@ impl Future for Drive {
             if expired(&self.turn) {
                 let after_ms = self.turn.run_time().as_millis() as u64;
                 let error = Error::TimedOut { what: format!("run {}", self.turn.id()), after_ms };
-                return Poll::Ready(TurnEnd::Cut(FailureDoc::Outlast(error)));
+                match self.cut(FailureDoc::Outlast(error)) {
+                    Some(end) => return Poll::Ready(end),
+                    None => continue,
+                }
             }
             match self.idle() {
                 Idle::Again => {}
+                Idle::Cut(failure) => {
+                    if let Some(end) = self.cut(failure) {
+                        return Poll::Ready(end);
+                    }
+                }
+                Idle::End(TurnEnd::Continue) if self.is_cancelled_with_undo() => {
+                    let error = Error::Cancelled { reason: String::new() };
+                    if let Some(end) = self.undo(Err(FailureDoc::Outlast(error))) {
+                        return Poll::Ready(end);
+                    }
+                }
                 Idle::End(end) => return Poll::Ready(end),
                 Idle::Wait => {
                     if self.poll_timer(cx) || spent {
@@ -233,17 +323,20 @@ impl Future for Drive {
     }
 }
 
+/// Whether the run's time is over. Not before its code has heard all that is recorded: it says what is to undo.
 fn expired(turn: &Turn) -> bool {
-    turn.state().expires_at.is_some_and(|at| at <= turn.engine.clock.at_least())
+    let state = turn.state();
+    state.expires_at.is_some_and(|at| at <= turn.engine.clock.at_least()) && !state.replay.is_due()
 }
 
 /// Hands the next result over. `false` when there is none.
 fn hand_over(turn: &Turn, state: &mut State) -> bool {
     let slots = &state.slots;
     if let Some((slot, entry)) =
-        state.replay.hand_over(|slot| slot == CANCEL_SLOT || slots.contains_key(&slot))
+        state.replay.hand_over(|slot| matches!(slot, CANCEL_SLOT | CUT_SLOT) || slots.contains_key(&slot))
     {
         match slot {
+            CUT_SLOT => state.cut = entry.failure().ok(),
             CANCEL_SLOT => {
                 enforce_cancel(state, entry.body.and_then(|b| b.decode("cancel").ok()).unwrap_or_default())
             }
@@ -265,6 +358,10 @@ fn hand_cancel(state: &mut State) -> bool {
     if state.cancelled != Cancelled::No || !state.listeners.is_empty() || !state.ended.is_empty() {
         return false;
     }
+    // A run that undoes is about to end.
+    if state.undoing {
+        return false;
+    }
     let Some(place) = state.inbox.iter().position(|news| news.kind == NewsKind::Cancel) else { return false };
     let Some(news) = state.inbox.remove(place) else { return false };
     let reason = cancel_reason(&news);
@@ -280,7 +377,8 @@ fn enforce_cancel(state: &mut State, reason: String) {
     let asked: Vec<usize> =
         state.slots.iter().filter(|(_, s)| s.op == Op::Cancel).map(|(id, _)| *id).collect();
     if asked.is_empty() {
-        let open: Vec<usize> = state.slots.keys().copied().collect();
+        let open: Vec<usize> =
+            state.slots.iter().filter(|(_, s)| s.op != Op::Undo).map(|(id, _)| *id).collect();
         open.into_iter().for_each(|slot| state.hand(slot, Handed::Cancelled(reason.clone())));
         state.cancelled = Cancelled::Enforced(reason);
     } else {
@@ -316,6 +414,12 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
             state.hand(slot, Handed::Entry(entry));
         }
         BodyEnd::Recorded(entry) => state.hand(slot, Handed::Entry(entry)),
+        BodyEnd::Failed(failure) if op == Op::Undo => {
+            state.undo_failed = Some(left_to_undo(state, &name, attempt, &failure));
+            let next_at = turn.engine.clock.at_most();
+            let note = AttemptNote { attempt, failure, next_at, saved: None, gave_up: true };
+            state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
+        }
         BodyEnd::Failed(failure) => {
             let entry = state.record(op, Phase::Failed, name, Some(note_payload(&failure)));
             state.hand(slot, Handed::Entry(entry));
@@ -325,7 +429,7 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
             let saved = saved
                 .as_ref()
                 .and_then(|saved| serde_json::value::RawValue::from_string(saved.json()?.to_owned()).ok());
-            let note = AttemptNote { attempt, failure, next_at, saved };
+            let note = AttemptNote { attempt, failure, next_at, saved, gave_up: false };
             state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
             if let Some(place) = state.slots.get_mut(&slot) {
                 place.attempts.push(note);
@@ -422,7 +526,7 @@ fn hand_timer(turn: &Turn, state: &mut State) -> bool {
 /// A run that waits although its journal goes on does not fit its code.
 fn misfit_at_wait(state: &State) -> Option<String> {
     let left = state.replay.leftovers();
-    let first = left.iter().find(|entry| binds(entry.op))?;
+    let first = left.iter().find(|entry| binds(entry))?;
     let slot = state.slots.values().next()?;
     Some(format!(
         "the journal goes on with {} {:?} (entry {}), but the code waits for {} {:?}",
@@ -434,10 +538,20 @@ fn misfit_at_wait(state: &State) -> Option<String> {
     ))
 }
 
-/// A run that ends although its journal has more does not fit its code.
-pub(crate) fn misfit_at_end(state: &State) -> Option<String> {
+/// What a run says whose undo gave up.
+fn left_to_undo(state: &State, name: &str, attempts: u32, failure: &FailureDoc) -> String {
+    let left = state.undoable.iter().rev().map(|undo| &*undo.name).filter(|other| *other != name);
+    let left: Vec<&str> = left.take(MOST_LEFT).collect();
+    let more = if left.is_empty() { String::new() } else { format!("; left to undo: {}", left.join(", ")) };
+    let message = failure.message();
+    shorten(&format!("the undo of {name:?} failed {attempts} times: {message}{more}"), Limits::MESSAGE)
+}
+
+/// A run that ends although its journal has more does not fit its code. Before it undoes, what it undid before is
+/// still to come.
+pub(crate) fn misfit_at_end(state: &State, before_undo: bool) -> Option<String> {
     let left = state.replay.leftovers();
-    let first = left.iter().find(|entry| binds(entry.op))?;
+    let first = left.iter().find(|entry| binds(entry) && !(before_undo && entry.op == Op::Undo))?;
     Some(format!(
         "the journal holds {} {:?} (entry {}), which the code did not ask for before it ended",
         first.op.word(),
@@ -447,8 +561,13 @@ pub(crate) fn misfit_at_end(state: &State) -> Option<String> {
 }
 
 /// Whether leaving a recorded operation of this kind out changes what the run did.
-fn binds(op: Op) -> bool {
-    matches!(op, Op::Step | Op::Transaction | Op::Event | Op::Promise | Op::Child)
+fn binds(entry: &Entry) -> bool {
+    match entry.op {
+        Op::Step | Op::Transaction | Op::Event | Op::Promise | Op::Child => true,
+        // That it could be undone is no deed.
+        Op::Undo => entry.phase != Phase::Opened,
+        _ => false,
+    }
 }
 
 /// What a panic said.

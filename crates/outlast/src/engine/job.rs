@@ -304,11 +304,13 @@ pub(super) struct Past {
 impl Past {
     /// Of the attempts of one that is about to begin its attempt of this number.
     fn of(entries: &[Entry], attempt: u32) -> Past {
-        let is_undo = |entry: &&Entry| &*entry.name == undo::NAME;
-        Past {
-            last: entries.last().map_or(0, |entry| entry.pos).max(attempt - 1),
-            undos: entries.iter().filter(is_undo).count() as u32,
+        let mut undos = 0;
+        for entry in entries.iter().filter(|entry| &*entry.name == undo::NAME) {
+            // Whoever wants one tried again that gave up begins to count anew.
+            let gave_up = entry.note::<AttemptNote>().is_ok_and(|note| note.gave_up);
+            undos = if gave_up { 0 } else { undos + 1 };
         }
+        Past { last: entries.last().map_or(0, |entry| entry.pos).max(attempt - 1), undos }
     }
 
     /// The entry that tells of another.
@@ -398,7 +400,8 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             let pause = policy.filter(|_| !job.terminal.load(Ordering::Relaxed));
             let pause = pause.map(|policy| asked.or_else(own).unwrap_or(policy));
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
-            let note = AttemptNote { attempt, failure: failure.clone(), next_at, saved: None };
+            let note =
+                AttemptNote { attempt, failure: failure.clone(), next_at, saved: None, gave_up: false };
             let entry = past.next(definition.options.name, &note);
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,

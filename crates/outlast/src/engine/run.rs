@@ -262,6 +262,11 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
         TurnEnd::Lost => return,
         TurnEnd::Finished(outcome) => (returned(&turn, outcome), false),
         TurnEnd::Cut(failure) => (end_of(&turn, Err(failure)), false),
+        TurnEnd::Undoing => (Next::Undo, true),
+        TurnEnd::UndoFailed(reason) => {
+            tracing::error!(run = %turn.id(), definition = %turn.record.definition, "undo failed: {reason}");
+            (Next::GiveUp { reason }, false)
+        }
         TurnEnd::Waiting { wake_at, seen } => (Next::Suspend { wake_at, seen }, true),
         TurnEnd::Misfit(reason) => {
             tracing::error!(run = %turn.id(), definition = %turn.record.definition, "blocked: {reason}");
@@ -296,6 +301,8 @@ fn outcome_label(next: &Next) -> &'static str {
         Next::Retry { .. } => "retry",
         Next::Release => "released",
         Next::Block { .. } => "blocked",
+        Next::Undo => "undoing",
+        Next::GiveUp { .. } => "undo_failed",
         Next::Finish(ended) => ended.status.word(),
     }
 }
@@ -304,7 +311,7 @@ fn outcome_label(next: &Next) -> &'static str {
 fn returned(turn: &Arc<Turn>, outcome: Outcome) -> Next {
     let misfit = {
         let mut state = turn.state();
-        state.misfit.take().or_else(|| misfit_at_end(&state))
+        state.misfit.take().or_else(|| misfit_at_end(&state, false))
     };
     match misfit {
         Some(reason) => Next::Block { reason },

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use hashbrown::{HashMap, HashSet};
-use outlast_core::{Entry, Op, OpenNote, Payload, Phase, Replay, Timestamp};
+use outlast_core::{Entry, FailureDoc, Op, OpenNote, Payload, Phase, Replay, Timestamp};
 use outlast_store::{Delivery, Doing, LogLine, NewRun, News};
 
 use super::slot::{Handed, Slot, Stage};
 use super::turn::note_payload;
+use crate::ctx::Undoable;
 
 pub(crate) struct State {
     pub(crate) epoch: i64,
@@ -60,6 +61,14 @@ pub(crate) struct State {
     /// How children ended, by name: whoever asks once more is told at once.
     pub(super) ended_children: HashMap<Arc<str>, Entry>,
     pub(super) log_lines: u32,
+    /// What is undone if the run does not end well, oldest first.
+    pub(crate) undoable: Vec<Undoable>,
+    /// The code has ended, not well: the rest undoes.
+    pub(super) undoing: bool,
+    /// Its time or room was over here the last time.
+    pub(super) cut: Option<FailureDoc>,
+    /// What could not be undone, and what is left.
+    pub(super) undo_failed: Option<String>,
 }
 
 /// Where the request to stop stands.
@@ -102,6 +111,13 @@ impl State {
         let entry = Entry { pos, op, phase, name, at: Timestamp::default(), body };
         self.outbox.entries.push(entry.clone());
         entry
+    }
+
+    /// Notes, once, that there is something to undo: whoever cancels the run without its code has to know.
+    pub(super) fn mark_undo(&mut self, name: Arc<str>) {
+        if self.replay.opened(Op::Undo, &name).is_none() {
+            self.record(Op::Undo, Phase::Opened, name, None);
+        }
     }
 
     /// Takes a position for an entry that a transaction of the user's carries.

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use super::Engine;
 pub(crate) use super::slot::{Ask, BodyEnd, Deadline, Handed, Slot, Stage};
 pub(crate) use super::state::{Cancelled, Mail, Outbox, State};
+use crate::ctx::Undoable;
 
 /// The most log lines kept for one turn.
 const LOG_LINES: u32 = 1000;
@@ -51,6 +52,9 @@ pub(crate) struct Turn {
 /// The slot of the engine itself, which hands the cancellation over.
 pub(crate) const CANCEL_SLOT: usize = 0;
 pub(crate) const CANCEL_NAME: &str = "cancel";
+/// The slot in which the code is told that its time or room is over.
+pub(crate) const CUT_SLOT: usize = usize::MAX;
+pub(crate) const CUT_NAME: &str = "cut";
 
 /// What a claim brings to a turn.
 pub(crate) struct Arrival {
@@ -94,6 +98,7 @@ impl Turn {
             saved.insert(entry.name[1..].to_owned(), entry.body.clone().unwrap_or_default());
         }
         replay.ask(Op::Cancel, CANCEL_NAME, CANCEL_SLOT);
+        replay.ask(Op::Cancel, CUT_NAME, CUT_SLOT);
         let did = !doing.is_empty();
         let beats = doing.into_iter().filter_map(|d| d.saved.map(|saved| (d.name, saved))).collect();
         let state = State {
@@ -128,6 +133,10 @@ impl Turn {
             listeners: HashSet::new(),
             ended_children: HashMap::new(),
             log_lines: 0,
+            undoable: Vec::new(),
+            undoing: false,
+            cut: None,
+            undo_failed: None,
         };
         let turn = Turn {
             engine,
@@ -326,8 +335,12 @@ impl Turn {
         let slot = state.next_slot;
         state.next_slot += 1;
         let asked = state.replay.ask(ask.op, &ask.name, slot);
-        let attempts: Vec<AttemptNote> =
+        let mut attempts: Vec<AttemptNote> =
             asked.attempts.iter().filter_map(|entry| entry.note::<AttemptNote>().ok()).collect();
+        // Whoever wants an undo tried again that gave up begins to count anew.
+        if let Some(last) = attempts.iter().rposition(|attempt| attempt.gave_up) {
+            attempts.drain(..=last);
+        }
         let opened: Option<OpenNote> = asked.opened.as_ref().and_then(|entry| entry.note().ok());
         if !asked.recorded && opened.is_none() && attempts.is_empty() {
             state.replaying = false;
@@ -342,7 +355,9 @@ impl Turn {
         let (stage, until) = match (&state.cancelled, asked.recorded, attempts.last()) {
             _ if let Some(ended) = ended => (Stage::Handed(Handed::Entry(ended)), until),
             (_, true, _) => (Stage::Recorded, until),
-            (Cancelled::Enforced(reason), ..) => (Stage::Handed(Handed::Cancelled(reason.clone())), until),
+            (Cancelled::Enforced(reason), ..) if ask.op != Op::Undo => {
+                (Stage::Handed(Handed::Cancelled(reason.clone())), until)
+            }
             (_, _, Some(failed)) => (Stage::Backoff, Some(failed.next_at)),
             (..) if ask.body => (Stage::WantsBody, until),
             (..) => (Stage::Wait, until),
@@ -368,6 +383,18 @@ impl Turn {
             },
         );
         slot
+    }
+
+    /// An operation is undone if the run does not end well. One that said so before knows more now.
+    pub(crate) fn can_undo(&self, undo: Undoable) {
+        let mut state = self.state();
+        match state.undoable.iter_mut().find(|known| known.name == undo.name) {
+            Some(known) => *known = undo,
+            None => {
+                state.mark_undo(undo.name.clone());
+                state.undoable.push(undo);
+            }
+        }
     }
 
     /// Whether an operation has its result; `None` while it waits.

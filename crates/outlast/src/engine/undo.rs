@@ -45,11 +45,12 @@ pub(super) async fn cancel(
     let number = past.undos + 1;
     let pause = definition.options.retry.pause(number, fastrand::f64());
     let next_at = engine.clock.at_most() + pause.unwrap_or_default();
-    let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None };
+    let gave_up = pause.is_none();
+    let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None, gave_up };
     let entry = past.next(NAME, &note);
     let next = match pause {
         Some(after) => Next::Retry { after, attempt },
-        None => Next::Block { reason: format!("its undo failed {number} times: {}", failure.message()) },
+        None => Next::GiveUp { reason: format!("its undo failed {number} times: {}", failure.message()) },
     };
     job.end(next, vec![entry]).await;
 }

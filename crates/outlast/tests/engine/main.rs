@@ -20,6 +20,7 @@ mod quiet;
 mod races;
 mod replay;
 mod retention;
+mod sagas;
 mod schedules;
 mod steps;
 mod suspects;

@@ -67,13 +67,18 @@ engine_test! {
         assert!(lab.ledger.notes().is_empty());
     }
 
-    async fn an_undo_that_does_not_work_blocks_the_run_with_the_reason(lab: Lab) {
+    async fn an_undo_that_does_not_work_waits_for_a_person_who_wants_it_tried_again(lab: Lab) {
         let job = Job::new("stuck", |job: JobCtx, (): ()| async move {
             job.state::<Ledger>().note("run");
             job.cancelled().await;
             Err::<(), _>(AnyError::new("stopped"))
         })
-        .undo(|_: JobCtx, (): ()| async { panic!("cannot") })
+        .undo(|job: JobCtx, (): ()| async move {
+            let ledger = job.state::<Ledger>();
+            ledger.note("undo");
+            assert!(ledger.count("undo") > 2, "cannot");
+            Ok::<(), AnyError>(())
+        })
         .retry(Retry::fixed(2, 1.minute()));
         lab.start(|app| app.job(job.clone())).await;
         let run = lab.app().start(job.clone(), ()).await.unwrap();
@@ -82,9 +87,13 @@ engine_test! {
         lab.until("it was undone once", || async { run.status().await.unwrap().status == Status::Ready }).await;
         lab.advance(5.minutes()).await;
         let view = run.status().await.unwrap();
-        assert_eq!(view.status, Status::Blocked);
+        assert_eq!(view.status, Status::UndoFailed);
         let reason = view.reason.unwrap();
         assert!(reason.contains("undo failed 2 times") && reason.contains("cannot"), "{reason}");
+        assert!(lab.app().cancel(run.id(), "again").await.unwrap());
+        assert_eq!(run.status().await.unwrap().status, Status::UndoFailed, "asking again undoes nothing");
+        assert!(lab.app().retry(run.id()).await.unwrap());
+        assert!(run.result().await.unwrap_err().is_cancelled());
     }
 
     async fn a_job_completes_with_what_its_transaction_wrote_or_not_at_all(lab: Lab) {

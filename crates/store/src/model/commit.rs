@@ -128,6 +128,13 @@ pub enum Next {
         /// Why, for people and programs.
         reason: String,
     },
+    /// What the run did is undone from here on: `ready`, due now, shown as `undoing`. Its time is no longer limited.
+    Undo,
+    /// Not all could be undone: `undo_failed` until somebody wants it tried again.
+    GiveUp {
+        /// What failed, and what is left.
+        reason: String,
+    },
     /// The end. The run leaves the hot table.
     Finish(Ended),
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use outlast_core::{RunId, ShardCount, Status};
 use uuid::Uuid;
 
-use super::views::{view, view_columns, with_details};
+use super::views::{shown_status, view, view_columns, with_details};
 use crate::rows::{cells, run_columns};
 use crate::transitions::{Flight, Place};
 use crate::{Cell, Cursor, Filter, Page, RunView, Sql, StoreError, Tx, Type};
@@ -114,7 +114,9 @@ macro_rules! list_text {
             " and ({p4} is null or r.tenant = {p4}) and ({p5} is null or r.definition = {p5})
               and ({p6} is null or r.queue = {p6}) and ({p7} is null or r.key = {p7})
               and ({p8} is null or r.parent = {p8}) and ({p9} is null or r.created_at >= {p9})
-              and ({p10} is null or r.created_at < {p10}) and coalesce(z.status, a.status) {in:p11}
+              and ({p10} is null or r.created_at < {p10}) and coalesce(z.status, ",
+            shown_status!(),
+            ") {in:p11}
               and ({p12} = 0 or {p12} = (select count(*) from outlast.tags as t ",
             $tags,
             "       where t.shard = r.shard and t.run = r.id and t.name || {p14} || t.value {in:p13}))

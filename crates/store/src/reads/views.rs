@@ -21,11 +21,23 @@ pub(crate) async fn run(tx: &mut dyn Tx, run: RunId) -> Result<Option<RunView>, 
     Ok(with_details(tx, rows.iter().filter_map(|row| view(row).transpose())).await?.pop())
 }
 
+/// Where an unfinished run stands, as people see it.
+macro_rules! shown_status {
+    () => {
+        "case when a.undoing = 1 and a.status <= 3 then 6 else a.status end"
+    };
+}
+pub(super) use shown_status;
+
 /// The columns of [`view`] behind those of the record.
 macro_rules! view_columns {
     () => {
-        ", a.status, a.due_at, a.node, a.epoch, a.attempt, a.reason, a.cancel_reason, a.expires_at,
-         z.status, z.codec, z.output, z.error, z.finished_at, z.epoch, a.group_key "
+        concat!(
+            ", ",
+            shown_status!(),
+            ", a.due_at, a.node, a.epoch, a.attempt, a.reason, a.cancel_reason, a.expires_at,
+             z.status, z.codec, z.output, z.error, z.finished_at, z.epoch, a.group_key "
+        )
     };
 }
 pub(super) use view_columns;

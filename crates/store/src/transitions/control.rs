@@ -1,6 +1,6 @@
 //! What people and programs ask of runs and queues: cancel one, try one again, purge many.
 
-use outlast_core::{Error, FailureDoc, Payload, RunId, ShardCount, Status};
+use outlast_core::{Entry, Error, FailureDoc, Op, Payload, Phase, RunId, ShardCount, Status};
 
 use super::agenda::{self, AgendaRow, by_shard};
 use super::end;
@@ -73,7 +73,7 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
             None => Controlled::Unknown,
         });
     };
-    if ends_at_once(&row) {
+    if ends_at_once(&row) && !has_to_undo(tx, &row).await? {
         return end(tx, &row, reason, &record.listeners).await;
     }
 
@@ -99,6 +99,17 @@ fn ends_at_once(row: &AgendaRow) -> bool {
         Status::Paused | Status::Blocked => true,
         _ => false,
     }
+}
+
+/// Whether a run has done what is to be undone: then it waits for code that knows how.
+async fn has_to_undo(tx: &mut dyn Tx, row: &AgendaRow) -> Result<bool, StoreError> {
+    if row.epoch == 0 {
+        return Ok(false);
+    }
+    let opened = Entry::kind_code(Op::Undo, Phase::Opened);
+    let mut flight = Flight::default();
+    let found = flight.add(UNDO_LOOK.with(cells![row.id.shard(), row.id, opened]));
+    Ok(!flight.send(tx).await?.take(found).is_empty())
 }
 
 /// Ends a locked run as cancelled and tells its parent and whoever else listens.
@@ -129,7 +140,13 @@ async fn end(
     Ok(Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&CANCEL_ASK];
+pub(crate) static STATEMENTS: &[&Sql] = &[&CANCEL_ASK, &UNDO_LOOK];
+
+static UNDO_LOOK: Sql = Sql::new(
+    "undo_look",
+    "select 1 from outlast.journal as j where j.shard = {p1} and j.run = {p2} and j.kind = {p3} limit 1",
+)
+.takes(&[Type::Int, Type::Id, Type::Int]);
 
 static CANCEL_ASK: Sql =
     Sql::new("cancel_ask", "update outlast.agenda set cancel_reason = {p3} where shard = {p1} and id = {p2}")

@@ -1,11 +1,12 @@
 //! Ends blocked runs whose time is over.
 //!
 //! Any other run is ended by the node that holds it then, or claims it. A blocked one has no code that could be
-//! asked: whoever sweeps ends it, whether its code does not fit or nobody knows it.
+//! asked: whoever sweeps ends it, whether its code does not fit or nobody knows it. One that has something to undo
+//! waits for code that knows how.
 
 use std::collections::HashMap;
 
-use outlast_core::{Error, FailureDoc, RunId, Status};
+use outlast_core::{Entry, Error, FailureDoc, Op, Phase, RunId, Status};
 
 use super::agenda::{self, AgendaRow, by_shard};
 use super::end::{self, Record};
@@ -19,7 +20,8 @@ use crate::{Ended, Signal, Sql, StoreError, Sweep, Tx, Type};
 /// someone has locked it, or a run that has to hear of its end.
 pub(crate) async fn expire(tx: &mut dyn Tx, ask: &Sweep) -> Result<u64, StoreError> {
     let mut flight = Flight::default();
-    let late = flight.add(BLOCKED_LATE.with(cells![ask.shard, ask.limit]));
+    let undo = Entry::kind_code(Op::Undo, Phase::Opened);
+    let late = flight.add(BLOCKED_LATE.with(cells![ask.shard, ask.limit, undo]));
     let mut why: HashMap<RunId, String> = HashMap::new();
     for row in flight.send(tx).await?.take(late) {
         why.insert(row.run(0)?, row.text(1)?);
@@ -90,7 +92,10 @@ pub(crate) static STATEMENTS: &[&Sql] = &[&BLOCKED_LATE];
 static BLOCKED_LATE: Sql = Sql::new(
     "blocked_late",
     "select a.id, a.reason from outlast.agenda as a
-      where a.shard = {p1} and a.reason is not null and a.expires_at <= {now} order by a.expires_at limit {p2}",
+      where a.shard = {p1} and a.reason is not null and a.expires_at <= {now}
+        and not exists (select 1 from outlast.journal as j
+                         where j.shard = a.shard and j.run = a.id and j.kind = {p3})
+      order by a.expires_at limit {p2}",
 )
-.takes(&[Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Int, Type::Int])
 .by("agenda_blocked_until");

@@ -1,6 +1,6 @@
-//! Tries a job again that ended without a result.
+//! Tries a job again that ended without a result, or an undo that gave up.
 
-use outlast_core::{Change, Payload, RunId};
+use outlast_core::{Change, Payload, RunId, Status};
 
 use super::agenda::{self, by_shard};
 use super::flight::Flight;
@@ -28,8 +28,16 @@ pub(crate) async fn retry(
     let looks = agenda::add_looks(&mut flight, &runs);
     let mut answers = flight.send(tx).await?;
 
-    let unfinished = [locks, looks].concat();
-    let is_unfinished = !agenda::found(&mut answers, &unfinished)?.is_empty();
+    let unfinished = agenda::found(&mut answers, &[locks, looks].concat())?;
+    let gave_up = unfinished.get(&run).filter(|row| row.status == Status::UndoFailed);
+    if gave_up.is_some_and(|row| epoch.is_none_or(|known| known == row.epoch)) {
+        let mut flight = Flight::default();
+        flight.add(RETRY_UNDO.with(cells![shard, run, Status::Ready]));
+        flight.send_last(tx).await?;
+        tx.signal(Signal::Due);
+        return Ok(Controlled::Retried { run, by_this: true });
+    }
+    let is_unfinished = !unfinished.is_empty();
     let (end, record) = (answers.take(end).pop(), answers.take(record).pop());
     let refused = match (end, &record) {
         _ if is_unfinished => Err(Controlled::Retried { run, by_this: false }),
@@ -76,7 +84,8 @@ pub(crate) async fn retry(
     Ok(Controlled::Retried { run, by_this: true })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&RETRY_LOCK, &RETRY_LOOK, &RETRY_END, &RETRY_RECORD, &RETRY_AGENDA];
+pub(crate) static STATEMENTS: &[&Sql] =
+    &[&RETRY_LOCK, &RETRY_LOOK, &RETRY_END, &RETRY_RECORD, &RETRY_AGENDA, &RETRY_UNDO];
 
 static RETRY_LOCK: Sql = Sql::new(
     "retry_lock",
@@ -118,3 +127,10 @@ static RETRY_AGENDA: Sql = Sql::new(
     Type::Text,
     Type::Text,
 ]);
+
+static RETRY_UNDO: Sql = Sql::new(
+    "retry_undo",
+    "update outlast.agenda set status = {p3}, due_at = {now}, reason = null, epoch = epoch + 1, crashes = 0
+      where shard = {p1} and id = {p2}",
+)
+.takes(&[Type::Int, Type::Id, Type::Int]);

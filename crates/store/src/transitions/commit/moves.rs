@@ -72,6 +72,14 @@ impl Moves {
                 attempt: None,
                 reason: Some(plain(reason)),
             },
+            Next::Undo => ready(0, None),
+            Next::GiveUp { reason } => Stand {
+                status: Status::UndoFailed,
+                due_at: None,
+                delay: None,
+                attempt: None,
+                reason: Some(plain(reason)),
+            },
             Next::Finish(end) => {
                 let (codec, output) = payload_cells(end.output.as_ref());
                 let result = cells![commit.run, commit.epoch, end.status, codec, output, end.error.clone()];
@@ -92,6 +100,7 @@ impl Moves {
             place.attempt,
             place.reason,
             i64::from(!commit.entries.is_empty()),
+            i64::from(matches!(next, Next::Undo)),
         ]);
     }
 
@@ -121,6 +130,8 @@ static AGENDA_MOVE: Sql = Sql::new(
     "update outlast.agenda as a set status = b.status, node = null, claim = null,
             due_at = case when a.expires_at < {now} + b.delay then a.expires_at
                           else coalesce(b.due_at, {now} + b.delay) end,
+            expires_at = case when b.undoing = 1 then null else a.expires_at end,
+            undoing = case when b.undoing = 1 then 1 else a.undoing end,
             attempt = coalesce(b.attempt, a.attempt),
             reason = b.reason, crashes = case when b.progress = 1 then 0 else a.crashes end
        from {batch} where a.shard = {p1} and a.id = b.run and a.epoch = b.epoch",
@@ -134,6 +145,7 @@ static AGENDA_MOVE: Sql = Sql::new(
     ("attempt", Type::Int),
     ("reason", Type::Text),
     ("progress", Type::Int),
+    ("undoing", Type::Int),
 ])
 .takes(&[Type::Int]);
 

@@ -1,0 +1,113 @@
+//! What reverts an operation. It is not kept: whoever replays the run comes by the operation and hears of it again.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use outlast_core::{Op, Payload, Retry};
+
+use super::step::{Place, Step, StepCtx};
+use crate::definition::{Stored, StoredError};
+use crate::engine::turn::Turn;
+
+/// How often an undo is tried where nobody says otherwise.
+const TIMES: u32 = 10;
+
+/// What an operation said of its undo.
+pub(super) struct Undo {
+    begin: Begin,
+    pub(super) retry: Retry,
+    /// Whether it is undone also when nobody knows whether it happened.
+    pub(super) in_doubt: bool,
+}
+
+/// Runs an undo, given what the operation recorded. It is over when all is reverted, and never if that fails: the run
+/// says so then.
+type Begin = Arc<dyn Fn(Arc<Turn>, Arc<str>, Retry, Option<Payload>) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// An operation that is undone if the run does not end well.
+#[derive(Clone)]
+pub(crate) struct Undoable {
+    pub(crate) name: Arc<str>,
+    value: Option<Payload>,
+    retry: Retry,
+    begin: Begin,
+}
+
+impl Undo {
+    /// Of what is known to have happened.
+    pub(super) fn with_value<T, E, F, Fut>(undo: F) -> Undo
+    where
+        T: Stored,
+        E: StoredError,
+        F: Fn(StepCtx, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let undo = Arc::new(undo);
+        Undo::new(false, move |step, value: Option<T>| {
+            let undo = undo.clone();
+            async move {
+                match value {
+                    Some(value) => undo(step, value).await,
+                    None => Ok(()),
+                }
+            }
+        })
+    }
+
+    pub(super) fn new<T, E, F, Fut>(in_doubt: bool, undo: F) -> Undo
+    where
+        T: Stored,
+        E: StoredError,
+        F: Fn(StepCtx, Option<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let undo = Arc::new(undo);
+        let begin: Begin = Arc::new(move |turn, name, retry, value| {
+            let undo = undo.clone();
+            Box::pin(async move {
+                let decode = {
+                    let name = name.clone();
+                    move || {
+                        let what = format_args!("what {name:?} recorded, to undo it");
+                        value.as_ref().map(|value| value.decode::<T>(what)).transpose()
+                    }
+                };
+                let refused = match decode() {
+                    Err(error) => error.to_string(),
+                    Ok(_) => {
+                        let place = Place::of_undo(&turn, name);
+                        let step = Step::<(), E>::in_place(place, move |step| {
+                            undo(step, decode().unwrap_or_default())
+                        });
+                        match step.retry(retry).await {
+                            Ok(()) => return,
+                            Err(failure) => failure.to_string(),
+                        }
+                    }
+                };
+                turn.state().misfit = Some(refused);
+                std::future::pending().await
+            })
+        });
+        Undo { begin, retry: Retry::times(TIMES), in_doubt }
+    }
+
+    /// For an operation of this name, with what it recorded.
+    pub(super) fn of(&self, op: Op, name: &str, value: Option<Payload>) -> Undoable {
+        // No name of the user's has a `#` before a word.
+        let name = match op {
+            Op::Step => name.into(),
+            op => format!("{name}#{}", op.word()).into(),
+        };
+        Undoable { name, value, retry: self.retry, begin: self.begin.clone() }
+    }
+}
+
+/// Reverts what the run did and has not reverted yet, newest first.
+pub(crate) async fn undo_all(turn: &Arc<Turn>) {
+    loop {
+        let Some(last) = turn.state().undoable.last().cloned() else { return };
+        (last.begin)(turn.clone(), last.name.clone(), last.retry, last.value).await;
+        turn.state().undoable.retain(|other| other.name != last.name);
+    }
+}
