@@ -5,6 +5,8 @@
 
 mod bodies;
 mod database;
+mod fed;
+mod walk;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,6 +14,7 @@ use outlast::{Entry, FailureDoc, Op, Phase, RunId, RunView, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use self::walk::Fed;
 use crate::calls::{Answer, Asked, Call};
 use crate::ledger::{Call as Body, Line};
 use crate::plan::{self, Act, Did, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, Work};
@@ -134,23 +137,6 @@ impl Recorded {
     }
 }
 
-/// The walk along one plan.
-struct Walk {
-    run: RunId,
-    in_journal: bool,
-    heard: BTreeMap<String, Vec<u32>>,
-    settled: Vec<(String, u32)>,
-    /// How many lives the run has had.
-    lives: usize,
-}
-
-/// Who feeds a run.
-enum Fed<'a> {
-    /// The supervisor, who knows it by this key.
-    ByKey(&'a str),
-    ByItsParent,
-}
-
 impl<'a> Checker<'a> {
     fn new(evidence: &'a Evidence) -> Checker<'a> {
         let mut checker = Checker {
@@ -181,8 +167,6 @@ impl<'a> Checker<'a> {
     fn wrong(&mut self, run: impl Into<Option<RunId>>, what: impl Into<String>) {
         self.verdict.violations.push(Violation { run: run.into(), what: what.into() });
     }
-
-    // ---- runs
 
     /// Every run that was acknowledged is there, once for its key, and ended as its plan says.
     fn starts(&mut self) {
@@ -274,230 +258,6 @@ impl<'a> Checker<'a> {
         self.want(run, JOB_STEP.to_owned(), Wanted { sum: 0, fails, recorded, in_journal: true });
         Some(end)
     }
-
-    /// Walks along a plan and the score that its run returned.
-    fn play(&mut self, run: RunId, plan: &Plan, fed: &Fed<'_>) -> Option<(bool, Score)> {
-        let view = self.ended(run, plan, plan.fails())?;
-        let score = match plan.fails() {
-            false => output::<Score>(view),
-            true => error::<Miss>(view).and_then(|miss| match miss {
-                Miss::Planned(score) => Some(score),
-                Miss::Wrong(_) => None,
-            }),
-        };
-        let Some(score) = score else {
-            self.wrong(run, "has a result that nobody planned");
-            return None;
-        };
-        let last_life = plan.acts.iter().rposition(|act| *act == Act::StartOver).unwrap_or(0);
-        let lives = 1 + plan.acts.iter().filter(|act| **act == Act::StartOver).count();
-        let mut walk = Walk { run, in_journal: true, heard: BTreeMap::new(), settled: Vec::new(), lives };
-        let mut facts = score.facts.iter();
-        let (mut sum, mut mark) = (0, None);
-        let (mut now, mut slept) = (None, 0);
-        for (at, act) in plan.acts.iter().enumerate().filter(|(_, act)| **act != Act::Fail) {
-            let Some(saw) = facts.next() else {
-                self.wrong(run, format!("saw nothing of act {at}, {act:?}"));
-                return None;
-            };
-            walk.in_journal = at >= last_life;
-            match (act, saw) {
-                (Act::StartOver, Saw::StartedOver { mark: carried }) => {
-                    if *carried != mark {
-                        self.wrong(run, format!("saved {mark:?} and carried {carried:?} over"));
-                    }
-                }
-                (Act::Save, Saw::Saved) => mark = Some(at),
-                (Act::Now, Saw::Now(micros)) => {
-                    if now.is_some_and(|before: i64| *micros < before + slept) {
-                        self.wrong(run, format!("woke early: {now:?}, {slept} µs later {micros}"));
-                    }
-                    (now, slept) = (Some(*micros), 0);
-                }
-                (act, saw) => {
-                    if let Act::Sleep { ms } = act {
-                        slept += ms.cast_signed() * 1000;
-                    }
-                    self.act(&mut walk, act, Spot::new(at), sum, saw);
-                }
-            }
-            sum = plan::after(sum, saw);
-        }
-        if facts.next().is_some() || sum != score.sum {
-            self.wrong(run, "saw more than its plan says");
-        }
-        self.asked.insert(run, true);
-        self.fed(&walk, fed);
-        Some((plan.fails(), score))
-    }
-
-    fn act(&mut self, walk: &mut Walk, act: &Act, spot: Spot, sum: u64, saw: &Saw) {
-        let (run, in_journal) = (walk.run, walk.in_journal);
-        match (act, saw) {
-            (Act::Step { .. }, Saw::Did(Did { value, attempt: 1 })) => {
-                let recorded = Recorded::Done { value: *value, attempt: 1 };
-                self.want(run, spot.full("step"), Wanted { sum, fails: 0, recorded, in_journal });
-            }
-            (Act::Busy { .. }, Saw::Did(Did { value, attempt: 1 })) => {
-                let recorded = Recorded::Done { value: *value, attempt: 1 };
-                self.want(run, spot.full("busy"), Wanted { sum, fails: 0, recorded, in_journal });
-            }
-            (Act::Flaky { fails, .. }, Saw::Did(Did { value, attempt })) if *attempt == fails + 1 => {
-                let recorded = Recorded::Done { value: *value, attempt: *attempt };
-                self.want(run, spot.full("flaky"), Wanted { sum, fails: *fails, recorded, in_journal });
-            }
-            (Act::Doomed { attempts }, Saw::GaveUp { value }) => {
-                let recorded = Recorded::Failed { value: *value, attempt: *attempts };
-                self.want(run, spot.full("doomed"), Wanted { sum, fails: *attempts, recorded, in_journal });
-            }
-            (Act::Transaction { .. }, Saw::Committed { value }) => {
-                let recorded = Recorded::Row { value: *value };
-                self.want(run, spot.full("tx"), Wanted { sum, fails: 0, recorded, in_journal });
-            }
-            (Act::Ticks { count }, Saw::Heard(heard)) if heard.len() == *count as usize => {
-                walk.heard.entry("tick".to_owned()).or_default().extend(heard);
-            }
-            (Act::Mail { count }, Saw::Heard(heard)) if heard.len() == *count as usize => {
-                walk.heard.entry("mail".to_owned()).or_default().extend(heard);
-            }
-            (Act::Letter, Saw::Heard(heard)) if heard.len() == 1 => {
-                walk.heard.entry(spot.full("letter")).or_default().extend(heard);
-            }
-            (Act::Promise, Saw::Settled(value)) => walk.settled.push((spot.full("promise"), *value)),
-            (Act::Sleep { .. }, Saw::Slept) | (Act::Post { .. }, Saw::Posted) => {}
-            (Act::Random, Saw::Random(_)) | (Act::Now, Saw::Now(_)) => {}
-            (Act::Join(acts), Saw::All(all)) if all.len() == acts.len() => {
-                for ((spot, act), saw) in spot.branches(acts).into_iter().zip(all) {
-                    self.act(walk, act, spot, sum, saw);
-                }
-            }
-            (Act::Sequence(acts), Saw::All(all)) if all.len() == acts.len() => {
-                for (k, (act, saw)) in acts.iter().zip(all).enumerate() {
-                    self.act(walk, act, spot.inner(k), sum, saw);
-                }
-            }
-            (Act::Race(acts), Saw::Won(k, saw)) if *k < acts.len() => {
-                self.act(walk, &acts[*k], spot.inner(*k), sum, saw);
-                let rival = match **saw {
-                    Saw::Did(Did { value, .. }) | Saw::Committed { value } => Some(value),
-                    _ => None,
-                };
-                for (other, act) in acts.iter().enumerate().filter(|(other, _)| other != k) {
-                    self.lost_race(walk, act, &spot.inner(other), sum, rival);
-                }
-            }
-            (Act::Child { plan, .. } | Act::Watch { plan, .. }, Saw::Child { run: child, end }) => {
-                self.is_parent(run, *child);
-                let own = self.play(*child, plan, &Fed::ByItsParent);
-                if let (Some((failed, score)), Some(end)) = (own, end)
-                    && (failed != end.failed || score != end.score)
-                {
-                    self.wrong(run, format!("was told another end of {child} than it had"));
-                }
-            }
-            (Act::Job { work, .. }, Saw::Job { run: job, end }) => {
-                self.is_parent(run, *job);
-                let own = self.work(*job, *work);
-                if let (Some(own), Some(end)) = (own, end)
-                    && own != *end
-                {
-                    self.wrong(run, format!("was told another end of {job} than it had"));
-                }
-            }
-            (act, saw) => self.wrong(run, format!("saw {saw:?} of {act:?}")),
-        }
-    }
-
-    fn lost_race(&mut self, walk: &Walk, act: &Act, spot: &Spot, sum: u64, rival: Option<u64>) {
-        let (name, fails) = match act {
-            Act::Step { .. } => (spot.full("step"), 0),
-            Act::Busy { .. } => (spot.full("busy"), 0),
-            Act::Flaky { fails, .. } => (spot.full("flaky"), *fails),
-            Act::Transaction { .. } => (spot.full("tx"), 0),
-            _ => return,
-        };
-        let recorded = Recorded::Nothing { rival };
-        self.want(walk.run, name, Wanted { sum, fails, recorded, in_journal: walk.in_journal });
-    }
-
-    fn want(&mut self, run: RunId, step: String, wanted: Wanted) {
-        self.wanted.insert((run, step), wanted);
-    }
-
-    fn is_parent(&mut self, run: RunId, child: RunId) {
-        let parent = self.runs.get(&child).and_then(|view| view.record.parent.as_ref());
-        if parent.is_none_or(|parent| parent.run != run) {
-            self.wrong(child, format!("should have {run} as its parent"));
-        }
-    }
-
-    // ---- events and promises
-
-    /// Events were heard once each, in the order sent; a promise has its first value.
-    fn fed(&mut self, walk: &Walk, fed: &Fed<'_>) {
-        for (name, heard) in &walk.heard {
-            let count = u32::try_from(heard.len()).unwrap_or(u32::MAX);
-            let right = match fed {
-                Fed::ByKey(key) if name != "mail" => in_order(heard, &self.sent(key, name)),
-                _ => heard.iter().copied().eq(1..=count),
-            };
-            if !right {
-                self.wrong(walk.run, format!("heard {heard:?} of {name}, in another order than sent"));
-            }
-        }
-        let Fed::ByKey(key) = fed else { return };
-        for (name, value) in &walk.settled {
-            let settles: Vec<(u32, bool)> = self.settles(key, name);
-            let first = settles.iter().position(|(_, sure)| *sure).unwrap_or(settles.len());
-            if !settles.iter().take(first + 1).any(|(settled, _)| settled == value) {
-                self.wrong(walk.run, format!("got {value} from {name}, settled were {settles:?}"));
-            }
-            // By its name, a promise of each life can be settled once.
-            if settles.iter().filter(|(_, sure)| *sure).count() > walk.lives {
-                self.wrong(walk.run, format!("{name} was settled too often: {settles:?}"));
-            }
-        }
-    }
-
-    /// What was sent, in order, and whether that is sure.
-    fn sent(&self, key: &str, name: &str) -> Vec<(u32, bool)> {
-        self.told(key, |asked| match asked {
-            Asked::Send { name: sent, value } if sent == name => Some(*value),
-            _ => None,
-        })
-    }
-
-    fn settles(&self, key: &str, name: &str) -> Vec<(u32, bool)> {
-        self.told(key, |asked| match asked {
-            Asked::Settle { name: settled, value } if settled == name => Some(*value),
-            _ => None,
-        })
-    }
-
-    fn told(&self, key: &str, value: impl Fn(&Asked) -> Option<u32>) -> Vec<(u32, bool)> {
-        let calls = self.evidence.calls.iter().filter(|call| call.key == key);
-        let told = calls.filter_map(|call| match &call.answer {
-            Answer::Refused(_) => None,
-            answer => Some((value(&call.asked)?, matches!(answer, Answer::Ok(_)))),
-        });
-        told.collect()
-    }
-}
-
-/// Whether `heard` is what was sent, in order, without anything that was sure to be sent left out.
-fn in_order(heard: &[u32], sent: &[(u32, bool)]) -> bool {
-    let mut sent = sent.iter();
-    heard.iter().all(|value| {
-        for (candidate, sure) in sent.by_ref() {
-            if candidate == value {
-                return true;
-            }
-            if *sure {
-                return false;
-            }
-        }
-        false
-    })
 }
 
 /// What a failed attempt of a step or job says about itself.

@@ -8,9 +8,13 @@
 mod calls;
 mod check;
 mod ledger;
+mod load;
+mod node;
 mod plan;
 mod play;
+mod scene;
 mod supervisor;
+mod tale;
 #[cfg(test)]
 mod tests;
 mod victim;

@@ -10,7 +10,8 @@ use crate::check::{Evidence, check};
 use crate::ledger::{Call, Ledger, Line};
 use crate::plan::{Act, How, Plan, Work};
 use crate::play::{play, work};
-use crate::supervisor::{Scene, Supervisor};
+use crate::scene::Scene;
+use crate::supervisor::Supervisor;
 
 /// A plan with everything in it.
 fn everything() -> Plan {
