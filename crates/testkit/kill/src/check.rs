@@ -3,19 +3,25 @@
 //! It walks every plan beside the score that its run returned. That says which steps there were, what
 //! each recorded, and what the run had seen before each; then ledger, journals and rows have to agree.
 
+mod beats;
 mod bodies;
+mod counter;
 mod database;
 mod fed;
+mod gates;
 mod walk;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use outlast::{Entry, FailureDoc, Op, Phase, RunId, RunView, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::gates::Seen;
 use self::walk::Fed;
+use crate::beats::Beat;
 use crate::calls::{Answer, Asked, Call};
+use crate::gates::Gate;
 use crate::ledger::{Call as Body, Line};
 use crate::plan::{self, Act, Did, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, Work};
 use crate::play::{JOB_STEP, Miss, Planned};
@@ -28,6 +34,9 @@ pub(crate) struct Evidence {
     pub(crate) runs: Vec<RunView>,
     pub(crate) journals: HashMap<RunId, Vec<Entry>>,
     pub(crate) effects: Vec<Effect>,
+    pub(crate) beats: Vec<Beat>,
+    /// What the counter stands at.
+    pub(crate) counter: u64,
     /// What the database says about itself, where it can.
     pub(crate) integrity: Option<String>,
 }
@@ -64,12 +73,21 @@ pub(crate) struct Verdict {
     pub(crate) hits: usize,
     /// Leases that ended without a kill.
     pub(crate) lapses: usize,
+    /// What gates let through.
+    pub(crate) gates: BTreeMap<Gate, Seen>,
+    /// Times of schedules that came.
+    pub(crate) beats: usize,
+    /// How often the counter was raised.
+    pub(crate) counts: usize,
 }
 
 pub(crate) fn check(evidence: &Evidence) -> Verdict {
     let mut checker = Checker::new(evidence);
     checker.starts();
+    checker.beats();
     checker.strangers();
+    checker.counter();
+    checker.gates();
     checker.bodies();
     checker.journals();
     checker.rows();
@@ -93,6 +111,8 @@ struct Checker<'a> {
     asked: HashMap<RunId, bool>,
     /// What the plans and scores say about steps, by run and step.
     wanted: BTreeMap<(RunId, String), Wanted>,
+    /// What runs raised the counter to.
+    counts: Vec<(RunId, u64)>,
     verdict: Verdict,
 }
 
@@ -148,6 +168,7 @@ impl<'a> Checker<'a> {
             lapsed: HashSet::new(),
             asked: HashMap::new(),
             wanted: BTreeMap::new(),
+            counts: Vec::new(),
             verdict: Verdict::default(),
         };
         for (place, line) in evidence.ledger.iter().enumerate() {
@@ -158,7 +179,7 @@ impl<'a> Checker<'a> {
                 Line::End(body) => drop(checker.ends.insert(body.value, place)),
                 Line::Kill { node } => drop(checker.kills.insert(*node, place)),
                 Line::Lapse { node } => drop(checker.lapsed.insert(*node)),
-                Line::Up { .. } => {}
+                Line::Up { .. } | Line::Dropped(_) => {}
             }
         }
         checker
@@ -173,7 +194,7 @@ impl<'a> Checker<'a> {
         let calls = &self.evidence.calls;
         let mut seen = HashSet::new();
         for call in calls.iter().filter(|call| matches!(call.asked, Asked::Play(_) | Asked::Work(_))) {
-            let definition = if matches!(call.asked, Asked::Play(_)) { "play" } else { "work" };
+            let definition = if let Asked::Work(work) = &call.asked { work.definition() } else { "play" };
             let by_key = |view: &&RunView| {
                 view.record.definition == definition && view.record.key.as_ref() == Some(&call.key)
             };

@@ -5,8 +5,10 @@
 //! ledger outside of the engine what they do. At the end a checker compares the supervisor's own calls,
 //! the ledger and the database; it is a pure function of these.
 
+mod beats;
 mod calls;
 mod check;
+mod gates;
 mod ledger;
 mod load;
 mod node;

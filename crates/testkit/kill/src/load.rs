@@ -8,9 +8,11 @@ use fastrand::Rng;
 use outlast::{Definition, Error, RunHandle, RunId, Start, Target};
 use tokio::task::JoinSet;
 
+use crate::beats;
 use crate::calls::{Answer, Asked};
-use crate::plan::{self, Act, Plan, Work};
-use crate::play::{play, work};
+use crate::gates::{Gate, Ticket};
+use crate::plan::{self, Act, Did, Plan, Score, Work};
+use crate::play::{Miss, Planned, play};
 use crate::scene::Scene;
 
 /// How many runs are under way at once, their children not counted.
@@ -43,9 +45,17 @@ impl Scene {
 
     async fn one_story(&self, number: u64, mut rng: Rng) -> Result<()> {
         let key = format!("run-{number}");
-        match rng.u8(..8) {
+        match rng.u8(..20) {
             0 => self.work(&key, plan::work(&mut rng)).await,
-            1 => self.correspondence(&key, rng).await,
+            1..=2 => self.correspondence(&key, rng).await,
+            3 => {
+                let line: Vec<Work> = (0..rng.usize(1..=4)).map(|_| plan::work(&mut rng)).collect();
+                // A group of its own where order matters: only then is it known.
+                match Gate::ALL[rng.usize(..Gate::ALL.len())] {
+                    Gate::Ordered => self.queue_up(&key, Gate::Ordered, number, &line).await,
+                    gate => self.queue_up(&key, gate, rng.u64(..2), &line).await,
+                }
+            }
             _ => self.play(&key, Plan::random(&mut rng), &mut rng).await,
         }
     }
@@ -79,8 +89,28 @@ impl Scene {
     }
 
     pub(crate) async fn work(&self, key: &str, input: Work) -> Result<()> {
-        let run = self.sure(key, Asked::Work(input), || self.client.start(work(), input));
-        let _ = run.await?.result().await;
+        let _ = self.start_work(key, input).await?.result().await;
+        Ok(())
+    }
+
+    pub(crate) async fn start_work(&self, key: &str, input: Work) -> Result<RunHandle<WorkDefinition>> {
+        let start = || {
+            let start = self.client.start(input.job(), input);
+            input.ticket.iter().fold(start, |start, ticket| start.group(ticket.group()))
+        };
+        self.sure(key, Asked::Work(input), start).await
+    }
+
+    /// Runs of one group, started one after another, which is the order that a gate may have to keep.
+    pub(crate) async fn queue_up(&self, key: &str, gate: Gate, group: u64, line: &[Work]) -> Result<()> {
+        let mut runs = Vec::new();
+        for (nth, work) in (0..).zip(line) {
+            let ticket = Some(Ticket { gate, group, nth });
+            runs.push(self.start_work(&format!("{key}-{nth}"), Work { ticket, ..*work }).await?);
+        }
+        for run in runs {
+            let _ = run.result().await;
+        }
         Ok(())
     }
 
@@ -175,6 +205,7 @@ impl Scene {
             while let Some(ended) = load.join_next().await {
                 ended??;
             }
+            beats::end(&self.client).await?;
             // Nobody waits for runs that were let go.
             while !self.runs().await?.iter().all(|view| view.status.is_final()) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -188,7 +219,8 @@ impl Scene {
     }
 }
 
-type PlayDefinition = outlast::Workflow<Plan, crate::plan::Score, crate::play::Miss>;
+type PlayDefinition = outlast::Workflow<Plan, Score, Miss>;
+type WorkDefinition = outlast::Job<Work, Did, Planned>;
 
 /// What the supervisor still has to tell a run.
 struct Feed(Vec<Lane>);

@@ -14,12 +14,12 @@ use fastrand::Rng;
 use outlast::{Client, Entry, Error, Filter, Outlast, RunView, Tx};
 use outlast_store::OpenOptions;
 
+use crate::beats::{self, Beat};
 use crate::calls::Log;
 use crate::check::{Effect, Evidence};
 use crate::ledger::Ledger;
 use crate::node::Node;
-use crate::play::EFFECTS;
-use crate::supervisor::Supervisor;
+use crate::play::{COUNTER, EFFECTS};
 
 /// The lease of victims: short, so that the next takes over soon.
 const LEASE: Duration = Duration::from_millis(2000);
@@ -33,6 +33,7 @@ pub(crate) struct Scene {
     pub(crate) folder: PathBuf,
     url: String,
     victim: PathBuf,
+    beats: Arc<Vec<Beat>>,
     nodes: Arc<AtomicU64>,
     /// The number of the next run.
     pub(crate) next: Arc<AtomicU64>,
@@ -42,11 +43,11 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Makes the schema and the table for effects, in a database that must be empty.
-    pub(crate) async fn open(told: &Supervisor, folder: &Path, rng: &mut Rng) -> Result<Scene> {
+    /// Makes the schema, the table for effects and the schedules, in a database that must be empty.
+    pub(crate) async fn open(url: &str, victim: &Path, folder: &Path, rng: &mut Rng) -> Result<Scene> {
         let shards = if rng.bool() { 1 } else { 4 };
         let options = OpenOptions { shards, ..OpenOptions::default() };
-        let client = Outlast::on(outlast_store::open(&told.database_url, options).await?).client();
+        let client = Outlast::on(outlast_store::open(url, options).await?).client();
         let page = client.list(&Filter::default(), None, 1).await?;
         ensure!(page.runs.is_empty(), "the database holds runs already: give me an empty one");
         client
@@ -55,13 +56,15 @@ impl Scene {
                 Ok::<(), Error>(())
             })
             .await?;
+        let beats = beats::begin(&client).await?;
         Ok(Scene {
             client,
+            beats: Arc::new(beats),
             log: Arc::default(),
             ledger: Arc::new(Ledger::open(&folder.join("ledger"), 0)?),
             folder: folder.to_owned(),
-            url: told.database_url.clone(),
-            victim: told.victim.clone(),
+            url: url.to_owned(),
+            victim: victim.to_owned(),
             nodes: Arc::default(),
             next: Arc::default(),
             tail: Arc::new(AtomicU64::new(u64::MAX)),
@@ -141,6 +144,9 @@ impl Scene {
             })
             .await?;
         let ledger = Ledger::read(&self.folder.join("ledger"))?;
-        Ok(Evidence { calls: self.log.calls(), ledger, runs, journals, effects, integrity })
+        let (space, key) = COUNTER;
+        let counter = self.client.kv().space(space).get(key).await?.unwrap_or_default();
+        let beats = beats::look(&self.client, &self.beats).await?;
+        Ok(Evidence { calls: self.log.calls(), ledger, runs, journals, effects, beats, counter, integrity })
     }
 }

@@ -1,5 +1,6 @@
 //! The supervisor: starts runs, feeds them, kills the nodes that run them, heals, and asks the checker.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,8 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 use tempfile::TempDir;
 
-use crate::check::{self, Evidence, Verdict, Violation};
+use crate::check::{self, Evidence, Seen, Verdict, Violation};
+use crate::gates::Gate;
 use crate::ledger::Line;
 use crate::load::HEAL;
 use crate::node::Node;
@@ -51,6 +53,9 @@ pub struct Report {
     steps: usize,
     lost: usize,
     lapses: usize,
+    beats: usize,
+    counts: usize,
+    gates: BTreeMap<Gate, Seen>,
     /// What is known about the runs with violations.
     stories: String,
 }
@@ -62,8 +67,11 @@ impl std::fmt::Display for Report {
             writeln!(f, "violation (seed {}): {run}{}", self.seed, violation.what)?;
         }
         f.write_str(&self.stories)?;
-        let Report { seed, hits, lapses, kills, runs, steps, repeated, lost, .. } = self;
-        writeln!(f, "kill: seed={seed} in_a_body={hits} lapses={lapses}")?;
+        let Report { seed, hits, lapses, beats, counts, kills, runs, steps, repeated, lost, .. } = self;
+        for (gate, seen) in &self.gates {
+            writeln!(f, "kill: {} {seen}", gate.name())?;
+        }
+        writeln!(f, "kill: seed={seed} in_a_body={hits} lapses={lapses} beats={beats} counts={counts}")?;
         let violations = self.violations.len();
         write!(
             f,
@@ -77,7 +85,7 @@ impl Supervisor {
     pub async fn run(&self) -> Result<Report> {
         let mut rng = Rng::with_seed(self.seed);
         let folder = TempDir::new().context("cannot make a folder for the ledger")?;
-        let scene = Scene::open(self, folder.path(), &mut rng).await?;
+        let scene = Scene::open(&self.database_url, &self.victim, folder.path(), &mut rng).await?;
         let load = scene.begin_load(self.seed);
 
         let mut nodes = scene.kill_again_and_again(self, &mut rng).await?;
@@ -100,10 +108,12 @@ impl Supervisor {
         if verdict.kills >= MANY && (verdict.hits == 0 || verdict.repeated == 0) {
             verdict.violations.push(about_all("the kills hit nothing: this proves nothing".to_owned()));
         }
-        Ok(self.report(verdict, &evidence, &scene))
+        Ok(Report::new(self.seed, verdict, &evidence, &scene))
     }
+}
 
-    fn report(&self, verdict: Verdict, evidence: &Evidence, scene: &Scene) -> Report {
+impl Report {
+    pub(crate) fn new(seed: u64, verdict: Verdict, evidence: &Evidence, scene: &Scene) -> Report {
         let mut stories = String::new();
         if !verdict.violations.is_empty() {
             let mut told = Vec::new();
@@ -122,18 +132,21 @@ impl Supervisor {
             violations: verdict.violations,
             hits: verdict.hits,
             repeated: verdict.repeated,
-            seed: self.seed,
+            seed,
             kills: verdict.kills,
             runs: evidence.runs.len(),
             steps: verdict.steps,
             lost: verdict.lost,
             lapses: verdict.lapses,
+            beats: verdict.beats,
+            counts: verdict.counts,
+            gates: verdict.gates,
             stories,
         }
     }
 }
 
-fn about_all(what: String) -> Violation {
+pub(crate) fn about_all(what: String) -> Violation {
     Violation { run: None, what }
 }
 

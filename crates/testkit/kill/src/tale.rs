@@ -39,7 +39,7 @@ pub(crate) fn story(run: RunId, evidence: &Evidence, out: &mut String) {
 
 fn body_of(line: &Line, of: RunId) -> Option<u32> {
     match line {
-        Line::Begin(body) | Line::End(body) => (body.run == of).then_some(body.node),
+        Line::Begin(body) | Line::End(body) | Line::Dropped(body) => (body.run == of).then_some(body.node),
         _ => None,
     }
 }

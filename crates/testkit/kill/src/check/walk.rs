@@ -110,6 +110,7 @@ impl<'a> Checker<'a> {
             }
             (Act::Promise, Saw::Settled(value)) => walk.settled.push((spot.full("promise"), *value)),
             (Act::Sleep { .. }, Saw::Slept) | (Act::Post { .. }, Saw::Posted) => {}
+            (Act::Count, Saw::Counted(count)) => self.counts.push((run, *count)),
             (Act::Random, Saw::Random(_)) | (Act::Now, Saw::Now(_)) => {}
             (Act::Join(acts), Saw::All(all)) if all.len() == acts.len() => {
                 for ((spot, act), saw) in spot.branches(acts).into_iter().zip(all) {
