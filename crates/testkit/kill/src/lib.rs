@@ -8,6 +8,7 @@
 mod beats;
 mod calls;
 mod check;
+mod crowd;
 mod gates;
 mod ledger;
 mod load;
@@ -20,7 +21,9 @@ mod tale;
 #[cfg(test)]
 mod tests;
 mod victim;
+mod watch;
 
 pub use check::Violation;
+pub use crowd::Crowd;
 pub use supervisor::{Report, Supervisor};
 pub use victim::Victim;
