@@ -5,8 +5,11 @@ use std::time::Duration;
 use outlast::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Did, Work};
+use crate::plan::{Did, JOB_ATTEMPTS, Work};
 use crate::play::{self, Planned};
+
+/// The pause between attempts where order matters: long enough for somebody to pass by.
+const HOLDS_UP: Duration = Duration::from_millis(100);
 
 /// A queue with rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -90,7 +93,11 @@ impl Gate {
     }
 
     fn job(self) -> Job<Work, Did, Planned> {
-        play::job(self.name()).queue(self.name())
+        let job = play::job(self.name()).queue(self.name());
+        match self {
+            Gate::Ordered => job.retry(Retry::fixed(JOB_ATTEMPTS, HOLDS_UP)),
+            _ => job,
+        }
     }
 }
 
