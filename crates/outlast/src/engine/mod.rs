@@ -259,7 +259,8 @@ impl Engine {
         let asked = self.clock.asks();
         self.clock.told(self.store.now().await?, asked);
         let joined = Instant::now();
-        self.store.join(&self.card()).await?;
+        let card = self.card();
+        crate::client::repeated(|| self.store.join(&card)).await?;
         self.renewed.send_replace(joined);
         queues::learn(self, None).await;
         lease::sweep_all(self).await;
