@@ -27,7 +27,7 @@ use crate::plan::{self, Act, Did, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, 
 use crate::play::{JOB_STEP, Miss, Planned};
 
 /// Everything that there is to know at the end.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Evidence {
     pub(crate) calls: Vec<Call>,
     pub(crate) ledger: Vec<Line>,
@@ -79,6 +79,14 @@ pub(crate) struct Verdict {
     pub(crate) beats: usize,
     /// How often the counter was raised.
     pub(crate) counts: usize,
+}
+
+/// What gates let through so far.
+pub(crate) fn look_at_gates(ledger: Vec<Line>) -> BTreeMap<Gate, Seen> {
+    let evidence = Evidence { ledger, ..Evidence::default() };
+    let mut checker = Checker::new(&evidence);
+    checker.gates();
+    checker.verdict.gates
 }
 
 pub(crate) fn check(evidence: &Evidence) -> Verdict {
@@ -179,7 +187,7 @@ impl<'a> Checker<'a> {
                 Line::End(body) => drop(checker.ends.insert(body.value, place)),
                 Line::Kill { node } => drop(checker.kills.insert(*node, place)),
                 Line::Lapse { node } => drop(checker.lapsed.insert(*node)),
-                Line::Up { .. } | Line::Dropped(_) => {}
+                Line::Up { .. } | Line::Cut { .. } | Line::Dropped(_) => {}
             }
         }
         checker

@@ -15,6 +15,8 @@ const HOLDS_UP: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Gate {
     Limited,
+    /// With bodies that may take longer than a lease.
+    Long,
     Grouped,
     Spread,
     Paced,
@@ -52,13 +54,21 @@ impl Ticket {
 }
 
 impl Gate {
-    pub(crate) const ALL: [Gate; 6] =
-        [Gate::Limited, Gate::Grouped, Gate::Spread, Gate::Paced, Gate::PacedGroups, Gate::Ordered];
+    pub(crate) const ALL: [Gate; 7] = [
+        Gate::Limited,
+        Gate::Long,
+        Gate::Grouped,
+        Gate::Spread,
+        Gate::Paced,
+        Gate::PacedGroups,
+        Gate::Ordered,
+    ];
 
     /// The name of the queue, and of the job whose runs stand there.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Gate::Limited => "limited",
+            Gate::Long => "long",
             Gate::Grouped => "grouped",
             Gate::Spread => "spread",
             Gate::Paced => "paced",
@@ -72,6 +82,7 @@ impl Gate {
         let span = Duration::from_secs(2);
         match self {
             Gate::Limited => Rules { limit: Some(4), ..none },
+            Gate::Long => Rules { limit: Some(3), ..none },
             Gate::Grouped => Rules { limit: Some(6), per_group: Some(2), ..none },
             Gate::Spread => Rules { per_node: Some(2), ..none },
             Gate::Paced => Rules { rate: Some((8, span)), ..none },

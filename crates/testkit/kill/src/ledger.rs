@@ -38,6 +38,8 @@ pub(crate) enum Line {
     Up { node: u32 },
     /// A node found that its lease was over, or about to be, without having been killed.
     Lapse { node: u32 },
+    /// A node lives and is about to be cut off from its database.
+    Cut { node: u32 },
     /// A node is dead; it wrote nothing after this.
     Kill { node: u32 },
 }

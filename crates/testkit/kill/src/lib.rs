@@ -22,6 +22,7 @@ mod tale;
 mod tests;
 mod victim;
 mod watch;
+mod wire;
 
 pub use check::Violation;
 pub use crowd::Crowd;

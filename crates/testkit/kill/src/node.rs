@@ -7,11 +7,15 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::task::JoinHandle;
 
+use crate::wire::Wire;
+
 /// A victim. Dropping it kills it.
 pub(crate) struct Node {
     pub(crate) number: u32,
     pub(crate) child: Child,
     pub(crate) up: Option<JoinHandle<bool>>,
+    /// Its wire to the database, where it can be cut.
+    pub(crate) wire: Option<Wire>,
 }
 
 impl Node {

@@ -17,12 +17,13 @@ use outlast_store::OpenOptions;
 use crate::beats::{self, Beat};
 use crate::calls::Log;
 use crate::check::{Effect, Evidence};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Line};
 use crate::node::Node;
 use crate::play::{COUNTER, EFFECTS};
+use crate::wire::Wire;
 
 /// The lease of victims: short, so that the next takes over soon.
-const LEASE: Duration = Duration::from_millis(2000);
+pub(crate) const LEASE: Duration = Duration::from_millis(2000);
 
 /// Where it all happens.
 #[derive(Clone)]
@@ -85,7 +86,9 @@ impl Scene {
         let number = u32::try_from(self.nodes.fetch_add(1, Ordering::Relaxed) + 1)?;
         let said = File::options().create(true).append(true).open(self.folder.join("victims.log"))?;
         let mut command = Command::new(&self.victim);
-        command.args(["--database-url", &self.url, "--ledger"]).arg(self.folder.join("ledger"));
+        let wire = Wire::lay(&self.url, &self.folder.join(format!("wire-{number}")))?;
+        let (wire, url) = wire.map_or((None, self.url.clone()), |(wire, url)| (Some(wire), url));
+        command.args(["--database-url", &url, "--ledger"]).arg(self.folder.join("ledger"));
         command.args(["--node", &number.to_string(), "--lease-ms", &LEASE.as_millis().to_string()]);
         // With every turn replayed, or with waiting runs kept warm; with few slots, or with enough.
         command.args(["--warm", if rng.bool() { "0" } else { "1000" }]);
@@ -98,7 +101,11 @@ impl Scene {
             let mut line = String::new();
             BufReader::new(stdout).read_line(&mut line).is_ok() && line == "up\n"
         });
-        Ok(Node { number, child, up: Some(up) })
+        Ok(Node { number, child, up: Some(up), wire })
+    }
+
+    pub(crate) fn read_ledger(&self) -> Result<Vec<Line>> {
+        Ledger::read(&self.folder.join("ledger"))
     }
 
     pub(crate) async fn runs(&self) -> Result<Vec<RunView>> {
@@ -143,7 +150,7 @@ impl Scene {
                 Ok::<_, Error>((effects, integrity))
             })
             .await?;
-        let ledger = Ledger::read(&self.folder.join("ledger"))?;
+        let ledger = self.read_ledger()?;
         let (space, key) = COUNTER;
         let counter = self.client.kv().space(space).get(key).await?.unwrap_or_default();
         let beats = beats::look(&self.client, &self.beats).await?;

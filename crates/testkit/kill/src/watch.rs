@@ -30,16 +30,28 @@ impl Watch {
         Ok(Watch { file, rest: Vec::new(), open: HashMap::new() })
     }
 
-    /// Waits until a node is in the middle of a body that this gate let through; says which node.
-    pub(crate) async fn node_at(&mut self, gate: Gate) -> Result<u32> {
+    /// Waits until a node is in the middle of a body that this gate let through; gives that.
+    pub(crate) async fn body_at(&mut self, gate: Gate) -> Result<Call> {
+        let what = format!("{} lets somebody through", gate.name());
+        self.until(&what, |open| open.values().find(|body| body.gate() == Some(gate)).cloned()).await
+    }
+
+    /// Waits until another node is in the middle of the same attempt.
+    pub(crate) async fn taken_over(&mut self, from: &Call) -> Result<()> {
+        let same =
+            |body: &&Call| (body.run, body.attempt) == (from.run, from.attempt) && body.node != from.node;
+        self.until("a run is taken over", |open| open.values().find(same).map(drop)).await
+    }
+
+    async fn until<T>(&mut self, what: &str, look: impl Fn(&HashMap<u64, Call>) -> Option<T>) -> Result<T> {
         let since = Instant::now();
         loop {
             self.look()?;
-            if let Some(body) = self.open.values().find(|body| body.gate() == Some(gate)) {
-                return Ok(body.node);
+            if let Some(found) = look(&self.open) {
+                return Ok(found);
             }
             if since.elapsed() > PATIENCE {
-                bail!("{} let nobody through within {PATIENCE:?}", gate.name());
+                bail!("waited {PATIENCE:?} until {what}");
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -53,7 +65,7 @@ impl Watch {
                 Line::Begin(body) => drop(self.open.insert(body.value, body)),
                 Line::End(body) | Line::Dropped(body) => drop(self.open.remove(&body.value)),
                 Line::Kill { node } => self.open.retain(|_, body| body.node != node),
-                Line::Up { .. } | Line::Lapse { .. } => {}
+                Line::Up { .. } | Line::Lapse { .. } | Line::Cut { .. } => {}
             }
         }
         self.rest.drain(..whole);

@@ -12,7 +12,7 @@ use crate::gates::{Gate, Rate, Rules, Ticket};
 /// How long a run may be under way from its claim, which is what a rate counts, to its body.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
-/// The most that was seen of what rules bound, and how often a kill hit a body.
+/// The most that was seen of what rules bound, and how many bodies a kill or a cut hit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) at_once: u32,
@@ -96,6 +96,11 @@ impl<'a> Checker<'a> {
                         self.verdict.gates.entry(hit.ticket.gate).or_default().hits += 1;
                     }
                 }
+                Line::Cut { node } => {
+                    for hit in open.values().filter(|open| open.node == *node) {
+                        self.verdict.gates.entry(hit.ticket.gate).or_default().hits += 1;
+                    }
+                }
                 Line::Begin(_) | Line::Lapse { .. } | Line::Up { .. } => {}
             }
         }
@@ -105,17 +110,20 @@ impl<'a> Checker<'a> {
     }
 
     /// The bodies that a node had in hand when it noticed that its lease was over, without having been killed: on a
-    /// machine that stood still they may have gone on for longer than they had the right to.
+    /// machine that stood still they may have gone on for longer than they had the right to. A node that was only cut
+    /// off did not stand still, and has to drop them in time.
     fn in_hand_at_a_lapse(&self) -> HashSet<u64> {
-        let (mut open, mut lapsed) = (HashMap::new(), HashSet::new());
+        let (mut open, mut lapsed, mut cut) = (HashMap::new(), HashSet::new(), HashSet::new());
         for line in &self.evidence.ledger {
             match line {
                 Line::Begin(body) => drop(open.insert(body.value, body.node)),
                 Line::End(body) | Line::Dropped(body) => drop(open.remove(&body.value)),
-                Line::Lapse { node } => {
-                    lapsed.extend(open.iter().filter(|(_, on)| *on == node).map(|(v, _)| *v))
+                Line::Lapse { node } if !cut.contains(node) => {
+                    lapsed.extend(open.iter().filter(|(_, on)| *on == node).map(|(value, _)| *value));
                 }
+                Line::Lapse { .. } => {}
                 Line::Kill { node } => open.retain(|_, on| on != node),
+                Line::Cut { node } => drop(cut.insert(*node)),
                 Line::Up { .. } => {}
             }
         }
