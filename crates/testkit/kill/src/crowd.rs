@@ -79,7 +79,7 @@ impl Crowd {
                     _ => scene.replace(&mut nodes, place, &mut rng)?,
                 }
             }
-            if round == 1 {
+            if round == 0 {
                 while let Some(node) = nodes.pop() {
                     scene.kill(node)?;
                 }
@@ -150,7 +150,7 @@ impl Scene {
         for gate in Gate::ALL {
             let (places, groups, ms) = match gate {
                 Gate::Limited => (7, 1, 20..100),
-                Gate::Long => (5, 1, 20..100),
+                Gate::Long => (4, 1, 20..100),
                 Gate::Grouped => (12, 4, 20..100),
                 Gate::Spread => (20, 1, 100..300),
                 Gate::Paced => (12, 1, 50..200),
