@@ -48,7 +48,7 @@ impl Scene {
         match rng.u8(..20) {
             0 => self.work(&key, plan::work(&mut rng)).await,
             1..=2 => self.correspondence(&key, rng).await,
-            3 => {
+            3..=5 => {
                 let line: Vec<Work> = (0..rng.usize(1..=4)).map(|_| plan::work(&mut rng)).collect();
                 // A group of its own where order matters: only then is it known.
                 match Gate::ALL[rng.usize(..Gate::ALL.len())] {
