@@ -83,7 +83,7 @@ impl Crowd {
                 while let Some(node) = nodes.pop() {
                     scene.kill(node)?;
                 }
-                beats::miss_one(&scene.client).await?;
+                beats::miss_some(&scene.client).await?;
                 nodes = scene.all_nodes(&mut rng).await?;
             }
         }
