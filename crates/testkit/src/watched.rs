@@ -41,6 +41,8 @@ pub struct Watched {
     holds_next_due: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold the next runs that are loaded.
     holds_load: Mutex<Option<HeldAnswer>>,
+    /// Who wants to hold the next answer to a renewal.
+    holds_renew: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold the next answer to a write of a value.
     holds_kv_write: Mutex<Option<HeldAnswer>>,
 }
@@ -79,6 +81,7 @@ impl Watched {
             hints: OnceLock::new(),
             holds_next_due: Mutex::default(),
             holds_load: Mutex::default(),
+            holds_renew: Mutex::default(),
             holds_kv_write: Mutex::default(),
         })
     }
@@ -122,6 +125,11 @@ impl Watched {
     /// Holds the next runs that are loaded.
     pub fn hold_load(&self) -> HeldAnswer {
         self.holds_load.lock().insert(HeldAnswer::default()).clone()
+    }
+
+    /// Holds the next answer to a renewal, which has happened then.
+    pub fn hold_renew(&self) -> HeldAnswer {
+        self.holds_renew.lock().insert(HeldAnswer::default()).clone()
     }
 
     /// Holds the next answer to a write of a value, which has happened then.
@@ -221,7 +229,9 @@ impl Store for Watched {
     }
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
-        pass_on!(self.renew(ask))
+        let answer = pass_on!(self.renew(ask));
+        held(&self.holds_renew).await;
+        answer
     }
 
     async fn single_out(&self, node: NodeId, run: RunId, epoch: i64) -> Result<bool, StoreError> {

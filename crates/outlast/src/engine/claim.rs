@@ -223,7 +223,7 @@ async fn begin_suspects(engine: &Arc<Engine>, suspects: Vec<(Claimed, Slot)>) {
     let mut others = Vec::new();
     for (loaded, run, slot) in load(engine, suspects).await {
         match engine.suspects.clone().try_acquire_many_owned(crashes::places(run.crashes)) {
-            Ok(places) => chosen.push((loaded, run, slot, Slot(places))),
+            Ok(places) => chosen.push((loaded, run, slot, engine.slot(places))),
             Err(_) => others.push(super::run::hand_back(engine, loaded, run, slot)),
         }
     }

@@ -16,9 +16,11 @@ const SWEEP_ROWS: u32 = 1000;
 /// How often a shard is swept again at once while as many rows as that are old.
 const SWEEPS: u32 = 100;
 
-/// Renews until the engine stops. A node that cannot renew stops its work before others may start it.
+/// The part of a lease after which work in hand is dropped: it has stopped when others begin theirs.
+const SAFE: f64 = 0.8;
+
+/// Renews until the engine stops.
 pub(super) async fn renew_loop(engine: Arc<Engine>) {
-    let mut renewed_at = Instant::now();
     let mut pause = engine.settings.renew_every;
     loop {
         tokio::select! {
@@ -37,7 +39,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
         let deadline = engine.settings.lease / 2;
         match tokio::time::timeout(deadline, engine.store.renew(&ask)).await {
             Ok(Ok(renewed)) if renewed.alive => {
-                renewed_at = asked;
+                engine.renewed.send_replace(asked);
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
                 engine.schedules.told(renewed.next_fire);
@@ -70,19 +72,50 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 }
                 drop(engine.warm.lock().age(std::time::Instant::now()));
             }
-            Ok(Ok(_)) => rejoin(&engine, &mut renewed_at).await,
+            Ok(Ok(_)) => rejoin(&engine).await,
             Ok(Err(error)) => say_late(&engine, &error),
             Err(_) => say_late(&engine, &"the database does not answer"),
         }
-        // Some time before the end, so that our work has stopped when others begin theirs. Where there are no
-        // others, because the file is ours, being late harms nobody.
-        let late = renewed_at.elapsed() > engine.settings.lease.mul_f64(0.8);
-        if late && !engine.is_sole_owner && !engine.known().is_empty() {
+    }
+}
+
+/// Drops the work of a node that cannot renew, before others may start it. Beside the renewals, because whatever they
+/// wait for may come too late.
+pub(super) async fn watch_loop(engine: Arc<Engine>) {
+    // Where there are no others, because the file is ours, being late harms nobody.
+    if engine.is_sole_owner {
+        return;
+    }
+    let mut renewed = engine.renewed.subscribe();
+    loop {
+        let until = *renewed.borrow_and_update() + engine.settings.lease.mul_f64(SAFE);
+        let is_over = tokio::select! {
+            biased;
+            () = engine.abort.cancelled() => return,
+            _ = renewed.changed() => false,
+            () = tokio::time::sleep_until(until) => true,
+        };
+        if !is_over {
+            continue;
+        }
+        if !engine.known().is_empty() {
             tracing::error!("the lease is about to end: work in hand is dropped");
             metrics::counter!("outlast_lost_leases_total").increment(1);
             engine.each_running(|holder| holder.lose());
             drop(engine.warm.lock().clear());
         }
+        tokio::select! {
+            _ = renewed.changed() => {}
+            () = engine.abort.cancelled() => return,
+        }
+    }
+}
+
+impl Engine {
+    /// Whether what this process claimed as `node` is its own for a while yet.
+    pub(super) fn has_lease_as(&self, node: NodeId) -> bool {
+        let is_safe = || self.renewed.borrow().elapsed() < self.settings.lease.mul_f64(SAFE);
+        self.node() == node && (self.is_sole_owner || is_safe())
     }
 }
 
@@ -93,15 +126,17 @@ fn say_late(engine: &Engine, error: &dyn std::fmt::Display) {
 }
 
 /// The lease is gone: everything in hand belongs to others now. Begin again as a new node.
-async fn rejoin(engine: &Arc<Engine>, renewed_at: &mut Instant) {
+async fn rejoin(engine: &Arc<Engine>) {
     metrics::counter!("outlast_lost_leases_total").increment(1);
     tracing::error!("this node lost its lease; its work is dropped and it joins again");
+    // First, so that nothing begins any more that was claimed as the one before.
+    *engine.node.lock() = NodeId::new(fastrand::u128(..));
     engine.each_running(|holder| holder.lose());
     drop(engine.warm.lock().clear());
-    *engine.node.lock() = NodeId::new(fastrand::u128(..));
+    let asked = Instant::now();
     match engine.store.join(&engine.card()).await {
         Ok(()) => {
-            *renewed_at = Instant::now();
+            engine.renewed.send_replace(asked);
             engine.nudge();
         }
         Err(error) => tracing::warn!(%error, "joining again failed; it is tried with the next renewal"),

@@ -33,7 +33,8 @@ use outlast_core::{Error, Limits, NodeId, QueueRules, RunId, Timestamp, check_na
 use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -178,6 +179,8 @@ pub(crate) struct Engine {
     pub(crate) troubles: Troubles,
     /// No other process can take runs from this one: the database is a file that we own.
     is_sole_owner: bool,
+    /// When the lease was asked for last and given: it lasts at least as long from then.
+    renewed: watch::Sender<Instant>,
 }
 
 /// A run in hand.
@@ -243,6 +246,7 @@ impl Engine {
             rules,
             troubles: Troubles::default(),
             is_sole_owner,
+            renewed: watch::Sender::new(Instant::now()),
             settings,
             store,
         };
@@ -254,7 +258,10 @@ impl Engine {
         self.store.own().await?;
         let asked = self.clock.asks();
         self.clock.told(self.store.now().await?, asked);
-        self.store.join(&self.card()).await?;
+        let joined = Instant::now();
+        let card = self.card();
+        crate::client::repeated(|| self.store.join(&card)).await?;
+        self.renewed.send_replace(joined);
         queues::learn(self, None).await;
         lease::sweep_all(self).await;
         self.committer.start(self);
@@ -262,6 +269,7 @@ impl Engine {
         self.spawn(claim::run(self.clone()));
         self.spawn(schedules::run(self.clone()));
         self.spawn(lease::renew_loop(self.clone()));
+        self.spawn(lease::watch_loop(self.clone()));
         self.spawn(lease::sweep_loop(self.clone()));
         Ok(())
     }
@@ -359,7 +367,7 @@ impl Engine {
             return None;
         }
         let slot = self.slots.clone().try_acquire_owned().ok()?;
-        Some((Slot(slot), self.open_claim()))
+        Some((self.slot(slot), self.open_claim()))
     }
 
     /// A free slot and the number of a claim, for a run that is kept warm and may be woken, with the epoch that
@@ -373,7 +381,7 @@ impl Engine {
             return None;
         }
         let slot = self.slots.clone().try_acquire_owned().ok()?;
-        Some((epoch, Slot(slot), self.open_claim()))
+        Some((epoch, self.slot(slot), self.open_claim()))
     }
 
     /// Begins the turn of a run that was woken and claimed in one go.
@@ -402,6 +410,11 @@ impl Engine {
     /// Those of them that have no rules.
     fn plain_queues(&self) -> Vec<String> {
         self.served().into_iter().filter(|queue| !self.queues.is_managed(queue)).collect()
+    }
+
+    /// A place for a run that is about to be claimed.
+    fn slot(&self, permit: OwnedSemaphorePermit) -> Slot {
+        Slot { permit, node: self.node() }
     }
 
     pub(crate) fn open_claim(self: &Arc<Self>) -> OpenClaim {
@@ -493,7 +506,12 @@ impl Drop for OpenClaim {
 }
 
 /// The right to run one run; given back when dropped.
-pub(crate) struct Slot(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub(crate) struct Slot {
+    #[allow(dead_code, reason = "held for its drop")]
+    permit: OwnedSemaphorePermit,
+    /// As whom this process claims the run.
+    node: NodeId,
+}
 
 impl Holder {
     fn queue(&self) -> &str {

@@ -173,7 +173,7 @@ impl Engine {
         while slots.len() < most
             && let Ok(slot) = self.slots.clone().try_acquire_owned()
         {
-            slots.push(Slot(slot));
+            slots.push(self.slot(slot));
         }
         slots
     }

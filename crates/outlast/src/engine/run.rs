@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outlast_core::{Error, FailureDoc, Op, Payload, Phase, RunId, Status, crashes};
+use outlast_core::{Error, FailureDoc, NodeId, Op, Payload, Phase, RunId, Status, crashes};
 use outlast_store::{
     Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, StoreError, code,
 };
@@ -29,7 +29,11 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
     let engine = engine.clone();
     // Known before the task runs, so that no renewal takes the run for a stranger.
     let placeholder = JobTurn::new(engine.clone(), &loaded, &claimed);
+    let node = slot.node;
     let in_hand = InHand::new(&engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
+    if !may_begin(&engine, node, claimed.id) {
+        return;
+    }
     engine.clone().spawn(async move {
         let id = claimed.id;
         match engine.registry.get(&claimed.code) {
@@ -115,13 +119,27 @@ pub(crate) fn begin_started(engine: &Arc<Engine>, run: NewRun, slot: Slot) {
 pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: Slot) {
     let (turn, held) = (drive.turn.clone(), (claimed.id, claimed.epoch));
     turn.arrive(arrival(engine, claimed));
+    let node = slot.node;
     let in_hand = InHand::new(engine, held, slot, Holder::Workflow(turn.clone()));
+    if !may_begin(engine, node, held.0) {
+        return;
+    }
     if engine.stop.is_cancelled() {
         turn.stop();
     }
     engine.spawn(async move {
         drive_turn(&in_hand.engine, drive).await;
     });
+}
+
+/// Whether a run that was claimed is still this node's. Asked once it is in hand, so that whoever drops work when the
+/// lease ends has either seen it there, or is noticed here. The run is due again with the next renewal, or for others.
+fn may_begin(engine: &Engine, node: NodeId, run: RunId) -> bool {
+    let may = engine.has_lease_as(node);
+    if !may {
+        tracing::warn!(%run, "the lease ended before the run could begin");
+    }
+    may
 }
 
 /// A run in hand; released when dropped, however its task ended.

@@ -246,6 +246,49 @@ async fn a_node_that_cannot_renew_drops_its_work_before_others_may_begin_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_that_gets_no_answer_does_not_keep_work_in_hand_beyond_the_lease() {
+    let store = open("sqlite::memory:", OpenOptions::default());
+    let store = Watched::called("postgres", store.await.unwrap());
+    let (ledger, gate) = (Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
+    let app = app.run().await.unwrap();
+    app.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    store.goes_away();
+    pass(7.seconds()).await;
+    // From now on it can be reached, and says nothing: a renewal waits for half a lease.
+    let held = store.hold_renew();
+    store.comes_back();
+    comes(held.there.notified()).await;
+    assert_eq!(ledger.notes(), ["body"], "there is time left to renew");
+    pass(2.seconds()).await;
+    assert_eq!(ledger.notes(), ["body", "gone"], "another second, and others may begin it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_before_the_lease_ended_is_not_begun_after_it() {
+    let store = open("sqlite::memory:", OpenOptions::default());
+    let store = Watched::called("postgres", store.await.unwrap());
+    let (ledger, gate) = (Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).workflow(gated()).state(ledger.clone()).state(gate.clone());
+    let _app = app.run().await.unwrap();
+    let loads = store.hold_load();
+    let run = Outlast::on(store.clone()).client().start(gated(), ()).await.unwrap();
+    comes(loads.there.notified()).await;
+    store.goes_away();
+    pass(20.seconds()).await;
+    loads.go.notify_one();
+    pass(1.second()).await;
+    assert!(ledger.notes().is_empty(), "others may have it since half of that time");
+
+    store.comes_back();
+    comes(gate.begun.notified()).await;
+    gate.open.notify_one();
+    comes(run.result()).await.unwrap();
+    assert_eq!(ledger.count("body"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_result_whose_hint_got_lost_hears_of_it_soon_however_busy_the_store_is() {
     let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
     let (deaf, gate) = (Watched::over(store.clone()), Gate::default());

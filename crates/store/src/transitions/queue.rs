@@ -89,10 +89,13 @@ fn state(state: QueueState) -> i64 {
 pub(crate) static STATEMENTS: &[&Sql] =
     &[&QUEUES_DECLARE, &QUEUES_MAKE, &QUEUES_STATE, &QUEUES_RULES, &QUEUE_LOOK];
 
+// What is there already is not touched: whoever claims from the queue holds its row.
 static QUEUES_DECLARE: Sql = Sql::new(
     "queues_declare",
     "insert into outlast.queues as q (shard, name, rules, state, changed_at, served, used)
-     select {p1}, b.name, b.rules, {p2}, {now}, '', '' from {batch} where true
+     select {p1}, b.name, b.rules, {p2}, {now}, '', '' from {batch}
+      where not exists (select 1 from outlast.queues as o
+                         where o.shard = {p1} and o.name = b.name and o.rules = b.rules)
      on conflict (shard, name) do update set rules = excluded.rules, changed_at = excluded.changed_at
         where q.rules <> excluded.rules",
 )

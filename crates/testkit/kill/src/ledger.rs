@@ -6,10 +6,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use outlast::RunId;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+
+use crate::gates::Gate;
+use crate::plan::Work;
 
 /// The open ledger.
 #[derive(Debug)]
@@ -27,10 +32,14 @@ pub(crate) enum Line {
     Begin(Call),
     /// A body is about to return.
     End(Call),
+    /// A body was dropped before it could return.
+    Dropped(Call),
     /// A node can work.
     Up { node: u32 },
     /// A node found that its lease was over, or about to be, without having been killed.
     Lapse { node: u32 },
+    /// A node lives and is about to be cut off from its database.
+    Cut { node: u32 },
     /// A node is dead; it wrote nothing after this.
     Kill { node: u32 },
 }
@@ -46,6 +55,45 @@ pub(crate) struct Call {
     pub(crate) value: u64,
     /// The sum of what the run had seen before.
     pub(crate) sum: u64,
+    /// What a job was asked to do.
+    pub(crate) work: Option<Work>,
+    /// When it began, by a clock that all processes share and nobody sets.
+    pub(crate) at: u64,
+}
+
+impl Call {
+    /// The gate that let it through.
+    pub(crate) fn gate(&self) -> Option<Gate> {
+        Some(self.work?.ticket?.gate)
+    }
+}
+
+/// A body that has begun. Dropped without having ended, it says so.
+pub(crate) struct Body<'a> {
+    ledger: &'a Ledger,
+    call: Call,
+    is_over: bool,
+}
+
+impl Body<'_> {
+    /// What it returns.
+    pub(crate) fn value(&self) -> u64 {
+        self.call.value
+    }
+
+    /// Notes that it is about to return.
+    pub(crate) fn end(mut self) {
+        self.is_over = true;
+        self.ledger.write(&Line::End(self.call.clone()));
+    }
+}
+
+impl Drop for Body<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.ledger.write(&Line::Dropped(self.call.clone()));
+        }
+    }
 }
 
 impl Ledger {
@@ -55,15 +103,18 @@ impl Ledger {
     }
 
     /// Notes that a body begins, and gives it the value that it shall return.
-    pub(crate) fn begin(&self, run: RunId, step: &str, attempt: u32, sum: u64) -> Call {
-        let (step, value) = (step.to_owned(), fastrand::u64(..));
-        let call = Call { run, step, attempt, node: self.node, value, sum };
+    pub(crate) fn begin(
+        &self,
+        run: RunId,
+        step: &str,
+        attempt: u32,
+        sum: u64,
+        work: Option<Work>,
+    ) -> Body<'_> {
+        let (step, value, at) = (step.to_owned(), fastrand::u64(..), now());
+        let call = Call { run, step, attempt, node: self.node, value, sum, work, at };
         self.write(&Line::Begin(call.clone()));
-        call
-    }
-
-    pub(crate) fn end(&self, call: &Call) {
-        self.write(&Line::End(call.clone()));
+        Body { ledger: self, call, is_over: false }
     }
 
     /// # Panics
@@ -77,8 +128,19 @@ impl Ledger {
 
     pub(crate) fn read(path: &Path) -> Result<Vec<Line>> {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let text = String::from_utf8_lossy(&text);
-        // What does not parse is a write that a kill cut in two: its body went no further.
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        Ok(lines(&text))
     }
+}
+
+/// The lines of a ledger, or of a part of it that begins and ends with whole ones.
+pub(crate) fn lines(text: &[u8]) -> Vec<Line> {
+    // What does not parse is a write that a kill cut in two: its body went no further.
+    text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+/// Microseconds since the machine started.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let since = Duration::try_from(now).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

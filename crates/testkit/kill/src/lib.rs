@@ -5,16 +5,26 @@
 //! ledger outside of the engine what they do. At the end a checker compares the supervisor's own calls,
 //! the ledger and the database; it is a pure function of these.
 
+mod beats;
 mod calls;
 mod check;
+mod crowd;
+mod gates;
 mod ledger;
+mod load;
+mod node;
 mod plan;
 mod play;
+mod scene;
 mod supervisor;
+mod tale;
 #[cfg(test)]
 mod tests;
 mod victim;
+mod watch;
+mod wire;
 
 pub use check::Violation;
+pub use crowd::Crowd;
 pub use supervisor::{Report, Supervisor};
 pub use victim::Victim;

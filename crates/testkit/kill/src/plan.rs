@@ -7,6 +7,8 @@
 use outlast::RunId;
 use serde::{Deserialize, Serialize};
 
+use crate::gates::{Gate, Ticket};
+
 /// What a run of `play` shall do, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
@@ -58,6 +60,8 @@ pub(crate) enum Act {
     Promise,
     Random,
     Now,
+    /// One more on a counter that all runs share, by compare-and-set.
+    Count,
     Save,
     /// One after the other: a branch of a join.
     Sequence(Vec<Act>),
@@ -96,6 +100,8 @@ pub(crate) enum How {
 pub(crate) struct Work {
     pub(crate) fails: u32,
     pub(crate) ms: u64,
+    /// Where it stands in line; without, where no rules are.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// How often a job is tried.
@@ -135,6 +141,8 @@ pub(crate) enum Saw {
     Posted,
     Random(u64),
     Now(i64),
+    /// What the counter was raised to.
+    Counted(u64),
     Saved,
     All(Vec<Saw>),
     Won(usize, Box<Saw>),
@@ -316,7 +324,7 @@ fn top(rng: &mut fastrand::Rng) -> Act {
 
 /// An act that any run may do.
 fn simple(rng: &mut fastrand::Rng) -> Act {
-    match rng.u8(..14) {
+    match rng.u8(..15) {
         0..=2 => Act::Step { ms: ms(rng) },
         3..=4 => Act::Flaky { fails: rng.u32(1..=3), ms: ms(rng) / 2 },
         5 => Act::Doomed { attempts: rng.u32(1..=3) },
@@ -325,6 +333,7 @@ fn simple(rng: &mut fastrand::Rng) -> Act {
         10 => Act::Ticks { count: rng.u32(1..=3) },
         11 => Act::Random,
         12 => Act::Now,
+        13 => Act::Count,
         _ => Act::Save,
     }
 }
@@ -370,7 +379,8 @@ fn child(rng: &mut fastrand::Rng, depth: u32) -> Plan {
 
 pub(crate) fn work(rng: &mut fastrand::Rng) -> Work {
     let fails = if rng.u8(..6) == 0 { JOB_ATTEMPTS } else { rng.u32(..=2) };
-    Work { fails, ms: ms(rng) }
+    let ticket = Ticket { gate: Gate::Limited, group: 0, nth: 0 };
+    Work { fails, ms: ms(rng), ticket: (rng.u8(..4) == 0).then_some(ticket) }
 }
 
 fn how(rng: &mut fastrand::Rng) -> How {

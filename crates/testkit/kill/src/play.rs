@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use outlast::Child;
 use outlast::prelude::*;
+use outlast::{Child, CompareAndSet};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::ledger::Ledger;
+use crate::beats::beat;
+use crate::gates;
+use crate::ledger::{Body, Ledger};
 use crate::plan::{Act, ChildEnd, Did, How, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, Work};
 
 /// The pause before a body is tried again.
@@ -17,6 +19,10 @@ const PAUSE: Duration = Duration::from_millis(3);
 const LOOK_UP: (Duration, Duration) = (Duration::from_millis(4), Duration::from_secs(1));
 /// How many operations a busy body passes through: more than tokio lets a task do before others get their turn.
 const OPERATIONS: usize = 200;
+/// The name of the job without rules.
+pub(crate) const WORK: &str = "work";
+/// Where the counter is that runs share.
+pub(crate) const COUNTER: (&str, &str) = ("kill", "counter");
 /// What a job's calls are called in the ledger: it has no steps.
 pub(crate) const JOB_STEP: &str = "job";
 
@@ -29,7 +35,17 @@ pub(crate) fn play() -> Workflow<Plan, Score, Miss> {
 }
 
 pub(crate) fn work() -> Job<Work, Did, Planned> {
-    Job::new("work", do_work).retry(Retry::fixed(JOB_ATTEMPTS, PAUSE))
+    job(WORK)
+}
+
+/// A job of this name that does what its input says.
+pub(crate) fn job(name: &'static str) -> Job<Work, Did, Planned> {
+    Job::new(name, do_work).retry(Retry::fixed(JOB_ATTEMPTS, PAUSE))
+}
+
+/// Everything that a victim runs.
+pub(crate) fn register(app: Outlast) -> Outlast {
+    gates::register(app.workflow(play()).job(work()).job(beat()))
 }
 
 /// The end of a run that did not go well.
@@ -63,25 +79,18 @@ pub(crate) struct Planned {
 
 async fn do_work(job: JobCtx, work: Work) -> Result<Did, Planned> {
     let ledger = job.state::<Ledger>();
-    body(&ledger, job.run_id(), JOB_STEP, job.attempt(), 0, work.ms, work.fails).await
+    let body = ledger.begin(job.run_id(), JOB_STEP, job.attempt(), 0, Some(work));
+    finish(body, job.attempt(), work.ms, work.fails).await
 }
 
-/// What every body does: tells the ledger, takes its time, and fails as often as the plan says.
-async fn body(
-    ledger: &Ledger,
-    run: RunId,
-    step: &str,
-    attempt: u32,
-    sum: u64,
-    ms: u64,
-    fails: u32,
-) -> Result<Did, Planned> {
-    let call = ledger.begin(run, step, attempt, sum);
+/// What every body does once it has begun: takes its time, and fails as often as the plan says.
+async fn finish(body: Body<'_>, attempt: u32, ms: u64, fails: u32) -> Result<Did, Planned> {
     pass(ms).await;
-    ledger.end(&call);
+    let value = body.value();
+    body.end();
     match attempt > fails {
-        true => Ok(Did { value: call.value, attempt }),
-        false => Err(Planned { value: call.value }),
+        true => Ok(Did { value, attempt }),
+        false => Err(Planned { value }),
     }
 }
 
@@ -151,6 +160,7 @@ fn perform<'a>(ctx: &'a Ctx, act: &'a Act, spot: Spot, sum: u64) -> BoxFuture<'a
             Act::Promise => Saw::Settled(ctx.promise(&spot.plain("promise")).await?),
             Act::Random => Saw::Random(ctx.random()),
             Act::Now => Saw::Now(ctx.now().micros()),
+            Act::Count => Saw::Counted(count(ctx).await?),
             Act::Sequence(acts) => {
                 let mut saw = Vec::new();
                 for (k, act) in acts.iter().enumerate() {
@@ -172,7 +182,7 @@ fn perform<'a>(ctx: &'a Ctx, act: &'a Act, spot: Spot, sum: u64) -> BoxFuture<'a
             },
             Act::Child { plan, how } => child(ctx, plan, *how, &spot).await?,
             Act::Watch { plan, how } => watch(ctx, plan, *how, &spot).await?,
-            Act::Job { work, how } => job(ctx, *work, *how, &spot).await?,
+            Act::Job { work, how } => child_job(ctx, *work, *how, &spot).await?,
             Act::Save | Act::StartOver | Act::Fail => {
                 return Err(Miss::Wrong("only a run itself can save, start over or fail".into()));
             }
@@ -195,7 +205,8 @@ async fn step(
             // The name as the engine has it: with its occurrence.
             let key = s.key();
             let step = key.split_once('/').map_or(key.as_str(), |(_, step)| step);
-            body(&ledger, s.run_id(), step, s.attempt(), sum, ms, fails).await
+            let body = ledger.begin(s.run_id(), step, s.attempt(), sum, None);
+            finish(body, s.attempt(), ms, fails).await
         }
     };
     ctx.step(name, work).retry(retry).await
@@ -207,7 +218,8 @@ async fn busy(ctx: &Ctx, name: &str, sum: u64, ms: u64) -> Result<Did, Failure<P
         let ledger = ledger.clone();
         async move {
             pass_operations().await;
-            let did = body(&ledger, s.run_id(), name, s.attempt(), sum, ms, 0).await;
+            let body = ledger.begin(s.run_id(), name, s.attempt(), sum, None);
+            let did = finish(body, s.attempt(), ms, 0).await;
             pass_operations().await;
             did
         }
@@ -227,15 +239,29 @@ async fn transaction(ctx: &Ctx, name: String, sum: u64, ms: u64) -> Result<u64, 
     let work = |tx: Tx| {
         let (ledger, step) = (ledger.clone(), name.clone());
         async move {
-            let call = ledger.begin(run, &step, 1, sum);
-            let row = (run.to_string(), step, call.value.cast_signed());
+            let body = ledger.begin(run, &step, 1, sum, None);
+            let value = body.value();
+            let row = (run.to_string(), step, value.cast_signed());
             tx.execute("insert into effects (run, step, value) values ($1, $2, $3)", row).await?;
             pass(ms).await;
-            ledger.end(&call);
-            Ok::<u64, AnyError>(call.value)
+            body.end();
+            Ok::<u64, AnyError>(value)
         }
     };
     ctx.transaction(&name, work).await
+}
+
+/// Raises the counter by one, however many do so at once, and says to what.
+async fn count(ctx: &Ctx) -> Result<u64, Error> {
+    let (space, key) = COUNTER;
+    let kv = ctx.kv().space(space);
+    loop {
+        let found = kv.get_versioned::<u64>(key).await?;
+        let (version, count) = found.map_or((None, 0), |found| (Some(found.version), found.value));
+        if let CompareAndSet::Done { .. } = kv.compare_and_set(key, version, &(count + 1)).await? {
+            return Ok(count + 1);
+        }
+    }
 }
 
 async fn hear(ctx: &Ctx, name: &str, count: u32) -> Result<Vec<u32>, Error> {
@@ -294,8 +320,9 @@ fn child_end(end: Result<Score, Failure<Miss>>) -> Result<ChildEnd, Miss> {
     }
 }
 
-async fn job(ctx: &Ctx, job: Work, how: How, spot: &Spot) -> Result<Saw, Miss> {
-    let start = ctx.start(work(), job);
+async fn child_job(ctx: &Ctx, work: Work, how: How, spot: &Spot) -> Result<Saw, Miss> {
+    let start = ctx.start(work.job(), work);
+    let start = work.ticket.iter().fold(start, |start, ticket| start.group(ticket.group()));
     let job = match how {
         How::Plain => start.await?,
         How::Keyed => start.key(format!("{}:{}", ctx.run_id(), spot.plain("job"))).await?,

@@ -1,22 +1,24 @@
 //! Who checks the checker: it has nothing to say about an honest history, and finds every lie in another.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use outlast::{Op, Outlast, Phase};
 use tempfile::TempDir;
 
+use crate::beats;
 use crate::calls::Asked;
 use crate::check::{Evidence, check};
+use crate::gates::Gate;
 use crate::ledger::{Call, Ledger, Line};
 use crate::plan::{Act, How, Plan, Work};
-use crate::play::{play, work};
-use crate::supervisor::{Scene, Supervisor};
+use crate::play::register;
+use crate::scene::Scene;
 
 /// A plan with everything in it.
 fn everything() -> Plan {
     let child = Plan { acts: vec![Act::Ticks { count: 2 }, Act::Transaction { ms: 0 }, Act::Fail], from: 0 };
     let child = |how| Act::Child { plan: child.clone(), how };
-    let job = |how| Act::Job { work: Work { fails: 1, ms: 0 }, how };
+    let job = |how| Act::Job { work: Work { fails: 1, ms: 0, ticket: None }, how };
     let acts = vec![
         Act::Flaky { fails: 2, ms: 0 },
         Act::Save,
@@ -39,6 +41,8 @@ fn everything() -> Plan {
         job(How::Plain),
         job(How::Keyed),
         Act::Join(vec![Act::Busy { ms: 0 }, Act::Step { ms: 1 }, Act::Busy { ms: 1 }]),
+        Act::Count,
+        Act::Count,
         Act::Race(vec![Act::Busy { ms: 50 }, Act::Step { ms: 50 }, Act::Busy { ms: 0 }]),
         Act::Watch {
             plan: Plan { acts: vec![Act::Sleep { ms: 30 }, Act::Step { ms: 20 }], from: 0 },
@@ -52,14 +56,22 @@ fn everything() -> Plan {
 async fn honest() -> Evidence {
     let folder = TempDir::new().unwrap();
     let database_url = format!("sqlite://{}", folder.path().join("kill.db").display());
-    let told = Supervisor { seed: 1, kills: 0, database_url, victim: PathBuf::new() };
-    let mut rng = fastrand::Rng::with_seed(told.seed);
-    let scene = Scene::open(&told, folder.path(), &mut rng).await.unwrap();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let scene = Scene::open(&database_url, Path::new(""), folder.path(), &mut rng).await.unwrap();
     let ledger = Ledger::open(&folder.path().join("ledger"), 1).unwrap();
-    let node = Outlast::on(scene.client.store().clone()).workflow(play()).job(work()).state(ledger);
+    let node = register(Outlast::on(scene.client.store().clone())).state(ledger);
     let node = node.run().await.unwrap();
     scene.play("all", everything(), &mut rng).await.unwrap();
-    scene.work("job", Work { fails: 9, ms: 0 }).await.unwrap();
+    scene.work("job", Work { fails: 9, ms: 0, ticket: None }).await.unwrap();
+    for gate in Gate::ALL {
+        // As many attempts as the slowest gate lets through at once.
+        let work = Work { fails: u32::from(gate == Gate::Ordered), ms: 2, ticket: None };
+        scene.queue_up(gate.name(), gate, 7, &[work; 3]).await.unwrap();
+    }
+    while !scene.evidence().await.unwrap().beats.iter().all(|beat| beat.last.is_some()) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    beats::end(&scene.client).await.unwrap();
     // The child that was let go is somewhere.
     while !scene.evidence().await.unwrap().runs.iter().all(|view| view.status.is_final()) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -185,4 +197,96 @@ async fn records_that_changed_and_events_out_of_order_are_seen() {
         }
     });
     assert!(said.contains("settled were"), "{said}");
+}
+
+/// The first call of a body that a gate let through, with its place.
+fn through(evidence: &Evidence, gate: Gate) -> (usize, Call) {
+    let begins = evidence.ledger.iter().enumerate().find_map(|(place, line)| match line {
+        Line::Begin(call) if call.gate() == Some(gate) => Some((place, call.clone())),
+        _ => None,
+    });
+    begins.unwrap()
+}
+
+/// As many more calls like one, on as many other nodes.
+fn more(evidence: &mut Evidence, gate: Gate, count: u32, of_group: Option<u64>) {
+    let (place, call) = through(evidence, gate);
+    for n in 1..=count {
+        let mut call = Call { node: 100 + n, value: u64::from(n), ..call.clone() };
+        if let Some((ticket, group)) = call.work.as_mut().and_then(|work| work.ticket.as_mut()).zip(of_group)
+        {
+            ticket.group = group + u64::from(n);
+        }
+        evidence.ledger.insert(place + n as usize, Line::Begin(call.clone()));
+        evidence.ledger.insert(place + 2 * n as usize, Line::Dropped(call));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_lets_too_many_through_is_seen_whatever_its_rule() {
+    let honest = honest().await;
+    let said = after(&honest, |evidence| more(evidence, Gate::Limited, 4, Some(50)));
+    assert!(said.contains("limited: 5 ran at once on all nodes, allowed are 4"), "{said}");
+    let said = after(&honest, |evidence| more(evidence, Gate::Limited, 3, Some(50)));
+    assert!(!said.contains("ran at once"), "{said}");
+    let said = after(&honest, |evidence| more(evidence, Gate::Grouped, 2, None));
+    assert!(said.contains("grouped: 3 ran at once of one group, allowed are 2"), "{said}");
+    let said = after(&honest, |evidence| {
+        let (place, call) = through(evidence, Gate::Spread);
+        for value in [1, 2] {
+            evidence.ledger.insert(place, Line::Begin(Call { value, ..call.clone() }));
+        }
+    });
+    assert!(said.contains("spread: 3 ran at once on one node, allowed are 2"), "{said}");
+    let said = after(&honest, |evidence| more(evidence, Gate::Paced, 8, Some(50)));
+    assert!(said.contains("began within 1s, allowed are 8 in 2s"), "{said}");
+    let said = after(&honest, |evidence| more(evidence, Gate::PacedGroups, 4, None));
+    assert!(said.contains("paced_groups group 7: "), "{said}");
+    let said = after(&honest, |evidence| more(evidence, Gate::PacedGroups, 4, Some(50)));
+    assert!(!said.contains("paced_groups group"), "{said}");
+
+    // Whoever is dead runs nothing, and so does whoever was dropped.
+    for gone in [|_: &Call| Line::Kill { node: 101 }, |call: &Call| Line::Dropped(call.clone())] {
+        let said = after(&honest, |evidence| {
+            let (place, call) = through(evidence, Gate::Ordered);
+            let call = Call { node: 101, value: 1, ..call };
+            evidence.ledger.insert(place, gone(&call));
+            evidence.ledger.insert(place, Line::Begin(call));
+        });
+        assert!(!said.contains("ran at once"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_jumps_a_line_is_seen_and_so_is_a_time_or_a_count_that_is_missing_or_comes_twice() {
+    let honest = honest().await;
+    let nth = |line: &Line| match line {
+        Line::Begin(call) if call.gate() == Some(Gate::Ordered) => Some(call.work?.ticket?.nth),
+        _ => None,
+    };
+    let place =
+        |evidence: &Evidence, wanted| evidence.ledger.iter().position(|line| nth(line) == Some(wanted));
+    let said = after(&honest, |evidence| {
+        let (first, last) = (place(evidence, 0).unwrap(), place(evidence, 2).unwrap());
+        evidence.ledger.swap(first, last);
+    });
+    assert!(said.contains("group-7, number 2 of it, began after number 0 (ended: false)"), "{said}");
+    let said = after(&honest, |evidence| {
+        // The second begins after the first attempt of the first, which failed.
+        let (first, second) = (place(evidence, 0).unwrap(), place(evidence, 1).unwrap());
+        let line = evidence.ledger.remove(second);
+        evidence.ledger.insert(first + 2, line);
+    });
+    assert!(said.contains("number 1 of it, began after number 0 (ended: false)"), "{said}");
+
+    let beat = |evidence: &Evidence| evidence.runs.iter().position(|view| view.record.definition == "beat");
+    let said = after(&honest, |evidence| drop(evidence.runs.remove(beat(evidence).unwrap())));
+    assert!(said.contains("passed without a run"), "{said}");
+    let said = after(&honest, |evidence| evidence.runs.push(evidence.runs[beat(evidence).unwrap()].clone()));
+    assert!(said.contains("has two runs"), "{said}");
+    let said = after(&honest, |evidence| evidence.beats[0].started += 1);
+    assert!(said.contains("says that it started"), "{said}");
+
+    let said = after(&honest, |evidence| evidence.counter += 1);
+    assert!(said.contains("the counter stands at 3, 2 times it was raised"), "{said}");
 }

@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::ledger::{Ledger, Line};
-use crate::play::{play, work};
+use crate::play::register;
 
 /// What a victim is told.
 #[derive(Debug, Parser)]
@@ -50,7 +50,7 @@ impl Victim {
         tracing_subscriber::registry().with(said).with(lapses).init();
 
         let lease = Duration::from_millis(self.lease_ms);
-        let app = Outlast::open(&self.database_url).await?.workflow(play()).job(work()).state(ledger);
+        let app = register(Outlast::open(&self.database_url).await?).state(ledger);
         let app = app.settings(|settings| {
             settings.lease = lease;
             settings.renew_every = lease / 4;

@@ -363,3 +363,14 @@ async fn eight_who_claim_at_once_never_have_more_than_the_limits(world: World) {
     join_all((0..8).map(|n| worker(format!("node {n}")))).await;
     assert!(held.into_inner().is_empty());
 }
+
+// A claim has the queue's row until it commits, and one whose node was cut off in the middle has it for seconds.
+#[store_test(postgres)]
+async fn a_node_that_says_nothing_new_of_a_queue_joins_although_somebody_has_its_row(world: World) {
+    let node = |name| NodeCard { rules: vec![(QUEUE.to_owned(), limit(3))], ..card(name, &["greet@1"]) };
+    world.store().join(&node("one")).await.unwrap();
+    let mut claims = world.begin().await;
+    claims.query(&world.named("select name from outlast.queues for update"), &[]).await.unwrap();
+    world.store().join(&node("two")).await.expect("nobody waits for the row");
+    claims.rollback().await.unwrap();
+}

@@ -1,0 +1,74 @@
+//! Reads the ledger while it is written, so that a kill comes when there is something to hit.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::gates::Gate;
+use crate::ledger::{Call, Line, lines};
+
+/// How long something may be waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the ledger is looked at.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// The bodies that run, as far as the ledger says.
+pub(crate) struct Watch {
+    file: File,
+    /// What was read of a line that is not whole yet.
+    rest: Vec<u8>,
+    open: HashMap<u64, Call>,
+}
+
+impl Watch {
+    pub(crate) fn open(path: &Path) -> Result<Watch> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(Watch { file, rest: Vec::new(), open: HashMap::new() })
+    }
+
+    /// Waits until a node is in the middle of a body that this gate let through; gives that.
+    pub(crate) async fn body_at(&mut self, gate: Gate) -> Result<Call> {
+        let what = format!("{} lets somebody through", gate.name());
+        self.until(&what, |open| open.values().find(|body| body.gate() == Some(gate)).cloned()).await
+    }
+
+    /// Waits until another node is in the middle of the same attempt.
+    pub(crate) async fn taken_over(&mut self, from: &Call) -> Result<()> {
+        let same =
+            |body: &&Call| (body.run, body.attempt) == (from.run, from.attempt) && body.node != from.node;
+        self.until("a run is taken over", |open| open.values().find(same).map(drop)).await
+    }
+
+    async fn until<T>(&mut self, what: &str, look: impl Fn(&HashMap<u64, Call>) -> Option<T>) -> Result<T> {
+        let since = Instant::now();
+        loop {
+            self.look()?;
+            if let Some(found) = look(&self.open) {
+                return Ok(found);
+            }
+            if since.elapsed() > PATIENCE {
+                bail!("waited {PATIENCE:?} until {what}");
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.file.read_to_end(&mut self.rest)?;
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        for line in lines(&self.rest[..whole]) {
+            match line {
+                Line::Begin(body) => drop(self.open.insert(body.value, body)),
+                Line::End(body) | Line::Dropped(body) => drop(self.open.remove(&body.value)),
+                Line::Kill { node } => self.open.retain(|_, body| body.node != node),
+                Line::Up { .. } | Line::Lapse { .. } | Line::Cut { .. } => {}
+            }
+        }
+        self.rest.drain(..whole);
+        Ok(())
+    }
+}
