@@ -151,6 +151,7 @@ impl Registry {
                         UniqueArgs::For(period) => period.as_millis() as u64,
                     }),
                     "retention_ms": options.retention.map(Retention::to_json),
+                    "undo": definition.undo.is_some(),
                     "http_timeout_ms": options.http_timeout.map(|timeout| timeout.as_millis() as u64),
                 })
                 .to_string(),

@@ -66,6 +66,7 @@ impl Admission {
         let mut room = self.room();
         for candidate in in_turn(line, self.rules.is_grouped()) {
             if self.is_behind_its_head(candidate) {
+                admitted.is_full = true;
                 continue;
             }
             if room == 0 {

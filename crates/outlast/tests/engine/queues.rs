@@ -137,6 +137,30 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["0.1", "1.1", "1.2", "2.1", "3.1"]);
     }
 
+    async fn the_next_of_a_group_begins_when_the_one_before_has_ended(lab: Lab) {
+        let slow = |queue: &'static str| {
+            let slow = Job::new("slow", |_: JobCtx, _: u32| async {
+                tokio::task::yield_now().await;
+                Ok::<(), AnyError>(())
+            });
+            slow.queue(queue)
+        };
+        // Nobody looks by and by: whoever waits for a slot is told when it is free.
+        lab.start(|app| {
+            let app = app.job(slow("a")).queue(Queue::new("a").per_group(1)).queue(Queue::new("b").ordered());
+            app.settings(|settings| {
+                settings.queues = vec!["a".into(), "b".into()];
+                settings.poll_every = std::time::Duration::from_secs(3600);
+            })
+        })
+        .await;
+        for queue in ["a", "b"] {
+            for run in lab.app().start_many(slow(queue), 0..8).group("g").await.unwrap() {
+                run.result().await.unwrap();
+            }
+        }
+    }
+
     async fn a_limit_per_node_leaves_its_slots_to_others(lab: Lab) {
         let (crowd, gate) = (Crowd::default(), Gate::closed());
         let other = Job::new("other", |_: JobCtx, (): ()| async { Ok::<_, AnyError>(()) });

@@ -96,6 +96,32 @@ engine_test! {
         assert!(run.result().await.unwrap_err().is_cancelled());
     }
 
+    async fn a_job_that_nobody_knows_any_more_is_undone_when_somebody_does(lab: Lab) {
+        let upload = || {
+            let upload = Job::new("upload", |job: JobCtx, (): ()| async move {
+                job.state::<Ledger>().note("begin");
+                std::future::pending::<Result<(), AnyError>>().await
+            });
+            upload.undo(|job: JobCtx, (): ()| async move {
+                job.state::<Ledger>().note("undone");
+                Ok::<(), AnyError>(())
+            })
+        };
+        let other = || Job::new("other", |_: JobCtx, (): ()| async { Ok::<(), AnyError>(()) });
+        lab.start(|app| app.job(upload())).await;
+        let run = lab.app().start(upload(), ()).await.unwrap().id();
+        lab.until("it runs", || async { lab.ledger.count("begin") == 1 }).await;
+        lab.restart(|app| app.job(other())).await;
+        lab.test().sweep().await;
+        lab.world.store().clock().advance(1.minute());
+        lab.test().sweep().await;
+        assert_eq!(lab.app().status(run).await.unwrap().status, Status::Blocked);
+        assert!(lab.app().cancel(run, "not needed").await.unwrap());
+        lab.restart(|app| app.job(upload())).await;
+        assert!(lab.app().handle(&upload(), run).result().await.unwrap_err().is_cancelled());
+        assert_eq!(lab.ledger.notes(), ["begin", "undone"]);
+    }
+
     async fn a_job_completes_with_what_its_transaction_wrote_or_not_at_all(lab: Lab) {
         let job = Job::new("pay", |job: JobCtx, commits: bool| async move {
             let attempt = job.attempt();

@@ -101,7 +101,8 @@ fn ends_at_once(row: &AgendaRow) -> bool {
     }
 }
 
-/// Whether a run has done what is to be undone: then it waits for code that knows how.
+/// Whether a run has done what is to be undone: then it waits for code that knows how. A workflow has noted it, a job's
+/// definition says so.
 async fn has_to_undo(tx: &mut dyn Tx, row: &AgendaRow) -> Result<bool, StoreError> {
     if row.epoch == 0 {
         return Ok(false);
@@ -144,7 +145,12 @@ pub(crate) static STATEMENTS: &[&Sql] = &[&CANCEL_ASK, &UNDO_LOOK];
 
 static UNDO_LOOK: Sql = Sql::new(
     "undo_look",
-    "select 1 from outlast.journal as j where j.shard = {p1} and j.run = {p2} and j.kind = {p3} limit 1",
+    "select 1 from outlast.journal as j where j.shard = {p1} and j.run = {p2} and j.kind = {p3}
+     union all
+     select 1 from outlast.runs as r join outlast.definitions as d
+            on d.shard = 0 and d.name = r.definition and d.version = r.version
+      where r.shard = {p1} and r.id = {p2} and d.options like '%\"undo\":true%'
+      limit 1",
 )
 .takes(&[Type::Int, Type::Id, Type::Int]);
 

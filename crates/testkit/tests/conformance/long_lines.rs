@@ -91,3 +91,30 @@ async fn a_run_that_is_let_go_is_told_what_was_sent_to_it(world: World) {
     let claims = world.claim_queue("node", QUEUE, 1).await;
     assert_eq!((claims.runs[0].news, claims.runs[0].inbox.len()), (1, 1));
 }
+
+#[store_test]
+async fn ordered_groups_whose_first_waits_hold_up_no_other(world: World) {
+    world.rules(QUEUE, QueueRules { ordered: true, ..QueueRules::default() }).await;
+    let names: Vec<String> = (0..150).map(|n| format!("g{n:03}")).collect();
+    let two = names.iter().flat_map(|group| [group, group]);
+    let runs: Vec<NewRun> = two.map(|group| world.start("greet").group(group).asked()).collect();
+    world.store().start(&runs, None).await.unwrap();
+    for turn in world.turns_of("node", QUEUE, 200).await {
+        world.commit(turn.retry(MINUTE, 2)).await;
+    }
+    let mut line = Line::default();
+    line.up(&world, "z", 1).await;
+    assert_eq!(line.claimed(&world, 1).await, ["z"]);
+    assert!(world.claim_queue("node", QUEUE, 1).await.is_full, "they wait for those before them");
+}
+
+#[store_test]
+async fn a_run_without_a_group_is_not_hidden_by_a_full_one(world: World) {
+    world.rules(QUEUE, per_group(1)).await;
+    let mut line = Line::default();
+    line.up(&world, "big", 300).await;
+    world.pass(SECOND).await;
+    let loose = world.start("greet").await;
+    let claims = world.claim_queue("node", QUEUE, 5).await;
+    assert!(claims.runs.iter().any(|run| run.id == loose.id));
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use outlast_core::{QueueRules, QueueState, Rate, RunId};
-use outlast_store::{NodeCard, QueueChange};
+use outlast_store::{NewRun, NodeCard, Parent, QueueChange};
 use outlast_testkit::{LEASE, QUEUE, Turn, World, card, store_test};
 
 use crate::{MINUTE, SECOND};
@@ -280,6 +280,20 @@ async fn a_draining_queue_works_off_what_it_had_and_keeps_what_comes(world: Worl
             world.commit(turn.complete("done")).await;
         }
     }
+}
+
+#[store_test]
+async fn a_draining_queue_works_off_the_children_of_what_it_had(world: World) {
+    let parent = world.start("greet").await;
+    world.pass(SECOND).await;
+    world.change_queue(QUEUE, QueueChange::Drain).await;
+    world.pass(SECOND).await;
+    let turn = world.turns_of("node", QUEUE, 10).await.pop().unwrap();
+    let child = NewRun { parent: Some(Parent { run: parent.id, op: None }), ..world.start("greet").asked() };
+    world.store().start(&[child.clone()], None).await.unwrap();
+    world.start("greet").await;
+    assert_eq!(ids(&world.turns_of("node", QUEUE, 10).await), [child.id], "the other came too late");
+    drop(turn);
 }
 
 #[store_test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use outlast_core::{Candidate, ShardCount};
+use outlast_core::{Candidate, ShardCount, Timestamp};
 
 use super::Line;
 use crate::rows::{ReadRow, cells};
@@ -15,7 +15,11 @@ const SPARE: u32 = 8;
 /// The fewest groups that one claim goes through before it gives up for now, and how many for each that it could take.
 const WALK: (u32, u32) = (1000, 4);
 /// How far a claim looks for runs without a group among those with one, beside what it could take.
-const LOOSE: u32 = 64;
+const LOOSE: u32 = 2000;
+/// The fewest groups that come into question where one claim could take few: most may not be able to go.
+const GROUPS: u32 = 64;
+/// How far a claim looks for those that were there before the queue was asked to drain.
+const DRAIN: u32 = 20_000;
 
 /// Who came into question.
 #[derive(Debug, Default)]
@@ -33,11 +37,24 @@ pub(super) struct Looked {
 pub(super) struct Heads(Vec<Place>, usize);
 
 /// Adds a look at the head of the line: in the order of the line, half as many again as could go.
-pub(super) fn add_heads(flight: &mut Flight, ask: &QueueClaim, started_by: i64, shards: ShardCount) -> Heads {
+pub(super) fn add_heads(flight: &mut Flight, ask: &QueueClaim, shards: ShardCount) -> Heads {
+    let most = ask.limit + ask.limit / 2 + SPARE;
+    let line = |shard| flight.each(&QUEUE_LINE, priorities(), cells![shard, &*ask.queue, codes(ask), most]);
+    Heads((0..shards).filter_map(line).collect(), most as usize)
+}
+
+/// Adds the same of a queue that is worked off: those that were started before, and children, for which somebody may wait
+/// who was. As nobody else may go, all of them come to the head some day.
+pub(super) fn add_drain(
+    flight: &mut Flight,
+    ask: &QueueClaim,
+    since: Timestamp,
+    shards: ShardCount,
+) -> Heads {
     let most = ask.limit + ask.limit / 2 + SPARE;
     let line = |shard| {
-        let asked = cells![shard, &*ask.queue, codes(ask), most, started_by];
-        flight.each(&QUEUE_LINE, priorities(), asked)
+        let asked = cells![shard, &*ask.queue, codes(ask), most, since, DRAIN];
+        flight.each(&QUEUE_DRAIN, priorities(), asked)
     };
     Heads((0..shards).filter_map(line).collect(), most as usize)
 }
@@ -68,32 +85,33 @@ pub(super) async fn by_turns(
     let full = line.admission.held_by_group.iter().filter(|(_, held)| **held >= slots);
     let full: HashSet<&str> = full.map(|(group, _)| group.as_str()).collect();
     let most = room + SPARE;
-    let walk = WALK.0.max(most.saturating_mul(WALK.1)).saturating_add(full.len() as u32);
+    let turns = most.max(GROUPS);
+    let walk = WALK.0.max(turns.saturating_mul(WALK.1)).saturating_add(full.len() as u32);
 
     let mut flight = Flight::default();
     let (mut walks, mut loose) = (Vec::new(), Vec::new());
     for shard in 0..shards {
-        let asked = cells![shard, &*ask.queue, most + full.len() as u32 + 1, walk];
+        let asked = cells![shard, &*ask.queue, turns + full.len() as u32 + 1, walk];
         walks.extend(flight.each(&QUEUE_WALK, segments(&line.served), asked).map(|place| (shard, place)));
-        let asked = cells![shard, &*ask.queue, codes(ask), most, line.started_by(), room + LOOSE];
+        let asked = cells![shard, &*ask.queue, codes(ask), most, room + LOOSE];
         loose.extend(flight.each(&QUEUE_LOOSE, priorities(), asked));
     }
     let mut answers = flight.send(tx).await?;
     let mut looked = Looked::default();
     let mut groups = Vec::new();
     for (shard, place) in walks {
-        let (mut names, mut ended) = (Vec::new(), None);
+        let (mut names, mut ended): (Vec<(i64, String)>, _) = (Vec::new(), None);
         for row in answers.take(place) {
             let (priority, name, is_due) = (row.int(0)?, row.text(1)?, row.int(2)? == 1);
             if !is_due {
                 // Behind it come those before the one that was served last: it is not their turn yet.
                 (looked.upto, ended) = (Some(name), Some(priority));
-            } else if names.len() >= most as usize {
-                looked.is_cut = true;
+            } else if names.len() >= turns as usize {
+                looked.upto = names.last().map(|(_, last)| last.clone());
             } else if full.contains(&*name) {
                 looked.is_full = true;
             } else if ended != Some(priority) {
-                names.push(cells![priority, name]);
+                names.push((priority, name));
             }
         }
         groups.push((shard, names));
@@ -101,15 +119,15 @@ pub(super) async fn by_turns(
     looked.rows = loose.into_iter().flat_map(|place| answers.take(place)).collect();
 
     // As many of each as they could take if each had as many, and twice as many in case some have fewer.
-    let turns: usize = groups.iter().map(|(_, names)| names.len()).sum();
-    let share = room.div_ceil(turns.max(1) as u32);
+    let found: usize = groups.iter().map(|(_, names)| names.len()).sum();
+    let share = room.div_ceil(found.max(1) as u32);
     let each = if share > 1 { share.saturating_mul(2).min(slots) } else { 1 };
     looked.is_cut |= each < slots || looked.upto.is_some();
     let mut flight = Flight::default();
     let mut places = Vec::new();
     for (shard, names) in groups {
-        let asked = cells![shard, &*ask.queue, codes(ask), each, line.started_by()];
-        places.extend(flight.each(&QUEUE_GROUP, names, asked));
+        let names = names.into_iter().map(|(priority, name)| cells![priority, name]).collect();
+        places.extend(flight.each(&QUEUE_GROUP, names, cells![shard, &*ask.queue, codes(ask), each]));
     }
     if !places.is_empty() {
         let mut answers = flight.send(tx).await?;
@@ -151,7 +169,7 @@ fn segments(served: &str) -> Vec<Vec<Cell>> {
     (0..=LEAST_URGENT).flat_map(both).collect()
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&QUEUE_LINE, &QUEUE_WALK, &QUEUE_GROUP, &QUEUE_LOOSE];
+pub(super) static STATEMENTS: &[&Sql] = &[&QUEUE_LINE, &QUEUE_DRAIN, &QUEUE_WALK, &QUEUE_GROUP, &QUEUE_LOOSE];
 
 /// The columns of a candidate.
 macro_rules! columns {
@@ -162,14 +180,13 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// Due runs of one priority, started before the queue was asked to drain.
+/// Due runs of one priority.
 macro_rules! due {
     ($priority:literal) => {
         concat!(
             "a.shard = {p1} and a.queue = {p2} and a.priority = ",
             $priority,
-            " and a.due_at <= {now} and a.code {in:p3} and ({p5} = 9223372036854775807
-               or (select r.created_at from outlast.runs as r where r.shard = {p1} and r.id = a.id) <= {p5})"
+            " and a.due_at <= {now} and a.code {in:p3}"
         )
     };
 }
@@ -193,7 +210,32 @@ static QUEUE_LINE: Sql = Sql::new(
     " order by a.due_at, a.id limit {p4}"
 ))
 .rows(&[("priority", Type::Int)])
-.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int])
+.by("agenda_due");
+
+/// Those at the head of a line who were started by then, or by another run.
+macro_rules! drain {
+    ($priority:literal) => {
+        concat!(
+            "select a.* from (select ",
+            columns!(),
+            " from outlast.agenda as a where ",
+            due!($priority),
+            " order by a.due_at, a.id limit {p6}) as a
+               join outlast.runs as r on r.shard = {p1} and r.id = a.id
+              where r.created_at <= {p5} or r.parent is not null
+              order by a.due_at, a.id limit {p4}"
+        )
+    };
+}
+
+static QUEUE_DRAIN: Sql = Sql::new(
+    "queue_drain",
+    concat!("select c.* from {batch} cross join lateral (", drain!("b.priority"), ") as c limit {p4}"),
+)
+.on_sqlite(drain!("{b:priority}"))
+.rows(&[("priority", Type::Int)])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int, Type::Int])
 .by("agenda_due");
 
 // From each group to the next one that has somebody in line: those whose first is due, and where it stopped.
@@ -267,7 +309,7 @@ static QUEUE_GROUP: Sql = Sql::new(
     " and a.group_key = {b:name} order by a.due_at, a.id limit {p4}"
 ))
 .rows(&[("priority", Type::Int), ("name", Type::Text)])
-.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int])
 .by("agenda_groups");
 
 // Those without a group, among the first of all.
@@ -278,7 +320,7 @@ static QUEUE_LOOSE: Sql = Sql::new(
         columns!(),
         " from outlast.agenda as a where ",
         due!("b.priority"),
-        " order by a.due_at, a.id limit {p6}) as a where a.group_key is null limit {p4}) as c limit {p4}"
+        " order by a.due_at, a.id limit {p5}) as a where a.group_key is null limit {p4}) as c limit {p4}"
     ),
 )
 .on_sqlite(concat!(
@@ -286,8 +328,8 @@ static QUEUE_LOOSE: Sql = Sql::new(
     columns!(),
     " from outlast.agenda as a where ",
     due!("{b:priority}"),
-    " order by a.due_at, a.id limit {p6}) as a where a.group_key is null limit {p4}"
+    " order by a.due_at, a.id limit {p5}) as a where a.group_key is null limit {p4}"
 ))
 .rows(&[("priority", Type::Int)])
-.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
 .by("agenda_due");

@@ -24,6 +24,9 @@ use super::queue;
 use crate::rows::{self, ReadRow, cells, ids};
 use crate::{Cell, Claimed, Claims, Dialect, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
 
+/// How often a claim goes on to further groups where those that it came by could not go.
+const WALKS: u32 = 4;
+
 /// Leases due runs of one queue, most urgent first, groups in turn.
 pub(crate) async fn claim_queue(
     tx: &mut dyn Tx,
@@ -68,14 +71,6 @@ struct Line {
     heads: Looked,
 }
 
-impl Line {
-    /// A queue that is worked off lets nobody go who was started later.
-    fn started_by(&self) -> i64 {
-        let since = self.card.since.filter(|_| self.card.state == QueueState::Draining);
-        since.map_or(i64::MAX, Timestamp::micros)
-    }
-}
-
 /// Locks the queue's row, counts who runs and looks who is first. Nothing when the node has lost its lease.
 async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<Option<Line>, StoreError> {
     let mut flight = Flight::default();
@@ -87,7 +82,7 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
         .collect();
     let held: Vec<Place> =
         (0..shards).map(|shard| flight.add(QUEUE_HELD.with(cells![shard, &*ask.queue]))).collect();
-    let heads = look::add_heads(&mut flight, ask, i64::MAX, shards);
+    let heads = look::add_heads(&mut flight, ask, shards);
     let mut answers = flight.send(tx).await?;
     if fences.into_iter().any(|place| answers.take(place).is_empty()) {
         return Ok(None);
@@ -135,10 +130,11 @@ async fn pick(
     room: u32,
     shards: ShardCount,
 ) -> Result<Picked, StoreError> {
-    if line.started_by() < i64::MAX {
+    if let Some(since) = line.card.since.filter(|_| line.card.state == QueueState::Draining) {
         let mut flight = Flight::default();
-        let heads = look::add_heads(&mut flight, ask, line.started_by(), shards);
-        line.heads = look::found_heads(&mut flight.send(tx).await?, heads);
+        let heads = look::add_drain(&mut flight, ask, since, shards);
+        let heads = look::found_heads(&mut flight.send(tx).await?, heads);
+        return admit(tx, ask, line, heads, line.admission.rules.fair, shards).await;
     }
     let heads = std::mem::take(&mut line.heads);
     let (is_all, rules) = (!heads.is_cut, &line.admission.rules);
@@ -149,8 +145,17 @@ async fn pick(
             return Ok(picked);
         }
     }
-    let looked = look::by_turns(tx, ask, line, room, shards).await?;
-    admit(tx, ask, line, looked, true, shards).await
+    let mut walks = 0;
+    loop {
+        walks += 1;
+        let looked = look::by_turns(tx, ask, line, room, shards).await?;
+        let picked = admit(tx, ask, line, looked, true, shards).await?;
+        match &picked.served {
+            // Nobody could go of those that it came by.
+            Some(served) if picked.admitted.runs.is_empty() && walks < WALKS => line.served = served.clone(),
+            _ => return Ok(picked),
+        }
+    }
 }
 
 async fn admit(
