@@ -26,6 +26,9 @@ impl Client {
 
     /// The same with another input, which stays the run's from then on: whoever starts one with its key must have the new
     /// one too. It is checked where this process has the code. A run that has not ended keeps the input it has.
+    ///
+    /// The run goes on for its owner and with its roles, whoever calls this: who may retry with an input may do what the
+    /// run may. Let only those do it who have its roles.
     pub async fn retry_with<T: Serialize + ?Sized>(
         &self,
         run: impl Into<Target>,

@@ -53,6 +53,20 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["three", "four"]);
     }
 
+    async fn the_input_of_a_stranger_does_not_run_with_the_roles_of_an_admin(lab: Lab) {
+        let act = || Job::new("act", |job: JobCtx, what: String| async move {
+            job.state::<Ledger>().note(what);
+            Ok::<_, AnyError>(())
+        }).role("admin");
+        lab.start(|app| app.job(act())).await;
+        let start = |what: &str, by: &str| lab.app().start(act(), what.into()).owner(by).debounce("doc-7", 5.seconds());
+        start("harmless", "ada").role("admin").await.unwrap();
+        let run = start("evil", "mallory").await.unwrap();
+        lab.advance(1.minute()).await;
+        run.result().await.unwrap_err();
+        assert!(lab.ledger.notes().is_empty(), "mallory has no role");
+    }
+
     async fn within_a_period_one_is_started(lab: Lab) {
         lab.start(|app| app.job(index())).await;
         for text in ["one", "two"] {

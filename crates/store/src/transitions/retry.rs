@@ -4,7 +4,6 @@ use outlast_core::{Change, Payload, RunId, Status};
 
 use super::agenda::{self, by_shard};
 use super::flight::Flight;
-use super::unique::REPLACE_INPUT;
 use crate::rows::{ReadRow, cells, payload_cells};
 use crate::{Controlled, RunKind, Signal, Sql, StoreError, Tx, Type, code};
 
@@ -65,7 +64,7 @@ pub(crate) async fn retry(
     flight.add(RETRY_RECORD.with(cells![shard, run]));
     if input.is_some() {
         let (codec, input) = payload_cells(input);
-        flight.add(REPLACE_INPUT.with(cells![shard, run, codec, input]));
+        flight.add(RETRY_INPUT.with(cells![shard, run, codec, input]));
     }
     flight.add(RETRY_AGENDA.with(cells![
         shard,
@@ -85,7 +84,7 @@ pub(crate) async fn retry(
 }
 
 pub(crate) static STATEMENTS: &[&Sql] =
-    &[&RETRY_LOCK, &RETRY_LOOK, &RETRY_END, &RETRY_RECORD, &RETRY_AGENDA, &RETRY_UNDO];
+    &[&RETRY_LOCK, &RETRY_LOOK, &RETRY_END, &RETRY_RECORD, &RETRY_INPUT, &RETRY_AGENDA, &RETRY_UNDO];
 
 static RETRY_LOCK: Sql = Sql::new(
     "retry_lock",
@@ -109,6 +108,12 @@ static RETRY_RECORD: Sql = Sql::new(
     "update outlast.runs set parent_op = null where shard = {p1} and id = {p2} and parent_op is not null",
 )
 .takes(&[Type::Int, Type::Id]);
+
+static RETRY_INPUT: Sql = Sql::new(
+    "retry_input",
+    "update outlast.runs set codec = {p3}, input = {p4} where shard = {p1} and id = {p2}",
+)
+.takes(&[Type::Int, Type::Id, Type::Text, Type::Bytes]);
 
 static RETRY_AGENDA: Sql = Sql::new(
     "retry_agenda",

@@ -181,7 +181,6 @@ pub(super) fn places(shard: u16) -> Vec<Cell> {
 
 pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
     let (codec, input) = payload_cells(Some(&run.input));
-    let roles = (!run.roles.is_empty()).then(|| serde_json::json!(run.roles).to_string());
     let parent = run.parent.as_ref().map(|parent| parent.run.uuid());
     let op = run.parent.as_ref().and_then(|parent| parent.op.clone());
     cells![
@@ -194,7 +193,7 @@ pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
         &*run.queue,
         run.priority,
         run.owner.clone(),
-        roles,
+        roles_cell(run),
         run.trace.clone(),
         parent,
         op,
@@ -203,7 +202,11 @@ pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
     ]
 }
 
-fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
+pub(super) fn roles_cell(run: &NewRun) -> Option<String> {
+    (!run.roles.is_empty()).then(|| serde_json::json!(run.roles).to_string())
+}
+
+pub(super) fn tag_rows(run: &NewRun) -> Vec<Vec<Cell>> {
     run.tags.iter().map(|(name, value)| cells![run.id, &**name, &**value]).collect()
 }
 
@@ -344,9 +347,9 @@ static RUNS_START: Sql = Sql::new("runs_start", insert_run!("b.id", "")).rows(RE
 static RUNS_ADOPT: Sql =
     Sql::new("runs_adopt", insert_run!("k.run", keyed!())).rows(RECORD).takes(&[Type::Int]);
 
-static TAGS_START: Sql = Sql::new("tags_start", insert_tags!("b.id", ""))
-    .rows(&[("id", Type::Id), ("name", Type::Text), ("value", Type::Text)])
-    .takes(&[Type::Int]);
+pub(super) const TAG: &[(&str, Type)] = &[("id", Type::Id), ("name", Type::Text), ("value", Type::Text)];
+
+static TAGS_START: Sql = Sql::new("tags_start", insert_tags!("b.id", "")).rows(TAG).takes(&[Type::Int]);
 
 static TAGS_ADOPT: Sql = Sql::new("tags_adopt", insert_tags!("k.run", keyed!()))
     .rows(&[

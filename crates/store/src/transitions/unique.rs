@@ -11,7 +11,8 @@ use outlast_core::{RunId, Status};
 use super::agenda::{self, AgendaRow, by_shard};
 use super::flight::{Flight, Place};
 use super::keys::KeyName;
-use super::start::start_all;
+use super::purge::PURGE_TAGS;
+use super::start::{TAG, roles_cell, start_all, tag_rows};
 use crate::rows::{ReadRow, cells, ids, micros, payload_cells};
 use crate::{Cell, Clash, Due, Hold, NewRun, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique};
 
@@ -155,7 +156,8 @@ fn answer(id: RunId, clash: Clash) -> Started {
     if clash == Clash::Refuse { Started::Taken { id } } else { Started::Existing { id } }
 }
 
-/// Adds what gives a run that has not begun the input and the time of another.
+/// Adds what gives a run that has not begun the input and the time of another, and whatever says for whom it acts: with
+/// the roles of its first starter, the input of anybody would do what only they may.
 fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
     let (codec, input) = payload_cells(Some(&run.input));
     let (at, delay) = match run.due {
@@ -164,12 +166,22 @@ fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
         Due::At(time) => (Cell::from(time), Cell::Null),
     };
     let shard = replaced.shard();
-    flight.add(REPLACE_INPUT.with(cells![shard, replaced, codec, input]));
+    let (owner, trace) = (run.owner.clone(), run.trace.clone());
+    flight.add(REPLACE_ASKED.with(cells![shard, replaced, codec, input, owner, roles_cell(run), trace]));
+    flight.add(PURGE_TAGS.with(cells![shard, ids(&[replaced])]));
+    flight.each(&REPLACE_TAGS, tag_rows(run), cells![shard, replaced]);
     flight.add(REPLACE_PLACE.with(cells![shard, replaced, at, delay, run.priority]));
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&UNIQUES_RESERVE, &UNIQUES_LOCK, &RUNS_LOOK, &UNIQUES_TAKE, &REPLACE_INPUT, &REPLACE_PLACE];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &UNIQUES_RESERVE,
+    &UNIQUES_LOCK,
+    &RUNS_LOOK,
+    &UNIQUES_TAKE,
+    &REPLACE_ASKED,
+    &REPLACE_TAGS,
+    &REPLACE_PLACE,
+];
 
 const ROW: &[(&str, Type)] = &[
     ("tenant", Type::Text),
@@ -211,11 +223,20 @@ static UNIQUES_TAKE: Sql = Sql::new(
 .rows(ROW)
 .takes(&[Type::Int]);
 
-pub(super) static REPLACE_INPUT: Sql = Sql::new(
-    "replace_input",
-    "update outlast.runs set codec = {p3}, input = {p4} where shard = {p1} and id = {p2}",
+static REPLACE_ASKED: Sql = Sql::new(
+    "replace_asked",
+    "update outlast.runs set codec = {p3}, input = {p4}, owner = {p5}, roles = {p6}, trace = {p7}
+      where shard = {p1} and id = {p2}",
 )
-.takes(&[Type::Int, Type::Id, Type::Text, Type::Bytes]);
+.takes(&[Type::Int, Type::Id, Type::Text, Type::Bytes, Type::Text, Type::Text, Type::Text]);
+
+static REPLACE_TAGS: Sql = Sql::new(
+    "replace_tags",
+    "insert into outlast.tags (shard, name, value, run) select {p1}, b.name, b.value, {p2} from {batch} where true
+     on conflict do nothing",
+)
+.rows(TAG)
+.takes(&[Type::Int, Type::Id]);
 
 // Put off, but not for longer than was said when it was started.
 static REPLACE_PLACE: Sql = Sql::new(

@@ -71,6 +71,27 @@ async fn one_that_has_not_begun_is_replaced_and_put_off_but_not_for_ever(world: 
 }
 
 #[store_test]
+async fn one_that_is_replaced_acts_for_whoever_gave_its_input(world: World) {
+    let ask = |input: &str, owner: &str, roles: &[&str]| {
+        let (owner, roles) = (owner.to_owned(), roles.iter().map(|role| (*role).to_owned()).collect());
+        let start = world.start("mail").input(input).due(Due::After(SECOND)).with(|run| {
+            run.trace = Some(format!("trace of {owner}"));
+            run.tags = vec![("for".into(), owner.clone()), (owner.clone(), "yes".into())];
+            (run.owner, run.roles) = (Some(owner), roles);
+        });
+        start.unique("index", PUT_OFF, Clash::Replace)
+    };
+    let first = ask("harmless", "ada", &["admin"]).await;
+    assert_eq!(ask("evil", "mallory", &[]).answer().await, Started::Existing { id: first.id });
+    let view = world.view(first.id).await;
+    assert_eq!(view.record.input, payload("evil"));
+    assert_eq!((view.record.owner.as_deref(), &view.record.roles), (Some("mallory"), &vec![]));
+    assert_eq!(view.record.trace.as_deref(), Some("trace of mallory"));
+    let tag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(view.tags, [tag("for", "mallory"), tag("mallory", "yes")]);
+}
+
+#[store_test]
 async fn one_that_has_begun_is_not_replaced(world: World) {
     let ask = |input: &str| world.start("mail").input(input).unique("x", Scope::Unfinished, Clash::Replace);
     let first = ask("one").await;
