@@ -63,7 +63,8 @@ impl Unique {
         self
     }
 
-    /// The input, time and priority of another replace those of the one that is there, if that has not begun. One that
+    /// The input, time, priority, owner, roles, trace and tags of another replace those of the one that is there, if that
+    /// has not begun: it acts for whoever gave its input. One that
     /// has is left as it is.
     pub fn replace(mut self) -> Unique {
         self.clash = Clash::Replace;

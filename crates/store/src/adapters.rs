@@ -3,7 +3,8 @@
 //! Whatever a [`Verb`] does happens when the user commits and never happened when they roll back. The
 //! statements and the transitions are those of our own drivers; an adapter only sends the one and runs the
 //! other, each behind a feature of its driver's name. Locks are waited for, in order, for as long as the
-//! user's own settings say, and held until the user's transaction ends: our batches pass over them.
+//! user's own settings say, and held until the user's transaction ends: our batches pass over them. Whoever ends a turn
+//! holds back those who would take over from a dead node: from there on the transaction has our bounds.
 
 use async_trait::async_trait;
 use outlast_core::{Error, ShardCount};
@@ -25,6 +26,12 @@ pub trait Verb: Sync {
     /// Whether nodes have reason to look once it is committed: not where no run has to do with it.
     fn is_about_runs(&self) -> bool {
         true
+    }
+
+    /// Whether it locks the row of the node for the rest of the transaction: while it is held, nobody takes over from a
+    /// node that has died, so the database must not hold it for one that is silent.
+    fn takes_fence(&self) -> bool {
+        false
     }
 
     /// Does it in a transaction that we gave to the user.
@@ -61,6 +68,10 @@ impl Verb for [NewRun] {
 #[async_trait]
 impl Verb for TurnEnd {
     type Answer = Committed;
+
+    fn takes_fence(&self) -> bool {
+        true
+    }
 
     async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Committed, StoreError> {
         transitions::end_turn(tx, self, shards).await

@@ -53,6 +53,20 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["three", "four"]);
     }
 
+    async fn the_input_of_a_stranger_does_not_run_with_the_roles_of_an_admin(lab: Lab) {
+        let act = || Job::new("act", |job: JobCtx, what: String| async move {
+            job.state::<Ledger>().note(what);
+            Ok::<_, AnyError>(())
+        }).role("admin");
+        lab.start(|app| app.job(act())).await;
+        let start = |what: &str, by: &str| lab.app().start(act(), what.into()).owner(by).debounce("doc-7", 5.seconds());
+        start("harmless", "ada").role("admin").await.unwrap();
+        let run = start("evil", "mallory").await.unwrap();
+        lab.advance(1.minute()).await;
+        run.result().await.unwrap_err();
+        assert!(lab.ledger.notes().is_empty(), "mallory has no role");
+    }
+
     async fn within_a_period_one_is_started(lab: Lab) {
         lab.start(|app| app.job(index())).await;
         for text in ["one", "two"] {
@@ -62,6 +76,31 @@ engine_test! {
         lab.advance(61.seconds()).await;
         lab.app().start(index(), "three".into()).throttle("user-7", 1.minute()).await.unwrap().result().await.unwrap();
         assert_eq!(lab.ledger.notes(), ["one", "three"]);
+    }
+
+    async fn a_run_stands_for_its_kind_whatever_the_next_one_asks_for(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = |unique| lab.app().start(index(), "a".into()).unique(unique);
+        let first = start(Unique::by_key("k")).delay(1.hour()).await.unwrap();
+        let other = start(Unique::by_key("k").within(1.minute())).await.unwrap();
+        assert_eq!((other.id(), other.created()), (first.id(), false), "the first has not ended");
+        let first = start(Unique::by_key("l").within(24.hours())).await.unwrap();
+        first.result().await.unwrap();
+        let other = start(Unique::by_key("l")).await.unwrap();
+        assert_eq!((other.id(), other.created()), (first.id(), false), "24 hours are not over");
+    }
+
+    async fn whoever_gets_the_one_that_is_there_can_ask_for_its_result(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = || lab.app().start(index(), "a".into()).throttle("k", 24.hours());
+        start().await.unwrap().result().await.unwrap();
+        lab.advance(1.hour()).await;
+        assert_eq!(lab.app().purge(1.minute()).await.unwrap(), 0, "it stands for its kind");
+        start().await.unwrap().result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["a"]);
+        lab.advance(24.hours()).await;
+        assert_eq!(lab.app().purge(1.minute()).await.unwrap(), 1);
+        assert!(start().await.unwrap().created());
     }
 
     async fn a_key_and_unique_are_not_said_of_one_run(lab: Lab) {

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub, reason = "tests")]
 
+mod fences;
 mod lab;
 
 use std::time::Duration;

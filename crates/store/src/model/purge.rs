@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use outlast_core::{RunId, Status, Timestamp};
 
-/// Which ended runs are deleted.
+/// Which ended runs are deleted. One that stands for its kind for a time stays until that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purge {
     /// Those that ended before this long ago, oldest first in each shard.
     pub older_than: Duration,
-    /// No more than this many are looked at in each shard, and no more deleted in all.
+    /// No more than this many are looked at in each shard, and no more deleted in all; fewer where journals are long.
     pub limit: u32,
     /// Those that ended with this status; `None`: with any.
     pub status: Option<Status>,

@@ -106,7 +106,8 @@ pub enum Clash {
     Return,
     /// It is refused.
     Refuse,
-    /// Its input, time and priority replace those of the other, if that has not begun; the other is given.
+    /// Its input, time and priority replace those of the other, and its owner, roles, trace and tags too, if that has not
+    /// begun; the other is given.
     Replace,
 }
 

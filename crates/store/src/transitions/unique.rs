@@ -11,9 +11,10 @@ use outlast_core::{RunId, Status};
 use super::agenda::{self, AgendaRow, by_shard};
 use super::flight::{Flight, Place};
 use super::keys::KeyName;
-use super::start::start_all;
+use super::purge::PURGE_TAGS;
+use super::start::{TAG, roles_cell, start_all, tag_rows};
 use crate::rows::{ReadRow, cells, ids, micros, payload_cells};
-use crate::{Cell, Clash, Due, Hold, NewRun, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique};
+use crate::{Cell, Clash, Due, Hold, NewRun, Row, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique};
 
 /// Starts runs of which some are unique; answers in their order.
 pub(crate) async fn start(
@@ -58,15 +59,14 @@ async fn settle(tx: &mut dyn Tx, runs: &[NewRun]) -> Result<HashMap<RunId, Start
     let mut flight = Flight::default();
     let mut settled: HashMap<RunId, Started> = HashMap::new();
     for (key, (run, unique)) in &first {
-        let Some(holder) = holders.get(key) else { continue };
+        let holder = holders.get(key).ok_or_else(freed)?;
         // By this call or, however long ago, an earlier try of it.
         if holder.run == run.id || started.contains(&run.id) {
             continue;
         }
         let row = unfinished.get(&holder.run);
-        if !stands(unique.scope, row, holder) {
-            let until = until(unique);
-            flight.each(&UNIQUES_TAKE, vec![key.row(cells![run.id, until])], cells![key.shard]);
+        if !stands(holder, row, unique.scope) {
+            flight.each(&UNIQUES_TAKE, vec![kind_row(key, run.id, unique.scope)], cells![key.shard]);
             continue;
         }
         if unique.clash == Clash::Replace && row.is_some_and(has_not_begun) {
@@ -95,6 +95,47 @@ struct Holder {
     run: RunId,
     /// Whether its time is not over.
     in_time: bool,
+    /// For how long it said it would stand for its kind; an older version did not write it down.
+    scope: Option<i64>,
+}
+
+impl Holder {
+    /// From a row of [`UNIQUES_LOCK`].
+    fn read(row: &Row) -> Result<Holder, StoreError> {
+        Ok(Holder { run: row.run(3)?, in_time: row.int(4)? == 1, scope: row.opt_int(5)? })
+    }
+}
+
+/// Makes a run that is tried again stand for its kind, or says who does instead.
+pub(super) async fn stand_again(
+    tx: &mut dyn Tx,
+    kind: &KeyName,
+    run: RunId,
+) -> Result<Option<RunId>, StoreError> {
+    let taken = vec![kind_row(kind, run, Scope::Unfinished)];
+    let mut flight = Flight::default();
+    flight.each(&UNIQUES_RESERVE, taken.clone(), cells![kind.shard]);
+    let place = flight.each(&UNIQUES_LOCK, vec![kind.cells()], cells![kind.shard]);
+    let row = flight.send(tx).await?.take_any(place).pop();
+    let holder = Holder::read(&row.ok_or_else(freed)?)?;
+    if holder.run == run {
+        return Ok(None);
+    }
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &by_shard([holder.run]), true);
+    let unfinished = agenda::found(&mut flight.send(tx).await?, &locks)?;
+    if stands(&holder, unfinished.get(&holder.run), Scope::Unfinished) {
+        return Ok(Some(holder.run));
+    }
+    let mut flight = Flight::default();
+    flight.each(&UNIQUES_TAKE, taken, cells![kind.shard]);
+    flight.send(tx).await?;
+    Ok(None)
+}
+
+/// A kind whose run was purged between our insert and our lock is gone: the transaction begins again and makes it anew.
+fn freed() -> StoreError {
+    StoreError::Conflict("a kind was freed at this moment".into())
 }
 
 /// Makes rows for kinds that have none, and locks all of them; says which of the runs are there already.
@@ -104,7 +145,7 @@ async fn lock(
 ) -> Result<(HashMap<KeyName, Holder>, HashSet<RunId>), StoreError> {
     let mut shards: BTreeMap<u16, Vec<Vec<Cell>>> = BTreeMap::new();
     for (name, (run, unique)) in first {
-        shards.entry(name.shard).or_default().push(name.row(cells![run.id, until(unique)]));
+        shards.entry(name.shard).or_default().push(kind_row(name, run.id, unique.scope));
     }
     let mut flight = Flight::default();
     let mut places = Vec::new();
@@ -123,18 +164,30 @@ async fn lock(
     for (shard, place) in places {
         for row in answers.take(place) {
             let name = KeyName::in_shard(shard, &row.text(0)?, &row.text(1)?, &row.text(2)?);
-            holders.insert(name, Holder { run: row.run(3)?, in_time: row.int(4)? == 1 });
+            holders.insert(name, Holder::read(&row)?);
         }
     }
     Ok((holders, started))
 }
 
-/// Whether a kind's run still stands for it.
-fn stands(scope: Scope, row: Option<&AgendaRow>, holder: &Holder) -> bool {
+/// Whether a kind's run still stands for it, as it said itself: whoever comes next does not decide that.
+fn stands(holder: &Holder, row: Option<&AgendaRow>, asked: Scope) -> bool {
+    match holder.scope.unwrap_or_else(|| scope_number(asked)) {
+        UNFINISHED => row.is_some(),
+        NOT_BEGUN => row.is_some_and(has_not_begun),
+        _ => holder.in_time,
+    }
+}
+
+const UNFINISHED: i64 = 0;
+const NOT_BEGUN: i64 = 1;
+const FOR: i64 = 2;
+
+fn scope_number(scope: Scope) -> i64 {
     match scope {
-        Scope::Unfinished => row.is_some(),
-        Scope::NotBegun { .. } => row.is_some_and(has_not_begun),
-        Scope::For(_) => holder.in_time,
+        Scope::Unfinished => UNFINISHED,
+        Scope::NotBegun { .. } => NOT_BEGUN,
+        Scope::For(_) => FOR,
     }
 }
 
@@ -143,19 +196,25 @@ fn has_not_begun(row: &AgendaRow) -> bool {
 }
 
 /// Until when the row means something, from now: how long the kind is taken, or how long a run may be put off.
-fn until(unique: &Unique) -> Option<i64> {
-    match unique.scope {
+fn until(scope: Scope) -> Option<i64> {
+    match scope {
         Scope::Unfinished => None,
         Scope::NotBegun { at_most } => at_most.map(micros),
         Scope::For(span) => Some(micros(span)),
     }
 }
 
+/// What the kind's row says of a run that stands for it.
+fn kind_row(kind: &KeyName, run: RunId, scope: Scope) -> Vec<Cell> {
+    kind.row(cells![run, until(scope), scope_number(scope)])
+}
+
 fn answer(id: RunId, clash: Clash) -> Started {
     if clash == Clash::Refuse { Started::Taken { id } } else { Started::Existing { id } }
 }
 
-/// Adds what gives a run that has not begun the input and the time of another.
+/// Adds what gives a run that has not begun the input and the time of another, and whatever says for whom it acts: with
+/// the roles of its first starter, the input of anybody would do what only they may.
 fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
     let (codec, input) = payload_cells(Some(&run.input));
     let (at, delay) = match run.due {
@@ -164,12 +223,22 @@ fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
         Due::At(time) => (Cell::from(time), Cell::Null),
     };
     let shard = replaced.shard();
-    flight.add(REPLACE_INPUT.with(cells![shard, replaced, codec, input]));
+    let (owner, trace) = (run.owner.clone(), run.trace.clone());
+    flight.add(REPLACE_ASKED.with(cells![shard, replaced, codec, input, owner, roles_cell(run), trace]));
+    flight.add(PURGE_TAGS.with(cells![shard, ids(&[replaced])]));
+    flight.each(&REPLACE_TAGS, tag_rows(run), cells![shard, replaced]);
     flight.add(REPLACE_PLACE.with(cells![shard, replaced, at, delay, run.priority]));
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&UNIQUES_RESERVE, &UNIQUES_LOCK, &RUNS_LOOK, &UNIQUES_TAKE, &REPLACE_INPUT, &REPLACE_PLACE];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &UNIQUES_RESERVE,
+    &UNIQUES_LOCK,
+    &RUNS_LOOK,
+    &UNIQUES_TAKE,
+    &REPLACE_ASKED,
+    &REPLACE_TAGS,
+    &REPLACE_PLACE,
+];
 
 const ROW: &[(&str, Type)] = &[
     ("tenant", Type::Text),
@@ -177,12 +246,13 @@ const ROW: &[(&str, Type)] = &[
     ("key", Type::Text),
     ("run", Type::Id),
     ("until", Type::Int),
+    ("scope", Type::Int),
 ];
 
 static UNIQUES_RESERVE: Sql = Sql::new(
     "uniques_reserve",
-    "insert into outlast.uniques (shard, tenant, definition, key, run, until)
-     select {p1}, b.tenant, b.definition, b.key, b.run, {now} + b.until from {batch} where true
+    "insert into outlast.uniques (shard, tenant, definition, key, run, until, scope)
+     select {p1}, b.tenant, b.definition, b.key, b.run, {now} + b.until, b.scope from {batch} where true
      on conflict do nothing",
 )
 .rows(ROW)
@@ -190,7 +260,7 @@ static UNIQUES_RESERVE: Sql = Sql::new(
 
 static UNIQUES_LOCK: Sql = Sql::new(
     "uniques_lock",
-    "select u.tenant, u.definition, u.key, u.run, case when u.until > {now} then 1 else 0 end
+    "select u.tenant, u.definition, u.key, u.run, case when u.until > {now} then 1 else 0 end, u.scope
        from outlast.uniques as u
       where u.shard = {p1}
         and (u.tenant, u.definition, u.key) in (select b.tenant, b.definition, b.key from {batch})
@@ -205,17 +275,26 @@ static RUNS_LOOK: Sql =
 
 static UNIQUES_TAKE: Sql = Sql::new(
     "uniques_take",
-    "update outlast.uniques as u set run = b.run, until = {now} + b.until from {batch}
+    "update outlast.uniques as u set run = b.run, until = {now} + b.until, scope = b.scope from {batch}
       where u.shard = {p1} and u.tenant = b.tenant and u.definition = b.definition and u.key = b.key",
 )
 .rows(ROW)
 .takes(&[Type::Int]);
 
-pub(super) static REPLACE_INPUT: Sql = Sql::new(
-    "replace_input",
-    "update outlast.runs set codec = {p3}, input = {p4} where shard = {p1} and id = {p2}",
+static REPLACE_ASKED: Sql = Sql::new(
+    "replace_asked",
+    "update outlast.runs set codec = {p3}, input = {p4}, owner = {p5}, roles = {p6}, trace = {p7}
+      where shard = {p1} and id = {p2}",
 )
-.takes(&[Type::Int, Type::Id, Type::Text, Type::Bytes]);
+.takes(&[Type::Int, Type::Id, Type::Text, Type::Bytes, Type::Text, Type::Text, Type::Text]);
+
+static REPLACE_TAGS: Sql = Sql::new(
+    "replace_tags",
+    "insert into outlast.tags (shard, name, value, run) select {p1}, b.name, b.value, {p2} from {batch} where true
+     on conflict do nothing",
+)
+.rows(TAG)
+.takes(&[Type::Int, Type::Id]);
 
 // Put off, but not for longer than was said when it was started.
 static REPLACE_PLACE: Sql = Sql::new(
@@ -226,20 +305,7 @@ static REPLACE_PLACE: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int]);
 
-/// The kinds that purged runs stood for, unless their time is not over: then the next sweep forgets them.
-pub(crate) static UNIQUES_PURGE: Sql = Sql::new(
-    "purge_uniques",
-    "delete from outlast.uniques where shard = {p1} and run {in:p2} and (until is null or until <= {now})",
-)
-.takes(&[Type::Int, Type::Ids]);
-
-/// Kinds that nobody stands for any more.
-pub(crate) static UNIQUES_FORGET: Sql = Sql::new(
-    "uniques_forget",
-    "delete from outlast.uniques where shard = {p1} and (tenant, definition, key) in (
-         select u.tenant, u.definition, u.key from outlast.uniques as u
-          where u.shard = {p1} and u.until < {now}
-            and not exists (select 1 from outlast.runs as r where r.shard = {p1} and r.id = u.run)
-          order by u.until limit {p2})",
-)
-.takes(&[Type::Int, Type::Int]);
+/// The kinds that purged runs stood for.
+pub(crate) static UNIQUES_PURGE: Sql =
+    Sql::new("purge_uniques", "delete from outlast.uniques where shard = {p1} and run {in:p2}")
+        .takes(&[Type::Int, Type::Ids]);

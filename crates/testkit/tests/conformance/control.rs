@@ -1,7 +1,9 @@
 //! Control: a cancellation reaches a run in whatever state it is, and a job that failed can be tried again.
 
 use outlast_core::{Error, FailureDoc, RunId, Status};
-use outlast_store::{Address, Committed, Control, Controlled, Ended, NewsKind, Next, Purge, Purged, Started};
+use outlast_store::{
+    Address, Clash, Committed, Control, Controlled, Ended, NewsKind, Next, Purge, Purged, Scope, Started,
+};
 use outlast_testkit::{LEASE, Turn, World, event, key, payload, store_test};
 
 use crate::{DAY, MINUTE};
@@ -252,6 +254,18 @@ async fn a_cancelled_job_can_be_tried_again_also_if_it_never_began(world: World)
     let turn = world.claim_as("node").await;
     assert_eq!((turn.run, turn.claimed.inbox.len()), (run.id, 0));
     turn.completed("done").await;
+}
+
+#[store_test]
+async fn a_job_that_is_tried_again_is_in_the_group_it_was_started_with(world: World) {
+    let start = || world.start("mail").job().tenant("acme").group("customer-7");
+    let started =
+        [start().await, start().key("k").await, start().unique("u", Scope::Unfinished, Clash::Return).await];
+    for run in started {
+        world.cancel(run.id, "a mistake").await;
+        world.control(&retry(run.id)).await;
+        assert_eq!(world.view(run.id).await.group.as_deref(), Some("customer-7"));
+    }
 }
 
 #[store_test]

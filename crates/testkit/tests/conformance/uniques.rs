@@ -1,8 +1,8 @@
 //! Runs that are the only ones of their kind.
 
 use futures_util::future::join_all;
-use outlast_store::{Clash, Control, Due, Purge, Scope, Started};
-use outlast_testkit::{QUEUE, World, payload, store_test};
+use outlast_store::{Address, Clash, Control, Controlled, Due, Purge, Scope, Started};
+use outlast_testkit::{World, payload, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
 
@@ -32,6 +32,32 @@ async fn kinds_are_told_apart_by_tenant_definition_and_key(world: World) {
     ] {
         assert!(matches!(run.answer().await, Started::Created { .. }));
     }
+}
+
+#[store_test]
+async fn one_that_is_tried_again_is_the_only_one_of_its_kind_or_stays_as_it_is(world: World) {
+    let ask = || world.start("mail").job().unique("welcome", Scope::Unfinished, Clash::Return);
+    let retry = async |run| {
+        let control = Control::Retry { run: Address::Run(run), epoch: None, input: None };
+        world.control(&control).await
+    };
+    let first = ask().await;
+    world.cancel(first.id, "a mistake").await;
+    let second = ask().await;
+    let before = world.snapshot().await;
+    let taken = Controlled::Taken { definition: "mail".into(), by: second.id };
+    assert_eq!(retry(first.id).await, taken);
+    assert_eq!(world.snapshot().await, before);
+
+    world.cancel(second.id, "another").await;
+    assert_eq!(retry(first.id).await, Controlled::Retried { run: first.id, by_this: true });
+    assert_eq!(ask().answer().await, Started::Existing { id: first.id });
+    let taken = Controlled::Taken { definition: "mail".into(), by: first.id };
+    assert_eq!(retry(second.id).await, taken);
+    // Nobody has stood for the kind since.
+    world.cancel(first.id, "enough").await;
+    assert_eq!(retry(first.id).await, Controlled::Retried { run: first.id, by_this: true });
+    assert_eq!(ask().answer().await, Started::Existing { id: first.id });
 }
 
 #[store_test]
@@ -68,6 +94,27 @@ async fn one_that_has_not_begun_is_replaced_and_put_off_but_not_for_ever(world: 
     let Started::Created { id, .. } = ask("five").answer().await else { panic!("a new one") };
     assert_ne!(id, first.id);
     turn.completed("done").await;
+}
+
+#[store_test]
+async fn one_that_is_replaced_acts_for_whoever_gave_its_input(world: World) {
+    let ask = |input: &str, owner: &str, roles: &[&str]| {
+        let (owner, roles) = (owner.to_owned(), roles.iter().map(|role| (*role).to_owned()).collect());
+        let start = world.start("mail").input(input).due(Due::After(SECOND)).with(|run| {
+            run.trace = Some(format!("trace of {owner}"));
+            run.tags = vec![("for".into(), owner.clone()), (owner.clone(), "yes".into())];
+            (run.owner, run.roles) = (Some(owner), roles);
+        });
+        start.unique("index", PUT_OFF, Clash::Replace)
+    };
+    let first = ask("harmless", "ada", &["admin"]).await;
+    assert_eq!(ask("evil", "mallory", &[]).answer().await, Started::Existing { id: first.id });
+    let view = world.view(first.id).await;
+    assert_eq!(view.record.input, payload("evil"));
+    assert_eq!((view.record.owner.as_deref(), &view.record.roles), (Some("mallory"), &vec![]));
+    assert_eq!(view.record.trace.as_deref(), Some("trace of mallory"));
+    let tag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(view.tags, [tag("for", "mallory"), tag("mallory", "yes")]);
 }
 
 #[store_test]
@@ -112,15 +159,37 @@ async fn of_many_at_once_one_is_started(world: World) {
 }
 
 #[store_test]
-async fn a_kind_is_kept_for_its_period_though_its_run_is_purged_and_then_forgotten(world: World) {
-    let ask = || world.start("mail").queue(QUEUE).unique("digest", Scope::For(DAY * 3), Clash::Return);
+async fn a_run_is_kept_for_as_long_as_it_stands_for_its_kind_and_then_both_are_forgotten(world: World) {
+    let ask = || world.start("mail").unique("digest", Scope::For(DAY * 3), Clash::Return);
+    let purge = async || world.control(&Control::Purge(Purge::older_than(DAY, 10))).await;
     let first = ask().await;
     first.claimed_by("node").await.completed("done").await;
     world.pass(DAY * 2).await;
-    world.control(&Control::Purge(Purge::older_than(DAY, 10))).await;
-    assert!(world.store().run(first.id).await.unwrap().is_none());
+    purge().await;
     assert_eq!(ask().answer().await, Started::Existing { id: first.id });
+    assert_eq!(world.output(first.id).await, "done", "who is given it can ask for its result");
     world.pass(DAY * 2).await;
-    world.sweep().await;
+    purge().await;
+    assert!(world.store().run(first.id).await.unwrap().is_none());
     assert!(world.snapshot().await.rows("uniques").is_empty());
+}
+
+#[store_test]
+async fn for_how_long_a_run_stands_for_its_kind_is_what_it_said_itself(world: World) {
+    let ask = |key, scope| world.start("mail").unique(key, scope, Clash::Return);
+    let first = ask("a", Scope::Unfinished).await;
+    assert_eq!(ask("a", Scope::For(MINUTE)).answer().await, Started::Existing { id: first.id });
+    let turn = first.claimed_by("node").await;
+    assert_eq!(ask("a", PUT_OFF).answer().await, Started::Existing { id: first.id }, "it runs");
+    turn.completed("done").await;
+    assert!(matches!(ask("a", PUT_OFF).answer().await, Started::Created { .. }), "it has ended");
+
+    let first = ask("b", Scope::For(MINUTE)).await;
+    world.cancel(first.id, "enough").await;
+    assert_eq!(ask("b", Scope::Unfinished).answer().await, Started::Existing { id: first.id });
+    world.pass(MINUTE).await;
+    let next = ask("b", Scope::Unfinished).await;
+    assert_ne!(next.id, first.id, "its time is over");
+    world.pass(DAY).await;
+    assert_eq!(ask("b", Scope::For(MINUTE)).answer().await, Started::Existing { id: next.id });
 }

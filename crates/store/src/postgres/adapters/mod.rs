@@ -1,7 +1,8 @@
 //! Users' own transactions on PostgreSQL, through sqlx or tokio-postgres.
 //!
 //! Values travel in the same binary format as on our own connections. Isolation, timeouts and the end of
-//! the transaction are the user's: nothing is set here, for it would outlast our statements.
+//! the transaction are the user's, until it takes a fence: from there on our bounds hold for the rest of it, unless the
+//! user's own are narrower.
 
 #[cfg(feature = "sqlx")]
 mod sqlx;
@@ -19,8 +20,11 @@ use super::listen::written;
 use super::tx::{Ask, Sending};
 use crate::adapters::{Verb, check_database, no_tables};
 use crate::render::{Dialect, Texts};
+use crate::rows::cells;
 use crate::user_tx::failed_before;
-use crate::{Call, Cell, Clock, Row, Signal, Sql, Store, StoreError, Tx, Type};
+use crate::{
+    Call, Cell, Clock, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Row, Signal, Sql, Store, StoreError, Tx, Type,
+};
 
 /// A user's connection, inside a transaction.
 #[async_trait]
@@ -37,7 +41,9 @@ async fn perform<V: Verb + ?Sized>(
     notify: bool,
 ) -> Result<V::Answer, StoreError> {
     check_database(store, "postgres", "PostgreSQL")?;
-    let mut tx = UsersTx { wire, clock: store.clock(), signals: Vec::new() };
+    let bounds = cells![i64::from(FENCED_TIMEOUT_MS), i64::from(LOCK_TIMEOUT_MS)];
+    let ahead = verb.takes_fence().then(|| BOUNDS.with(bounds));
+    let mut tx = UsersTx { wire, clock: store.clock(), signals: Vec::new(), ahead };
     let answer = verb.run(&mut tx, store.shards()).await?;
     if notify && verb.is_about_runs() {
         // Claims pass over what we hold until the user commits: then there is reason to look again.
@@ -55,14 +61,18 @@ struct UsersTx<'s, W> {
     wire: W,
     clock: &'s Clock,
     signals: Vec<Signal>,
+    /// Rides ahead of the first flight.
+    ahead: Option<Call>,
 }
 
 #[async_trait]
 impl<W: Wire> Tx for UsersTx<'_, W> {
     async fn flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
-        let sending = Sending::of(calls, &TEXTS, self.clock)?;
+        let ahead = self.ahead.take();
+        let rest = usize::from(ahead.is_some());
+        let sending = Sending::of(ahead.into_iter().chain(calls).collect(), &TEXTS, self.clock)?;
         let answers = self.wire.exchange(&sending.asks).await?;
-        Ok(sending.in_order(answers))
+        Ok(sending.in_order(answers).split_off(rest))
     }
 
     async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
@@ -101,3 +111,13 @@ static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts::new(Dialect::Postgres));
 
 static NOTIFY: Sql = Sql::new("users_notify", "select pg_notify('outlast', hint) from unnest({p1}) as hint")
     .takes(&[Type::Texts]);
+
+// As `set local`, which a pooler may rely on; 0 means none.
+static BOUNDS: Sql = Sql::new(
+    "users_bounds",
+    "select set_config(s.name, b.most::text, true)
+       from (values ('statement_timeout', {p1}), ('idle_in_transaction_session_timeout', {p1}),
+                    ('lock_timeout', {p2})) as b (name, most)
+            join pg_settings as s on s.name = b.name and s.setting::bigint not between 1 and b.most",
+)
+.takes(&[Type::Int, Type::Int]);
