@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::Engine;
 use crate::schedule::{CatchUp, Overlap, Plan};
 
-/// The most schedules of a shard that are fired in one go.
+/// How many schedules of a shard are read at a time.
 const MOST: u32 = 100;
 /// The most times of one schedule that are acted on in one go.
 const TIMES: usize = 100;
@@ -85,35 +85,48 @@ pub(super) async fn run(engine: Arc<Engine>) {
 
 /// Fires all that are due; says when to look again.
 async fn fire_all(engine: &Arc<Engine>) -> Option<Timestamp> {
-    let again = || Some(engine.clock.at_most() + AGAIN);
-    let (due, mut next) = match engine.store.schedules_due(MOST).await {
-        Ok(found) => found,
-        Err(error) => {
-            if let Some(unsaid) = engine.troubles.schedules.say() {
-                tracing::warn!(%error, unsaid, "schedules could not be read; it is tried again");
-            }
-            return again();
-        }
-    };
+    let again = engine.clock.at_most() + AGAIN;
     engine.schedules.is_waiting.store(false, Ordering::Relaxed);
-    let mut is_more = due.len() >= MOST as usize;
-    for schedule in &due {
-        match fire(engine, schedule).await {
-            Ok(Went::On) => is_more = true,
-            Ok(Went::Waits) => {
-                engine.schedules.is_waiting.store(true, Ordering::Relaxed);
-                next = [next, again()].into_iter().flatten().min();
-            }
+    let (mut has_fired, mut next, mut seen) = (false, None, 0);
+    loop {
+        let (due, later) = match engine.store.schedules_due(seen, MOST).await {
+            Ok(found) => found,
             Err(error) => {
-                let name = &schedule.name;
                 if let Some(unsaid) = engine.troubles.schedules.say() {
-                    tracing::error!(%error, schedule = %name, unsaid, "a schedule could not be fired; it is tried again");
+                    tracing::warn!(%error, unsaid, "schedules could not be read; it is tried again");
                 }
-                next = [next, again()].into_iter().flatten().min();
+                return Some(again);
             }
+        };
+        next = earlier(next, later);
+        for schedule in &due {
+            match fire(engine, schedule).await {
+                Ok(Went::On) => has_fired = true,
+                Ok(Went::Waits) => {
+                    engine.schedules.is_waiting.store(true, Ordering::Relaxed);
+                    next = earlier(next, Some(again));
+                }
+                Err(error) => {
+                    let name = &schedule.name;
+                    if let Some(unsaid) = engine.troubles.schedules.say() {
+                        tracing::error!(%error, schedule = %name, unsaid, "a schedule could not be fired; it is tried again");
+                    }
+                    next = earlier(next, Some(again));
+                }
+            }
+        }
+        // Those that wait stay where they are: what is due behind them has to be read too.
+        seen += MOST;
+        if due.len() < MOST as usize {
+            break;
         }
     }
-    if is_more { Some(Timestamp::from_micros(i64::MIN)) } else { next }
+    // What moved on may be due once more, and made others move up to where they were not read.
+    if has_fired { Some(Timestamp::from_micros(i64::MIN)) } else { next }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
 }
 
 enum Went {

@@ -120,6 +120,26 @@ engine_test! {
         lab.until("it ends", || async { lab.ledger.count("end") == 2 }).await;
     }
 
+    async fn very_many_schedules_that_wait_keep_no_other_from_firing(lab: Lab) {
+        full_hour(&lab).await;
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        lab.start(|app| app.job(slow()).job(report()).concurrency(2000).state(gate.clone())).await;
+        for n in 0..450 {
+            let every = Schedule::every(format!("s{n}"), 10.minutes()).overlap(Overlap::Queue);
+            lab.app().schedule(every, &slow(), &()).await.unwrap();
+        }
+        let clock = lab.world.store().clock().clone();
+        clock.advance(11.minutes());
+        lab.until("all run", || async { lab.ledger.count("begin") == 450 }).await;
+        clock.advance(10.minutes());
+        lab.app().schedule(Schedule::every("tick", 1.minute()), &report(), &"tick".to_owned()).await.unwrap();
+        for tick in 1..=3 {
+            clock.advance(1.minute());
+            lab.until("it fires", || async { lab.ledger.count("tick") == tick }).await;
+        }
+        gate.0.add_permits(1000);
+    }
+
     async fn a_schedule_is_paused_triggered_backfilled_and_deleted(lab: Lab) {
         full_hour(&lab).await;
         lab.start(|app| app.job(report())).await;

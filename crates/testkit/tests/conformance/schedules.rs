@@ -34,7 +34,7 @@ async fn a_schedule_is_due_when_its_time_has_come(world: World) {
         let due = Some(now + SECOND * seconds);
         world.change_schedule(name, ScheduleChange::Put(card("* * * * *", due))).await.unwrap();
     }
-    let due = async || world.store().schedules_due(10).await.unwrap();
+    let due = async || world.store().schedules_due(0, 10).await.unwrap();
     assert_eq!(due().await, (vec![], Some(now + SECOND * 10)));
     assert_eq!(world.store().next_due().await.unwrap(), Some(now + SECOND * 10));
     let renewal = world.renewal("node").await;
@@ -44,6 +44,26 @@ async fn a_schedule_is_due_when_its_time_has_come(world: World) {
     assert_eq!(come.iter().map(|view| &*view.name).collect::<Vec<_>>(), ["soon"]);
     assert_eq!(next, Some(now + SECOND * 100));
     assert_eq!(world.store().schedules().await.unwrap().len(), 2);
+}
+
+#[store_test]
+async fn all_that_are_due_are_read_page_by_page(world: World) {
+    let now = world.now().await;
+    for n in 0..25 {
+        let due = Some(now + SECOND * (n % 3));
+        world.change_schedule(&format!("s{n}"), ScheduleChange::Put(card("* * * * *", due))).await.unwrap();
+    }
+    world.pass(SECOND * 20).await;
+    let mut names = Vec::new();
+    for page in 0..5 {
+        let (due, next) = world.store().schedules_due(page * 5, 5).await.unwrap();
+        names.extend(due.into_iter().map(|view| view.name));
+        assert_eq!(next, None);
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 25);
+    assert_eq!(world.store().schedules_due(25, 5).await.unwrap().0, vec![]);
 }
 
 #[store_test]
@@ -64,7 +84,7 @@ async fn a_paused_schedule_is_not_due_and_nobody_fires_it(world: World) {
     let now = world.now().await;
     world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
     assert!(world.change_schedule("nightly", ScheduleChange::Pause).await.unwrap().is_paused);
-    assert_eq!(world.store().schedules_due(10).await.unwrap(), (vec![], None));
+    assert_eq!(world.store().schedules_due(0, 10).await.unwrap(), (vec![], None));
     let late = world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
     assert_eq!(late, Fired::Lost);
     let resume = ScheduleChange::Resume { next_at: Some(now + MINUTE), due_at: Some(now + MINUTE) };
