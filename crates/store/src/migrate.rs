@@ -40,6 +40,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, name: "schedules", text: include_str!("../migrations/0010_schedules.sql") },
     Migration { number: 11, name: "kv", text: include_str!("../migrations/0011_kv.sql") },
     Migration { number: 12, name: "undo", text: include_str!("../migrations/0012_undo.sql") },
+    Migration {
+        number: 13,
+        name: "schedule_line",
+        text: include_str!("../migrations/0013_schedule_line.sql"),
+    },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
