@@ -416,14 +416,15 @@ impl Client {
     }
 
     /// Starts a run for each time of the schedule from `from` until before `to` that has none yet. All of them at once:
-    /// overlap and jitter do not count. At most 10,000.
+    /// overlap and jitter do not count. Those that are still to come start when they come. At most 10,000.
     pub async fn backfill(&self, name: &str, from: Timestamp, to: Timestamp) -> Result<Vec<RunId>, Error> {
         if from >= to {
             return Err(Error::invalid("range", format!("{from} to {to}"), "one that ends after it begins"));
         }
         let view = self.schedule_named(name).await?;
         let plan = Plan::read(&view.card)?;
-        let times = plan.timetable.fire_times(from, to, BACKFILL + 1);
+        let now = repeated(|| self.store().now()).await?;
+        let times = plan.timetable.fire_times(from, to.min(now), BACKFILL + 1);
         check_count("times in this range", times.len(), BACKFILL)?;
         let Some(first) = times.first() else { return Ok(Vec::new()) };
         let model = self.scheduled_run(&view, plan.options.starts(name, *first)).await?;

@@ -190,6 +190,26 @@ engine_test! {
         gate.0.add_permits(9);
     }
 
+    async fn a_backfill_does_not_start_what_is_still_to_come(lab: Lab) {
+        full_hour(&lab).await;
+        lab.start(|app| app.job(report()).schedule(Schedule::every("hourly", 1.hour()), &report(), "x".into())).await;
+        let now = lab.world.now().await;
+        let from = Timestamp::from_micros(now.micros() - 150 * 60_000_000);
+        assert!(lab.app().backfill("hourly", now + 1.second(), now + 3.hours()).await.unwrap().is_empty());
+        assert_eq!(lab.app().backfill("hourly", from, now + 3.hours()).await.unwrap().len(), 3);
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 3);
+    }
+
+    async fn a_program_that_declares_a_time_of_the_past_starts(lab: Lab) {
+        let past = lab.world.now().await;
+        lab.world.store().clock().advance(1.hour());
+        lab.start(|app| app.job(report()).schedule(Schedule::once("launch", past), &report(), "go".into())).await;
+        lab.advance(1.hour()).await;
+        assert!(lab.ledger.notes().is_empty());
+        assert_eq!(lab.app().schedule_named("launch").await.unwrap().card.next_at, None);
+    }
+
     async fn a_schedule_is_paused_triggered_backfilled_and_deleted(lab: Lab) {
         full_hour(&lab).await;
         lab.start(|app| app.job(report())).await;
