@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outlast_core::{Error, Payload, RunId, Timestamp, Timetable, check_count, check_key, check_name};
+use outlast_core::{
+    Error, Payload, RunId, Timestamp, Timetable, check_count, check_key, check_name, duration_text,
+};
 use outlast_store::{Control, Controlled, NewRun, RunKind, ScheduleCard, ScheduleChange, ScheduleView};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,8 @@ use crate::draft::StartOptions;
 
 /// The longest name of a schedule: its runs have it in their keys.
 const NAME: usize = 150;
+/// In how many of the next times the two are looked for that are closest to each other.
+const TIMES: usize = 100;
 /// The most runs of one backfill.
 const BACKFILL: usize = 10_000;
 
@@ -50,15 +54,17 @@ pub enum Overlap {
     /// The time passes without a run.
     #[default]
     Skip,
-    /// The run starts when the one before has ended: one after another, none is left out.
+    /// The run starts when the one before has ended: one after another, none is left out that came while a node was up,
+    /// however long it waits and whoever is up by then. Of those that came while none was, the catch-up policy says
+    /// which ones wait.
     Queue,
     /// Both run.
     Allow,
-    /// The one before is asked to stop.
+    /// The one before is asked to stop. Of several times that are acted on together the last starts a run.
     CancelPrevious,
 }
 
-/// What happens with times that passed while no node was up.
+/// What happens with times that passed while no node was up for more than a minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
@@ -115,7 +121,8 @@ impl Schedule {
         Schedule::new(name, Times::Every(every))
     }
 
-    /// Once, at this time.
+    /// Once, at this time. Code that declares it goes on doing so when the time is past: then it starts nothing, on a new
+    /// database neither.
     pub fn once(name: impl Into<String>, time: impl Into<Timestamp>) -> Schedule {
         Schedule::new(name, Times::Once(time.into()))
     }
@@ -139,7 +146,7 @@ impl Schedule {
     }
 
     /// Acts on each time up to this much later, by a span that is the same on every node: so that not everybody's nightly
-    /// jobs begin at once.
+    /// jobs begin at once. It has to be shorter than the time from one to the next.
     pub fn jitter(mut self, jitter: Duration) -> Schedule {
         self.options.jitter_us = u64::try_from(jitter.as_micros()).unwrap_or(u64::MAX);
         self
@@ -202,12 +209,13 @@ impl Schedule {
             )
         })?;
         check_count("bytes in the name of a schedule", self.name.len(), NAME)?;
-        let timetable = match self.times {
-            Times::Text(text) => Timetable::parse(&text, &self.zone)?,
-            Times::Every(every) => Timetable::Every { every, from: Timestamp::from_micros(0) },
-            Times::Once(time) => Timetable::Once(time),
+        let text = match self.times {
+            Times::Text(text) => text,
+            Times::Every(every) => as_text(Timetable::Every { every, from: Timestamp::from_micros(0) })?,
+            Times::Once(time) => as_text(Timetable::Once(time))?,
         };
-        timetable.check()?;
+        // The zone has to be one also where it does not matter.
+        let timetable = Timetable::parse(&text, &self.zone)?;
         check_duration("jitter", Duration::from_micros(self.options.jitter_us))?;
         let mut probe = client.draft(definition, 1, RunKind::Job, "default", 5, input.clone());
         client.apply(&mut probe, self.options.starts(&self.name, Timestamp::from_micros(0)))?;
@@ -222,6 +230,10 @@ impl Schedule {
         };
         Ok((self.name, card))
     }
+}
+
+fn as_text(timetable: Timetable) -> Result<String, Error> {
+    timetable.check().map(|()| timetable.to_text())
 }
 
 impl ScheduleOptions {
@@ -269,6 +281,20 @@ impl Plan {
         Ok(Plan { timetable, options })
     }
 
+    /// Accepts jitter that leaves each time to itself: whoever acts on one later than the next has come acts on both.
+    fn check_jitter(&self, now: Timestamp) -> Result<(), Error> {
+        let jitter = Duration::from_micros(self.options.jitter_us);
+        let times = self.timetable.upcoming(now, TIMES);
+        let shortest = times.windows(2).map(|pair| pair[1].since(pair[0])).min();
+        match shortest {
+            Some(shortest) if jitter >= shortest => {
+                let remedy = format!("less than {}, as its times are that close", duration_text(shortest));
+                Err(Error::invalid("jitter", duration_text(jitter), remedy))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The time after `after`, and when it is acted on.
     pub(crate) fn next(&self, name: &str, after: Timestamp) -> (Option<Timestamp>, Option<Timestamp>) {
         let next = self.timetable.next_after(after);
@@ -295,7 +321,7 @@ impl Client {
         let name = definition.options().name;
         let payload = Payload::encode(format_args!("the input of {name}"), input, self.limits())?;
         let (schedule, card) = schedule.card(self, name, payload)?;
-        self.put_schedule(schedule, card).await
+        self.put_new_schedule(schedule, card).await
     }
 
     /// The same by the name of the definition, with JSON, for callers without the code. Some node must have registered
@@ -313,7 +339,19 @@ impl Client {
             known.check_input(&payload)?;
         }
         let (schedule, card) = schedule.card(self, definition, payload)?;
-        self.put_schedule(schedule, card).await
+        self.put_new_schedule(schedule, card).await
+    }
+
+    /// Sets one that somebody asks for now: code that declares a time goes on saying so when it is past.
+    async fn put_new_schedule(&self, name: String, card: ScheduleCard) -> Result<ScheduleView, Error> {
+        let now = repeated(|| self.store().now()).await?;
+        let is_over = Plan::read(&card)?.timetable.next_after(now).is_none();
+        // One that was there keeps its place, and may well be over.
+        if is_over && self.schedule_named(&name).await.is_err() {
+            let remedy = "one that has a time to come: all of this one are past";
+            return Err(Error::invalid("schedule", &name, remedy));
+        }
+        self.put_schedule(name, card).await
     }
 
     pub(crate) async fn put_schedule(
@@ -323,15 +361,8 @@ impl Client {
     ) -> Result<ScheduleView, Error> {
         let now = repeated(|| self.store().now()).await?;
         let plan = Plan::read(&card)?;
+        plan.check_jitter(now)?;
         (card.next_at, card.due_at) = plan.next(&name, now);
-        // One that was there keeps its place, and may well be over.
-        if card.next_at.is_none() && self.schedule_named(&name).await.is_err() {
-            return Err(Error::invalid(
-                "schedule",
-                &name,
-                "one that has a time to come: all of this one are past",
-            ));
-        }
         let view = self.change_schedule(&name, ScheduleChange::Put(card)).await?;
         view.ok_or_else(|| Error::misconfigured("the store gave no answer about a schedule"))
     }
@@ -385,14 +416,15 @@ impl Client {
     }
 
     /// Starts a run for each time of the schedule from `from` until before `to` that has none yet. All of them at once:
-    /// overlap and jitter do not count. At most 10,000.
+    /// overlap and jitter do not count. Those that are still to come start when they come. At most 10,000.
     pub async fn backfill(&self, name: &str, from: Timestamp, to: Timestamp) -> Result<Vec<RunId>, Error> {
         if from >= to {
             return Err(Error::invalid("range", format!("{from} to {to}"), "one that ends after it begins"));
         }
         let view = self.schedule_named(name).await?;
         let plan = Plan::read(&view.card)?;
-        let times = plan.timetable.fire_times(from, to, BACKFILL + 1);
+        let now = repeated(|| self.store().now()).await?;
+        let times = plan.timetable.fire_times(from, to.min(now), BACKFILL + 1);
         check_count("times in this range", times.len(), BACKFILL)?;
         let Some(first) = times.first() else { return Ok(Vec::new()) };
         let model = self.scheduled_run(&view, plan.options.starts(name, *first)).await?;
@@ -435,7 +467,7 @@ impl Client {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::invalid("schedule", name, "one that exists: the schedules that do are listed with them")
+    Error::invalid("schedule", name, "one that exists: `Client::schedules` gives their names")
 }
 
 #[cfg(test)]

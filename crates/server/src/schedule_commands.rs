@@ -215,7 +215,9 @@ async fn backfill(client: &Client, args: &BackfillArgs, format: Format) -> Resul
         return Err(Fault::usage(format!("from {from} to {to} is no time: --to is after --from")));
     }
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
-    let times = table.fire_times(*from, *to, BACKFILL + 1);
+    // Those that are still to come start when they come.
+    let to = (*to).min(client.store().now().await?);
+    let times = table.fire_times(*from, to, BACKFILL + 1);
     check_count("times in this range", times.len(), BACKFILL)?;
     if let ([first, .., last] | [first @ last], false) = (&times[..], yes) {
         let times = count(times.len(), "time");
@@ -224,7 +226,7 @@ async fn backfill(client: &Client, args: &BackfillArgs, format: Format) -> Resul
             view.card.definition
         )));
     }
-    let runs = client.backfill(name, *from, *to).await?;
+    let runs = client.backfill(name, *from, args.to).await?;
     note_without_node(client).await?;
     let answer = json!({ "times": times.len(), "started": runs });
     let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();

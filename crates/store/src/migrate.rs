@@ -41,6 +41,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 11, name: "kv", text: include_str!("../migrations/0011_kv.sql") },
     Migration { number: 12, name: "undo", text: include_str!("../migrations/0012_undo.sql") },
     Migration {
+        number: 13,
+        name: "schedule_line",
+        text: include_str!("../migrations/0013_schedule_line.sql"),
+    },
+    Migration {
         number: 14,
         name: "group_of_runs",
         text: include_str!("../migrations/0014_group_of_runs.sql"),

@@ -150,8 +150,12 @@ pub trait Reads: Send + Sync + 'static {
     /// All schedules.
     async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError>;
 
-    /// Those that are due, at most `limit` of each shard; and when the next of the others is.
-    async fn schedules_due(&self, limit: u32) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError>;
+    /// Those that are due, of each shard at most `limit` after the first `skip`; and when the next of the others is.
+    async fn schedules_due(
+        &self,
+        skip: u32,
+        limit: u32,
+    ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

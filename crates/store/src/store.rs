@@ -420,9 +420,13 @@ impl Reads for SqlStore {
         self.transact(TxKind::Read, work!(|tx| reads::schedules(tx, shards))).await
     }
 
-    async fn schedules_due(&self, limit: u32) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
+    async fn schedules_due(
+        &self,
+        skip: u32,
+        limit: u32,
+    ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
         let shards = self.shards();
-        self.transact(TxKind::Read, work!(|tx| reads::schedules_due(tx, limit, shards))).await
+        self.transact(TxKind::Read, work!(|tx| reads::schedules_due(tx, skip, limit, shards))).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

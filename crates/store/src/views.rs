@@ -195,6 +195,8 @@ pub struct ScheduleView {
     pub card: ScheduleCard,
     /// Whether it starts nothing for now.
     pub is_paused: bool,
+    /// The times that wait for the run before: spans of its timetable, from the first to the last of each.
+    pub waiting: Vec<(Timestamp, Timestamp)>,
     /// The last time that was acted on.
     pub last_at: Option<Timestamp>,
     /// The run that was started last.

@@ -368,8 +368,12 @@ impl Reads for Watched {
         pass_on!(self.schedules())
     }
 
-    async fn schedules_due(&self, limit: u32) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
-        pass_on!(self.schedules_due(limit))
+    async fn schedules_due(
+        &self,
+        skip: u32,
+        limit: u32,
+    ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
+        pass_on!(self.schedules_due(skip, limit))
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -1,7 +1,10 @@
 //! What a rate has used: how many began, slice by slice.
 //!
-//! Sliding and exact on the safe side: a slice counts until its very end has left the span, so that no span of the
-//! rate's length ever sees more than it allows; what is lost by this is less than a slice's share.
+//! Sliding and exact on the safe side: a slice counts until the last that began in it has left the span, so that no
+//! span of the rate's length ever sees more than it allows; what is lost by this is less than a slice's share.
+//!
+//! Slices are kept by their time, whatever rate they were cut for: what began under one rate counts under the next,
+//! and never for longer than the span of that. What a shorter span has forgotten, a longer one does not bring back.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -15,7 +18,7 @@ const SLICES: i64 = 50;
 /// How many began lately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
-    /// The number of each slice since the beginning of time, and how many began in it; oldest first.
+    /// When the last of each slice began, in microseconds, and how many did; oldest first.
     slices: VecDeque<(i64, u32)>,
 }
 
@@ -23,8 +26,8 @@ impl Window {
     /// Reads what [`Window::to_text`] wrote; what nobody can read counts as unused.
     pub fn parse(text: &str) -> Window {
         let slice = |part: &str| {
-            let (slice, count) = part.split_once(':')?;
-            Some((slice.parse().ok()?, count.parse().ok()?))
+            let (last, count) = part.split_once(':')?;
+            Some((last.parse().ok()?, count.parse().ok()?))
         };
         Window { slices: text.split(',').filter_map(slice).collect() }
     }
@@ -32,9 +35,9 @@ impl Window {
     /// As text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for (slice, count) in &self.slices {
+        for (last, count) in &self.slices {
             let comma = if text.is_empty() { "" } else { "," };
-            let _ = write!(text, "{comma}{slice}:{count}");
+            let _ = write!(text, "{comma}{last}:{count}");
         }
         text
     }
@@ -42,18 +45,18 @@ impl Window {
     /// How many more may begin now.
     pub fn free(&mut self, rate: Rate, now: Timestamp) -> u32 {
         self.forget(rate, now);
-        let used: u32 = self.slices.iter().map(|(_, count)| *count).sum();
+        let used = self.slices.iter().fold(0_u32, |used, (_, count)| used.saturating_add(*count));
         rate.count.saturating_sub(used)
     }
 
     /// When more may begin than now.
     pub fn freer_at(&self, rate: Rate) -> Option<Timestamp> {
-        self.slices.front().map(|(slice, _)| gone_at(*slice, rate))
+        self.slices.front().map(|(last, _)| gone_at(*last, rate))
     }
 
     /// From when on nothing counts any more; `None` when nothing does.
     pub fn unused_from(&self, rate: Rate) -> Option<Timestamp> {
-        self.slices.back().map(|(slice, _)| gone_at(*slice, rate))
+        self.slices.back().map(|(last, _)| gone_at(*last, rate))
     }
 
     /// Notes that so many begin now.
@@ -61,11 +64,14 @@ impl Window {
         if count == 0 {
             return;
         }
-        // A clock that went back puts them into the last slice: they count for longer, never for less.
-        let slice = now.micros().div_euclid(width(rate));
+        let slice = |micros: i64| micros.div_euclid(width(rate));
         match self.slices.back_mut() {
-            Some(last) if last.0 >= slice => last.1 += count,
-            _ => self.slices.push_back((slice, count)),
+            // A clock that went back puts them into the last slice: they count for longer, never for less.
+            Some((last, began)) if slice(*last) >= slice(now.micros()) => {
+                *last = now.micros().max(*last);
+                *began = began.saturating_add(count);
+            }
+            _ => self.slices.push_back((now.micros(), count)),
         }
     }
 
@@ -76,7 +82,7 @@ impl Window {
     }
 
     fn forget(&mut self, rate: Rate, now: Timestamp) {
-        while self.slices.front().is_some_and(|(slice, _)| gone_at(*slice, rate) <= now) {
+        while self.slices.front().is_some_and(|(last, _)| gone_at(*last, rate) <= now) {
             self.slices.pop_front();
         }
     }
@@ -92,9 +98,8 @@ fn span(rate: Rate) -> i64 {
 }
 
 /// When everything of a slice has left the span.
-fn gone_at(slice: i64, rate: Rate) -> Timestamp {
-    let end = slice.saturating_add(1).saturating_mul(width(rate));
-    Timestamp::from_micros(end.saturating_add(span(rate)))
+fn gone_at(last: i64, rate: Rate) -> Timestamp {
+    Timestamp::from_micros(last.saturating_add(span(rate)))
 }
 
 #[cfg(test)]
@@ -134,6 +139,42 @@ mod tests {
                     "seed {seed}: {within} of {} within a span",
                     rate.count
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_changed_holds_for_what_began_before_and_stops_nothing_for_longer_than_its_span() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let spans = [700, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000_u64];
+            let (mut window, mut now, mut began) = (Window::default(), 1_700_000_000_000_000_i64, Vec::new());
+            let mut known_from = now;
+            let mut rate = Rate::new(1, Duration::from_secs(1));
+            for _ in 0..8 {
+                let before = span(rate);
+                rate =
+                    Rate::new(random.u32(1..20), Duration::from_micros(spans[random.usize(..spans.len())]));
+                // What the rate before had forgotten is not known any more.
+                if span(rate) > before {
+                    known_from = known_from.max(now - before);
+                }
+                assert!(
+                    window.clone().free(rate, at(now + span(rate))) == rate.count,
+                    "seed {seed}: it stalls"
+                );
+                for _ in 0..random.usize(0..40) {
+                    now += random.i64(0..span(rate) / 3);
+                    window = Window::parse(&window.to_text());
+                    let free = window.free(rate, at(now));
+                    let count = random.u32(0..=free);
+                    window.take(rate, at(now), count);
+                    began.extend(std::iter::repeat_n(now, count as usize));
+                    let within =
+                        began.iter().filter(|time| **time > (now - span(rate)).max(known_from)).count();
+                    assert!(count == 0 || within <= rate.count as usize, "seed {seed}: {within} in a span");
+                    assert!(window.slices.len() <= 300, "seed {seed}: {} slices", window.slices.len());
+                }
             }
         }
     }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outlast_core::{Error, RunId, Timestamp};
-use outlast_store::{Address, Control, Fire, Fired, ScheduleView};
+use outlast_store::{Fire, Fired, ScheduleView};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Engine;
 use crate::schedule::{CatchUp, Overlap, Plan};
 
-/// The most schedules of a shard that are fired in one go.
+/// How many schedules of a shard are read at a time.
 const MOST: u32 = 100;
 /// The most times of one schedule that are acted on in one go.
 const TIMES: usize = 100;
@@ -85,35 +85,48 @@ pub(super) async fn run(engine: Arc<Engine>) {
 
 /// Fires all that are due; says when to look again.
 async fn fire_all(engine: &Arc<Engine>) -> Option<Timestamp> {
-    let again = || Some(engine.clock.at_most() + AGAIN);
-    let (due, mut next) = match engine.store.schedules_due(MOST).await {
-        Ok(found) => found,
-        Err(error) => {
-            if let Some(unsaid) = engine.troubles.schedules.say() {
-                tracing::warn!(%error, unsaid, "schedules could not be read; it is tried again");
-            }
-            return again();
-        }
-    };
+    let again = engine.clock.at_most() + AGAIN;
     engine.schedules.is_waiting.store(false, Ordering::Relaxed);
-    let mut is_more = due.len() >= MOST as usize;
-    for schedule in &due {
-        match fire(engine, schedule).await {
-            Ok(Went::On) => is_more = true,
-            Ok(Went::Waits) => {
-                engine.schedules.is_waiting.store(true, Ordering::Relaxed);
-                next = [next, again()].into_iter().flatten().min();
-            }
+    let (mut has_fired, mut next, mut seen) = (false, None, 0);
+    loop {
+        let (due, later) = match engine.store.schedules_due(seen, MOST).await {
+            Ok(found) => found,
             Err(error) => {
-                let name = &schedule.name;
                 if let Some(unsaid) = engine.troubles.schedules.say() {
-                    tracing::error!(%error, schedule = %name, unsaid, "a schedule could not be fired; it is tried again");
+                    tracing::warn!(%error, unsaid, "schedules could not be read; it is tried again");
                 }
-                next = [next, again()].into_iter().flatten().min();
+                return Some(again);
             }
+        };
+        next = earlier(next, later);
+        for schedule in &due {
+            match fire(engine, schedule).await {
+                Ok(Went::On) => has_fired = true,
+                Ok(Went::Waits) => {
+                    engine.schedules.is_waiting.store(true, Ordering::Relaxed);
+                    next = earlier(next, Some(again));
+                }
+                Err(error) => {
+                    let name = &schedule.name;
+                    if let Some(unsaid) = engine.troubles.schedules.say() {
+                        tracing::error!(%error, schedule = %name, unsaid, "a schedule could not be fired; it is tried again");
+                    }
+                    next = earlier(next, Some(again));
+                }
+            }
+        }
+        // Those that wait stay where they are: what is due behind them has to be read too.
+        seen += MOST;
+        if due.len() < MOST as usize {
+            break;
         }
     }
-    if is_more { Some(Timestamp::from_micros(i64::MIN)) } else { next }
+    // What moved on may be due once more, and made others move up to where they were not read.
+    if has_fired { Some(Timestamp::from_micros(i64::MIN)) } else { next }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
 }
 
 enum Went {
@@ -130,18 +143,25 @@ async fn fire(engine: &Arc<Engine>, view: &ScheduleView) -> Result<Went, Error> 
     let plan = Plan::read(&view.card)?;
     // By the database's clock, as it was at least when it said that the schedule is due.
     let now = engine.clock.at_least().max(view.card.due_at.unwrap_or(at));
-    let come = come(&plan, at, now);
+    let unseen = match view.waiting.last() {
+        Some((_, last)) => plan.timetable.next_after(*last),
+        None => Some(at),
+    };
+    let come = unseen.map(|from| come(&plan, from, now)).unwrap_or_default();
     let previous = match view.last_run {
         Some(run) if !has_ended(engine, run).await? => Some(run),
         _ => None,
     };
-    let Decided { times, skipped, waits } = decide(&plan, &come, now, previous.is_some());
-    if waits && times.is_empty() {
+    let Decided { times, skipped, waiting } = decide(&plan, &view.waiting, &come, now, previous.is_some());
+    let is_noted = times.is_empty() && !waiting.is_empty();
+    if is_noted && waiting == view.waiting && skipped == 0 {
         return Ok(Went::Waits);
     }
-    // In order and one at a time where each waits for the one before.
-    let last = if waits { *times.last().unwrap_or(&at) } else { *come.last().unwrap_or(&at) };
-    let (next_at, due_at) = plan.next(name, last);
+    let last = come.last().copied().or(view.waiting.last().map(|(_, last)| *last)).unwrap_or(at);
+    let (next_at, due_at) = match waiting.first() {
+        Some((first, _)) => (Some(*first), Some(plan.options.acts_at(name, *first))),
+        None => plan.next(name, last),
+    };
     let mut runs = Vec::with_capacity(times.len());
     if let Some(first) = times.first() {
         let model = client.scheduled_run(view, plan.options.starts(name, *first)).await?;
@@ -151,18 +171,32 @@ async fn fire(engine: &Arc<Engine>, view: &ScheduleView) -> Result<Went, Error> 
             runs.push(run);
         }
     }
-    let ask = Fire { name: name.clone(), at, last_at: last, next_at, due_at, runs, skipped };
+    let is_stopped = plan.options.overlap == Overlap::CancelPrevious && !runs.is_empty();
+    let reason = || format!("the next time of schedule {name} has come");
+    let ask = Fire {
+        name: name.clone(),
+        at,
+        waited: view.waiting.clone(),
+        // One after another: what was acted on last is the one that started, not the last that came.
+        last_at: if waiting.is_empty() { Some(last) } else { times.last().copied() },
+        waiting,
+        next_at,
+        due_at,
+        stops: previous.filter(|_| is_stopped).map(|run| (run, reason())),
+        runs,
+        skipped,
+    };
     let fired = crate::client::repeated(|| engine.store.fire(&ask)).await?;
     if let Fired::Done(started) = fired {
         metrics::counter!("outlast_schedule_starts_total").increment(started.len() as u64);
         metrics::counter!("outlast_schedule_skips_total").increment(u64::from(skipped));
-        let older = previous.into_iter().chain(ask.runs.iter().rev().skip(1).map(|run| run.id));
-        if plan.options.overlap == Overlap::CancelPrevious && !ask.runs.is_empty() {
-            for run in older {
-                stop(engine, run, name).await;
-            }
+        if !started.is_empty() {
+            engine.nudge();
         }
-        engine.nudge();
+        // What has come since is looked at when the run before has ended.
+        if is_noted && come.len() < TIMES {
+            return Ok(Went::Waits);
+        }
     }
     Ok(Went::On)
 }
@@ -189,47 +223,75 @@ fn come(plan: &Plan, at: Timestamp, now: Timestamp) -> Vec<Timestamp> {
 struct Decided {
     times: Vec<Timestamp>,
     skipped: u32,
-    /// The others wait for the run before.
-    waits: bool,
+    /// Those that wait for the run before.
+    waiting: Line,
 }
 
-fn decide(plan: &Plan, come: &[Timestamp], now: Timestamp, is_running: bool) -> Decided {
-    let wanted: Vec<Timestamp> = match plan.options.catch_up {
-        CatchUp::All => come.to_vec(),
-        CatchUp::Last => come.last().copied().into_iter().collect(),
-        CatchUp::Skip => {
-            let jitter = Duration::from_micros(plan.options.jitter_us);
-            let in_time = |at: &&Timestamp| now.since(**at) <= GRACE + jitter;
-            come.iter().filter(in_time).copied().collect()
-        }
-    };
+/// Times that wait, as spans of a timetable: however many come one after another, they take two numbers.
+type Line = Vec<(Timestamp, Timestamp)>;
+
+fn decide(
+    plan: &Plan,
+    waiting: &[(Timestamp, Timestamp)],
+    come: &[Timestamp],
+    now: Timestamp,
+    is_running: bool,
+) -> Decided {
+    let wanted = wanted(plan, come, now);
     let first = || wanted.first().copied().into_iter().collect::<Vec<_>>();
     let times = match (plan.options.overlap, is_running) {
-        (Overlap::Allow | Overlap::CancelPrevious, _) => wanted,
+        (Overlap::Allow, _) => wanted,
+        // Those before would be stopped before they began.
+        (Overlap::CancelPrevious, _) => wanted.last().copied().into_iter().collect(),
         (Overlap::Skip, true) => Vec::new(),
         (Overlap::Skip, false) => first(),
-        (Overlap::Queue, true) => return Decided { waits: !wanted.is_empty(), ..Decided::default() },
-        (Overlap::Queue, false) => {
-            let waits = wanted.len() > 1;
-            return Decided { times: first(), skipped: (come.len() - wanted.len()) as u32, waits };
+        (Overlap::Queue, _) => {
+            // What waits was seen by a node that was up, and is not missed any more.
+            let mut line = waiting.to_vec();
+            wanted.iter().for_each(|time| join(&mut line, plan, *time));
+            let next = if is_running { None } else { leave(&mut line, plan) };
+            let skipped = (come.len() - wanted.len()) as u32;
+            return Decided { times: next.into_iter().collect(), skipped, waiting: line };
         }
     };
-    Decided { skipped: (come.len() - times.len()) as u32, times, waits: false }
+    Decided { skipped: (come.len() - times.len()) as u32, times, waiting: Line::new() }
+}
+
+/// Those of the times that have come which are not missed, or are to be caught up.
+fn wanted(plan: &Plan, come: &[Timestamp], now: Timestamp) -> Vec<Timestamp> {
+    let jitter = Duration::from_micros(plan.options.jitter_us);
+    let in_time = |at: &Timestamp| now.since(*at) <= GRACE + jitter;
+    match plan.options.catch_up {
+        CatchUp::All => come.to_vec(),
+        // Whoever is late by less than a minute was up, and busy.
+        CatchUp::Last if come.first().is_some_and(in_time) => come.to_vec(),
+        CatchUp::Last => come.last().copied().into_iter().collect(),
+        CatchUp::Skip => come.iter().filter(|at| in_time(at)).copied().collect(),
+    }
+}
+
+/// Puts a time at the end of the line.
+fn join(line: &mut Line, plan: &Plan, time: Timestamp) {
+    match line.last_mut() {
+        Some((_, last)) if plan.timetable.next_after(*last) == Some(time) => *last = time,
+        _ => line.push((time, time)),
+    }
+}
+
+/// Takes the time from the line that came first.
+fn leave(line: &mut Line, plan: &Plan) -> Option<Timestamp> {
+    let (first, last) = *line.first()?;
+    match plan.timetable.next_after(first).filter(|next| *next <= last) {
+        Some(next) => line[0].0 = next,
+        None => drop(line.remove(0)),
+    }
+    Some(first)
 }
 
 /// Whether a run has ended, or is gone.
 async fn has_ended(engine: &Engine, run: RunId) -> Result<bool, Error> {
     let view = crate::client::repeated(|| engine.store.run(run)).await?;
     Ok(view.is_none_or(|view| view.status.is_final()))
-}
-
-/// Asks the run of an earlier time to stop.
-async fn stop(engine: &Engine, run: RunId, schedule: &str) {
-    let reason = format!("the next time of schedule {schedule} has come");
-    let cancel = Control::Cancel { run: Address::Run(run), reason };
-    if let Err(error) = crate::client::repeated(|| engine.store.control(&cancel)).await {
-        tracing::warn!(%error, %run, schedule, "the run before could not be asked to stop");
-    }
 }
 
 #[cfg(test)]
@@ -250,24 +312,49 @@ mod tests {
     #[test]
     fn what_was_missed_is_caught_up_as_the_policy_says() {
         let (missed, now) = ([at(1), at(2), at(3)], at(3) + Duration::from_secs(5));
-        let times = |catch_up| decide(&plan(Overlap::Allow, catch_up), &missed, now, false);
+        let times = |catch_up| decide(&plan(Overlap::Allow, catch_up), &[], &missed, now, false);
         assert_eq!(times(CatchUp::All).times, missed);
         assert_eq!((times(CatchUp::Last).times, times(CatchUp::Last).skipped), (vec![at(3)], 2));
         assert_eq!(times(CatchUp::Skip).times, [at(3)], "that one is in time");
-        let late = decide(&plan(Overlap::Allow, CatchUp::Skip), &missed, at(30), false);
+        let late = decide(&plan(Overlap::Allow, CatchUp::Skip), &[], &missed, at(30), false);
         assert_eq!((late.times, late.skipped), (vec![], 3));
+        let busy = decide(&plan(Overlap::Allow, CatchUp::Last), &[], &missed[1..], at(3), false);
+        assert_eq!(
+            (busy.times, busy.skipped),
+            (vec![at(2), at(3)], 0),
+            "nobody was away for more than a minute"
+        );
     }
 
     #[test]
     fn while_the_run_before_runs_the_policy_says_what_becomes_of_a_time() {
         let come = [at(1), at(2)];
-        let decided = |overlap, running| decide(&plan(overlap, CatchUp::All), &come, at(2), running);
+        let decided = |overlap, running| decide(&plan(overlap, CatchUp::All), &[], &come, at(2), running);
         assert_eq!(decided(Overlap::Skip, true), Decided { skipped: 2, ..Decided::default() });
         assert_eq!(decided(Overlap::Skip, false).times, [at(1)]);
         assert_eq!(decided(Overlap::Allow, true).times, come);
-        assert_eq!(decided(Overlap::CancelPrevious, true).times, come);
-        assert_eq!(decided(Overlap::Queue, true), Decided { waits: true, ..Decided::default() });
-        assert_eq!(decided(Overlap::Queue, false), Decided { times: vec![at(1)], skipped: 0, waits: true });
+        assert_eq!(decided(Overlap::CancelPrevious, true).times, [at(2)]);
+        let line = |from, to| Decided { waiting: vec![(at(from), at(to))], ..Decided::default() };
+        assert_eq!(decided(Overlap::Queue, true), line(1, 2));
+        assert_eq!(decided(Overlap::Queue, false), Decided { times: vec![at(1)], ..line(2, 2) });
+    }
+
+    #[test]
+    fn what_waits_was_seen_and_falls_under_no_catch_up() {
+        let plan = plan(Overlap::Queue, CatchUp::Last);
+        let minutes = |from: i64, to: i64| (from..=to).map(at).collect::<Vec<_>>();
+        let waiting = decide(&plan, &[], &minutes(1, 2), at(2), true).waiting;
+        // Nobody is up for an hour: of its times the last joins the line, and those after it as they come.
+        let back = decide(&plan, &waiting, &minutes(3, 62), at(62), true);
+        assert_eq!((&back.waiting, back.skipped), (&vec![(at(1), at(2)), (at(62), at(62))], 59));
+        let mut line = decide(&plan, &back.waiting, &minutes(63, 64), at(64), true).waiting;
+        let mut started = Vec::new();
+        while !line.is_empty() {
+            let decided = decide(&plan, &line, &[], at(500), false);
+            started.extend(decided.times);
+            line = decided.waiting;
+        }
+        assert_eq!(started, [at(1), at(2), at(62), at(63), at(64)]);
     }
 
     #[test]

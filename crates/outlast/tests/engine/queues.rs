@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use outlast::prelude::*;
-use outlast::{QueueRules, QueueState};
+use outlast::{QueueRules, QueueState, Rate};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -102,6 +102,35 @@ engine_test! {
         lab.app().resume_queue("mail").await.unwrap();
         run.result().await.unwrap();
         assert_eq!(lab.ledger.notes(), ["now"]);
+    }
+
+    async fn a_rate_whose_span_is_made_longer_lets_go_after_that(lab: Lab) {
+        let queue = || Queue::new("mail").rate(2, 1.minute()).rate_per_group(2, 1.minute());
+        lab.start(|app| app.job(note()).queue(queue())).await;
+        lab.app().start_many(note(), (0..2).map(|n| n.to_string())).group("g").await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 2);
+        let rate = Some(Rate::new(2, 1.hour()));
+        let rules = QueueRules { rate, rate_per_group: rate, ..QueueRules::default() };
+        lab.app().set_queue_rules("mail", Some(rules)).await.unwrap();
+        lab.app().start(note(), "later".into()).group("g").await.unwrap();
+        lab.advance(30.minutes()).await;
+        assert_eq!(lab.ledger.count("later"), 0, "in this hour two began already");
+        lab.advance(1.hour()).await;
+        assert_eq!(lab.ledger.count("later"), 1);
+    }
+
+    async fn a_rate_whose_span_is_made_shorter_does_not_forget_what_just_began(lab: Lab) {
+        lab.start(|app| app.job(note()).queue(Queue::new("mail").rate(2, 1.hour()))).await;
+        lab.app().start_many(note(), (0..4).map(|n| n.to_string())).await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 2);
+        let rules = QueueRules { rate: Some(Rate::new(2, 30.minutes())), ..QueueRules::default() };
+        lab.app().set_queue_rules("mail", Some(rules)).await.unwrap();
+        lab.advance(1.second()).await;
+        assert_eq!(lab.ledger.notes().len(), 2, "in this half hour two began already");
+        lab.advance(31.minutes()).await;
+        assert_eq!(lab.ledger.notes().len(), 4);
     }
 
     async fn a_rate_lets_go_as_time_passes(lab: Lab) {

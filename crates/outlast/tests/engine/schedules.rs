@@ -120,6 +120,96 @@ engine_test! {
         lab.until("it ends", || async { lab.ledger.count("end") == 2 }).await;
     }
 
+    async fn very_many_schedules_that_wait_keep_no_other_from_firing(lab: Lab) {
+        full_hour(&lab).await;
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        lab.start(|app| app.job(slow()).job(report()).concurrency(2000).state(gate.clone())).await;
+        for n in 0..450 {
+            let every = Schedule::every(format!("s{n}"), 10.minutes()).overlap(Overlap::Queue);
+            lab.app().schedule(every, &slow(), &()).await.unwrap();
+        }
+        let clock = lab.world.store().clock().clone();
+        clock.advance(11.minutes());
+        lab.until("all run", || async { lab.ledger.count("begin") == 450 }).await;
+        clock.advance(10.minutes());
+        lab.app().schedule(Schedule::every("tick", 1.minute()), &report(), &"tick".to_owned()).await.unwrap();
+        for tick in 1..=3 {
+            clock.advance(1.minute());
+            lab.until("it fires", || async { lab.ledger.count("tick") == tick }).await;
+        }
+        gate.0.add_permits(1000);
+    }
+
+    async fn with_queue_no_time_is_left_out_although_nodes_come_and_go(lab: Lab) {
+        full_hour(&lab).await;
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        let with = |app: Outlast| {
+            let every = Schedule::every("tick", 10.minutes()).overlap(Overlap::Queue);
+            app.job(slow()).state(gate.clone()).schedule(every, &slow(), ())
+        };
+        lab.start(with).await;
+        let clock = lab.world.store().clock().clone();
+        let start = lab.world.now().await;
+        clock.advance(10.minutes());
+        lab.until("the first runs", || async { lab.ledger.count("begin") == 1 }).await;
+        for n in 2..=5 {
+            clock.advance(10.minutes());
+            let last = start + 10.minutes() * n;
+            lab.until("it is seen", || async {
+                let line = lab.app().schedule_named("tick").await.unwrap().waiting;
+                line.last().is_some_and(|(_, end)| *end + 1.minute() >= last)
+            }).await;
+        }
+        lab.restart(with).await;
+        gate.0.add_permits(100);
+        lab.until("each has run", || async {
+            clock.advance(100.millis());
+            lab.app().schedule_named("tick").await.unwrap().started == 5
+        }).await;
+        let view = lab.app().schedule_named("tick").await.unwrap();
+        assert_eq!((view.skipped, view.waiting), (0, vec![]));
+    }
+
+    async fn with_cancel_previous_the_run_before_is_stopped_by_whoever_starts_the_next(lab: Lab) {
+        full_hour(&lab).await;
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        lab.start(|app| app.job(slow()).state(gate.clone())).await;
+        let schedule = Schedule::every("slow", 10.minutes()).overlap(Overlap::CancelPrevious).catch_up(CatchUp::All);
+        lab.app().schedule(schedule, &slow(), &()).await.unwrap();
+        let clock = lab.world.store().clock().clone();
+        clock.advance(10.minutes());
+        lab.until("it runs", || async { lab.ledger.count("begin") == 1 }).await;
+        let first = lab.app().schedule_named("slow").await.unwrap().last_run.unwrap();
+        clock.advance(30.minutes());
+        lab.until("it is stopped", || async {
+            lab.app().status(first).await.unwrap().status == Status::Cancelled
+        }).await;
+        lab.until("the next begins", || async { lab.ledger.count("begin") == 2 }).await;
+        let view = lab.app().schedule_named("slow").await.unwrap();
+        assert_eq!((view.started, view.skipped), (2, 2), "of three the last starts");
+        gate.0.add_permits(9);
+    }
+
+    async fn a_backfill_does_not_start_what_is_still_to_come(lab: Lab) {
+        full_hour(&lab).await;
+        lab.start(|app| app.job(report()).schedule(Schedule::every("hourly", 1.hour()), &report(), "x".into())).await;
+        let now = lab.world.now().await;
+        let from = Timestamp::from_micros(now.micros() - 150 * 60_000_000);
+        assert!(lab.app().backfill("hourly", now + 1.second(), now + 3.hours()).await.unwrap().is_empty());
+        assert_eq!(lab.app().backfill("hourly", from, now + 3.hours()).await.unwrap().len(), 3);
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 3);
+    }
+
+    async fn a_program_that_declares_a_time_of_the_past_starts(lab: Lab) {
+        let past = lab.world.now().await;
+        lab.world.store().clock().advance(1.hour());
+        lab.start(|app| app.job(report()).schedule(Schedule::once("launch", past), &report(), "go".into())).await;
+        lab.advance(1.hour()).await;
+        assert!(lab.ledger.notes().is_empty());
+        assert_eq!(lab.app().schedule_named("launch").await.unwrap().card.next_at, None);
+    }
+
     async fn a_schedule_is_paused_triggered_backfilled_and_deleted(lab: Lab) {
         full_hour(&lab).await;
         lab.start(|app| app.job(report())).await;
@@ -171,6 +261,19 @@ engine_test! {
         }
         let (code, text) = set(Schedule::cron("x", "0 0 * * *").zone("Europe/Berln")).await;
         assert!(code == "unknown_timezone" && text.contains("Europe/Berlin"), "{text}");
+        let zone = set(Schedule::every("x", 1.hour()).zone("Nowhere/Land")).await;
+        assert_eq!(zone.0, "unknown_timezone");
+        for (schedule, shortest) in [
+            (Schedule::every("x", 5.minutes()), "5m"),
+            (Schedule::cron("x", "0,20 9 * * *"), "20m"),
+        ] {
+            let (code, text) = set(schedule.jitter(1.hour())).await;
+            let told = format!("less than {shortest}");
+            assert!(code.starts_with("invalid") && text.contains("jitter") && text.contains(&told), "{text}");
+        }
+        let once = Schedule::once("launch", lab.world.now().await + 1.hour()).jitter(1.hour());
+        lab.app().schedule_by_name(once, "report", "\"x\"").await.unwrap();
+        lab.app().delete_schedule("launch").await.unwrap();
         for schedule in [
             Schedule::every("x", 1.millis()),
             Schedule::once("x", Timestamp::from_micros(0)),
@@ -184,5 +287,7 @@ engine_test! {
         assert_eq!(unknown.unwrap_err().code(), "unknown_definition");
         assert!(lab.app().schedules().await.unwrap().is_empty());
         assert!(lab.app().backfill("x", Timestamp::from_micros(5), Timestamp::from_micros(1)).await.is_err());
+        let unknown = lab.app().pause_schedule("nope").await.map(|_| ()).unwrap_err().to_string();
+        assert!(unknown.contains("Client::schedules"), "{unknown}");
     }
 }

@@ -1,6 +1,6 @@
 //! Schedules: what they start and when, and what a time asks for.
 
-use outlast_core::{Payload, Timestamp};
+use outlast_core::{Payload, RunId, Timestamp};
 
 use crate::{NewRun, Started};
 
@@ -59,12 +59,18 @@ pub struct Fire {
     pub name: String,
     /// Where whoever decided this saw it stand: its `next_at`. If it stands elsewhere, nothing happens.
     pub at: Timestamp,
-    /// The last time that this is about.
-    pub last_at: Timestamp,
+    /// Which times whoever decided this saw wait. If others do, nothing happens.
+    pub waited: Vec<(Timestamp, Timestamp)>,
+    /// The times that wait from now on.
+    pub waiting: Vec<(Timestamp, Timestamp)>,
+    /// The last time that is acted on with this, if one is.
+    pub last_at: Option<Timestamp>,
     /// The time that comes next.
     pub next_at: Option<Timestamp>,
     /// When that is acted on.
     pub due_at: Option<Timestamp>,
+    /// A run that is asked to stop, and why.
+    pub stops: Option<(RunId, String)>,
     /// The runs to start.
     pub runs: Vec<NewRun>,
     /// How many times passed without a run.

@@ -18,16 +18,17 @@ pub(crate) async fn schedules(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec
     Ok(schedules)
 }
 
-/// Those that are due, and when the next of the others is.
+/// Those that are due after the first of each shard, and when the next of the others is.
 pub(crate) async fn schedules_due(
     tx: &mut dyn Tx,
+    skip: u32,
     limit: u32,
     shards: ShardCount,
 ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
     let mut flight = Flight::default();
     let mut places = Vec::new();
     for shard in 0..shards.max(1) {
-        let due = flight.add(SCHEDULES_DUE.with(cells![shard, limit]));
+        let due = flight.add(SCHEDULES_DUE.with(cells![shard, limit, skip]));
         places.push((due, flight.add(SCHEDULES_NEXT.with(cells![shard]))));
     }
     let mut answers = flight.send_last(tx).await?;
@@ -52,10 +53,10 @@ static SCHEDULES_DUE: Sql = Sql::new(
     "schedules_due",
     concat!(
         schedule_columns!(),
-        "and s.due_at is not null and s.due_at <= {now} order by s.due_at limit {p2}"
+        "and s.due_at is not null and s.due_at <= {now} order by s.due_at, s.name limit {p2} offset {p3}"
     ),
 )
-.takes(&[Type::Int, Type::Int]);
+.takes(&[Type::Int, Type::Int, Type::Int]);
 
 static SCHEDULES_NEXT: Sql = Sql::new(
     "schedules_next",

@@ -24,7 +24,10 @@ pub(crate) async fn control(
 ) -> Result<Controlled, StoreError> {
     match control {
         Control::Cancel { run, reason } => match named(tx, run, shards).await? {
-            Some(run) => cancel(tx, run, reason).await,
+            Some(run) => {
+                let (flight, controlled) = cancel(tx, run, reason).await?;
+                flight.send_last(tx).await.map(|_| controlled)
+            }
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Retry { run, epoch, input } => match named(tx, run, shards).await? {
@@ -54,8 +57,13 @@ async fn named(tx: &mut dyn Tx, address: &Address, shards: ShardCount) -> Result
     Ok(found.get(&name).filter(|row| row.started).map(|row| row.run))
 }
 
-/// Ends a run that no turn has to be asked about; any other gets the request as news, once.
-async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled, StoreError> {
+/// Ends a run that no turn has to be asked about; any other gets the request as news, once. What is to be written is
+/// for the caller to send.
+pub(super) async fn cancel(
+    tx: &mut dyn Tx,
+    run: RunId,
+    reason: &str,
+) -> Result<(Flight, Controlled), StoreError> {
     let runs = by_shard([run]);
     let mut flight = Flight::default();
     let locks = agenda::add_locks(&mut flight, &runs, true);
@@ -67,11 +75,11 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
     let mut post = Post::to(agenda::found(&mut answers, &locks)?);
 
     let Some(row) = post.runs.get(&run).cloned() else {
-        Flight::default().send_last(tx).await?;
-        return Ok(match ended.get(&run) {
+        let controlled = match ended.get(&run) {
             Some(end) => Controlled::Final { run, status: end.status, by_this: false },
             None => Controlled::Unknown,
-        });
+        };
+        return Ok((Flight::default(), controlled));
     };
     if ends_at_once(&row) && !has_to_undo(tx, &row).await? {
         return end(tx, &row, reason, &record.listeners).await;
@@ -88,8 +96,7 @@ async fn cancel(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled,
         post.add(&mut flight, tx);
         flight.add(CANCEL_ASK.with(cells![run.shard(), run, plain(reason)]));
     }
-    flight.send_last(tx).await?;
-    Ok(Controlled::Asked { run })
+    Ok((flight, Controlled::Asked { run }))
 }
 
 /// Whether a run never began, or cannot go on by itself: it has nothing to say about its cancellation.
@@ -119,7 +126,7 @@ async fn end(
     row: &AgendaRow,
     reason: &str,
     listeners: &[Listener],
-) -> Result<Controlled, StoreError> {
+) -> Result<(Flight, Controlled), StoreError> {
     let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.into() });
     let error = serde_json::to_string(&failure).ok();
     let end = Ended { status: Status::Cancelled, output: None, error };
@@ -136,9 +143,8 @@ async fn end(
     let mut flight = Flight::default();
     post.add(&mut flight, tx);
     end::add_end(&mut flight, row, &end);
-    flight.send_last(tx).await?;
     tx.signal(Signal::Ended(row.id));
-    Ok(Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true })
+    Ok((flight, Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true }))
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&CANCEL_ASK, &UNDO_LOOK];

@@ -5,6 +5,7 @@
 
 use outlast_core::{RunId, ShardCount, Timestamp, shard_of_key};
 
+use super::control::cancel;
 use super::flight::Flight;
 use super::start::start;
 use crate::rows::{ReadRow, cells, payload_cells};
@@ -81,12 +82,31 @@ pub(crate) async fn fire(tx: &mut dyn Tx, ask: &Fire, shards: ShardCount) -> Res
         ask.runs.len() as i64,
         i64::from(ask.skipped),
         ask.last_at,
+        line_text(&ask.waited),
+        line_text(&ask.waiting),
     ]));
     if flight.send(tx).await?.take(moved).is_empty() {
         Flight::default().send_last(tx).await?;
         return Ok(Fired::Lost);
     }
+    // With the start of the next: whoever dies in between leaves neither or both.
+    if let Some((run, reason)) = &ask.stops {
+        let (flight, _) = cancel(tx, *run, reason).await?;
+        flight.send(tx).await?;
+    }
     Ok(Fired::Done(start(tx, &ask.runs, None).await?))
+}
+
+fn line_text(line: &[(Timestamp, Timestamp)]) -> String {
+    let spans = line.iter().map(|(first, last)| format!("{}:{}", first.micros(), last.micros()));
+    spans.collect::<Vec<_>>().join(",")
+}
+
+/// What nobody can read waits no more.
+fn read_line(text: &str) -> Vec<(Timestamp, Timestamp)> {
+    let time = |text: &str| text.parse().ok().map(Timestamp::from_micros);
+    let spans = text.split(',').filter_map(|span| span.split_once(':'));
+    spans.filter_map(|(first, last)| Some((time(first)?, time(last)?))).collect()
 }
 
 /// A schedule from the columns that [`SCHEDULE_LOOK`] gives.
@@ -104,6 +124,7 @@ pub(crate) fn read(row: &Row) -> Result<ScheduleView, StoreError> {
             due_at: time(9)?,
         },
         is_paused: row.int(7)? == 1,
+        waiting: read_line(&row.text(14)?),
         last_at: time(10)?,
         last_run: row.opt_id(11)?.map(RunId::from_uuid),
         started: u64::try_from(row.int(12)?).unwrap_or_default(),
@@ -125,7 +146,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
 macro_rules! schedule_columns {
     () => {
         "select s.name, s.timetable, s.zone, s.definition, s.codec, s.input, s.options, s.paused, s.next_at, s.due_at,
-                s.last_at, s.last_run, s.started, s.skipped
+                s.last_at, s.last_run, s.started, s.skipped, s.waiting
            from outlast.schedules as s where s.shard = {p1} "
     };
 }
@@ -148,7 +169,7 @@ static SCHEDULE_PUT: Sql = Sql::new(
         set timetable = excluded.timetable, zone = excluded.zone, definition = excluded.definition,
             codec = excluded.codec, input = excluded.input, options = excluded.options,
             next_at = excluded.next_at, due_at = case when s.paused = 1 then null else excluded.due_at end,
-            changed_at = excluded.changed_at",
+            waiting = '', changed_at = excluded.changed_at",
 )
 .takes(&[
     Type::Int,
@@ -172,7 +193,7 @@ static SCHEDULE_PAUSE: Sql = Sql::new(
 
 static SCHEDULE_RESUME: Sql = Sql::new(
     "schedule_resume",
-    "update outlast.schedules set paused = 0, next_at = {p3}, due_at = {p4}, changed_at = {now}
+    "update outlast.schedules set paused = 0, next_at = {p3}, due_at = {p4}, waiting = '', changed_at = {now}
       where shard = {p1} and name = {p2} and paused = 1",
 )
 .takes(&[Type::Int, Type::Text, Type::Int, Type::Int]);
@@ -184,7 +205,20 @@ static SCHEDULE_DELETE: Sql =
 static SCHEDULE_MOVE: Sql = Sql::new(
     "schedule_move",
     "update outlast.schedules set next_at = {p4}, due_at = {p5}, last_run = coalesce({p6}, last_run),
-            started = started + {p7}, skipped = skipped + {p8}, last_at = {p9}
-      where shard = {p1} and name = {p2} and next_at = {p3} and paused = 0 returning name",
+            started = started + {p7}, skipped = skipped + {p8}, last_at = coalesce({p9}, last_at),
+            waiting = {p11}
+      where shard = {p1} and name = {p2} and next_at = {p3} and waiting = {p10} and paused = 0 returning name",
 )
-.takes(&[Type::Int, Type::Text, Type::Int, Type::Int, Type::Int, Type::Id, Type::Int, Type::Int, Type::Int]);
+.takes(&[
+    Type::Int,
+    Type::Text,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Id,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Text,
+    Type::Text,
+]);

@@ -131,9 +131,12 @@ async fn fire(world: World) {
     let ask = Fire {
         name: "nightly".into(),
         at: now,
-        last_at: now,
+        waited: vec![],
+        waiting: vec![],
+        last_at: Some(now),
         next_at: later,
         due_at: later,
+        stops: None,
         runs,
         skipped: 1,
     };

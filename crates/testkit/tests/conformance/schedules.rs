@@ -1,7 +1,7 @@
 //! Schedules: set, changed, and fired once for each time.
 
 use futures_util::future::join_all;
-use outlast_core::Timestamp;
+use outlast_core::{Status, Timestamp};
 use outlast_store::{Fire, Fired, ScheduleCard, ScheduleChange};
 use outlast_testkit::{World, payload, store_test};
 
@@ -24,7 +24,18 @@ pub(crate) fn card(timetable: &str, due_at: Option<Timestamp>) -> ScheduleCard {
 fn fires(world: &World, name: &str, at: Timestamp, next: Timestamp) -> Fire {
     let key = format!("{name}-{}", at.micros());
     let runs = vec![world.start_keyed("greet", &key).asked()];
-    Fire { name: name.into(), at, last_at: at, next_at: Some(next), due_at: Some(next), runs, skipped: 0 }
+    Fire {
+        name: name.into(),
+        at,
+        waited: vec![],
+        waiting: vec![],
+        last_at: Some(at),
+        next_at: Some(next),
+        due_at: Some(next),
+        stops: None,
+        runs,
+        skipped: 0,
+    }
 }
 
 #[store_test]
@@ -34,7 +45,7 @@ async fn a_schedule_is_due_when_its_time_has_come(world: World) {
         let due = Some(now + SECOND * seconds);
         world.change_schedule(name, ScheduleChange::Put(card("* * * * *", due))).await.unwrap();
     }
-    let due = async || world.store().schedules_due(10).await.unwrap();
+    let due = async || world.store().schedules_due(0, 10).await.unwrap();
     assert_eq!(due().await, (vec![], Some(now + SECOND * 10)));
     assert_eq!(world.store().next_due().await.unwrap(), Some(now + SECOND * 10));
     let renewal = world.renewal("node").await;
@@ -44,6 +55,26 @@ async fn a_schedule_is_due_when_its_time_has_come(world: World) {
     assert_eq!(come.iter().map(|view| &*view.name).collect::<Vec<_>>(), ["soon"]);
     assert_eq!(next, Some(now + SECOND * 100));
     assert_eq!(world.store().schedules().await.unwrap().len(), 2);
+}
+
+#[store_test]
+async fn all_that_are_due_are_read_page_by_page(world: World) {
+    let now = world.now().await;
+    for n in 0..25 {
+        let due = Some(now + SECOND * (n % 3));
+        world.change_schedule(&format!("s{n}"), ScheduleChange::Put(card("* * * * *", due))).await.unwrap();
+    }
+    world.pass(SECOND * 20).await;
+    let mut names = Vec::new();
+    for page in 0..5 {
+        let (due, next) = world.store().schedules_due(page * 5, 5).await.unwrap();
+        names.extend(due.into_iter().map(|view| view.name));
+        assert_eq!(next, None);
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 25);
+    assert_eq!(world.store().schedules_due(25, 5).await.unwrap().0, vec![]);
 }
 
 #[store_test]
@@ -64,7 +95,7 @@ async fn a_paused_schedule_is_not_due_and_nobody_fires_it(world: World) {
     let now = world.now().await;
     world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
     assert!(world.change_schedule("nightly", ScheduleChange::Pause).await.unwrap().is_paused);
-    assert_eq!(world.store().schedules_due(10).await.unwrap(), (vec![], None));
+    assert_eq!(world.store().schedules_due(0, 10).await.unwrap(), (vec![], None));
     let late = world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
     assert_eq!(late, Fired::Lost);
     let resume = ScheduleChange::Resume { next_at: Some(now + MINUTE), due_at: Some(now + MINUTE) };
@@ -98,4 +129,40 @@ async fn a_schedule_that_is_gone_starts_nothing(world: World) {
     assert_eq!(world.change_schedule("nightly", ScheduleChange::Pause).await, None);
     let late = world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
     assert_eq!(late, Fired::Lost);
+}
+
+#[store_test]
+async fn the_times_that_wait_are_kept_and_noted_once(world: World) {
+    let now = world.now().await;
+    world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
+    let waiting = vec![(now, now + MINUTE), (now + DAY, now + DAY)];
+    let note =
+        Fire { waiting: waiting.clone(), last_at: None, runs: vec![], ..fires(&world, "nightly", now, now) };
+    assert!(matches!(world.store().fire(&note).await.unwrap(), Fired::Done(_)));
+    assert_eq!(world.store().fire(&note).await.unwrap(), Fired::Lost, "others wait than it says");
+    let view = world.store().schedules().await.unwrap().remove(0);
+    assert_eq!((view.waiting, view.last_at, view.started), (waiting, None, 0));
+    let anew = ScheduleChange::Put(card("0 1 * * *", Some(now + DAY)));
+    assert_eq!(world.change_schedule("nightly", anew).await.unwrap().waiting, vec![]);
+}
+
+#[store_test]
+async fn with_the_start_of_the_next_the_run_before_is_asked_to_stop(world: World) {
+    let now = world.now().await;
+    world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
+    world.store().fire(&fires(&world, "nightly", now, now + DAY)).await.unwrap();
+    let first = world.store().schedules().await.unwrap().remove(0).last_run.unwrap();
+    let stops = Some((first, "the next time has come".to_owned()));
+    let next = Fire { stops: stops.clone(), ..fires(&world, "nightly", now + DAY, now + DAY * 2) };
+    assert!(matches!(world.store().fire(&next).await.unwrap(), Fired::Done(_)));
+    assert_eq!(world.status(first).await, Status::Cancelled, "it never began");
+
+    let second = world.claim_as("node").await;
+    let stops = Some((second.run, "the next time has come".to_owned()));
+    let last = Fire { stops, ..fires(&world, "nightly", now + DAY * 2, now + DAY * 3) };
+    let lost = Fire { at: now, ..last.clone() };
+    assert_eq!(world.store().fire(&lost).await.unwrap(), Fired::Lost);
+    assert!(world.store().inbox(&[(second.run, 0)]).await.unwrap().is_empty(), "who lost stops nothing");
+    world.store().fire(&last).await.unwrap();
+    assert_eq!(world.store().inbox(&[(second.run, 0)]).await.unwrap().len(), 1);
 }
