@@ -149,6 +149,28 @@ impl fmt::Display for NodeId {
     }
 }
 
+impl FromStr for NodeId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<NodeId, Error> {
+        let digits = text.strip_prefix("node_").and_then(|digits| Uuid::parse_str(digits).ok());
+        digits.map(NodeId).ok_or_else(|| Error::invalid("node id", text, "it looks like node_ and 32 digits"))
+    }
+}
+
+impl Serialize for NodeId {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<NodeId, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -151,6 +151,9 @@ pub struct OpenNote {
     /// The child that was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// The own name of an event that is waited for in a scope: what has to be sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
 }
 
 /// The body of a [`Phase::Attempt`] entry: a failed attempt and when the next is due.

@@ -19,6 +19,7 @@ mod retry;
 mod status;
 mod time;
 mod timetable;
+mod why;
 
 pub use cron::Cron;
 pub use duration::{DurationExt, duration_text, parse_duration};
@@ -29,9 +30,13 @@ pub use journal::{
 };
 pub use limits::{Limits, check_count, check_key, check_name, check_operation_name};
 pub use payload::Payload;
-pub use queue::{Admission, Admitted, Candidate, QueueRules, QueueState, Rate, Window};
+pub use queue::{Admission, Admitted, Candidate, HeldBack, QueueRules, QueueState, Rate, Window};
 pub use replay::{Asked, Replay};
 pub use retry::Retry;
 pub use status::{Change, Status};
 pub use time::Timestamp;
 pub use timetable::Timetable;
+pub use why::{
+    Explained, Facts, Holder, Line, LiveNode, Stand, Unread, Wait, WaitOn, WakeSource, Why, live_waits,
+    wake_source,
+};

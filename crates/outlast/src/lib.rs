@@ -8,6 +8,7 @@ mod dead_letters;
 mod definition;
 mod draft;
 mod engine;
+mod explain;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
@@ -34,19 +35,20 @@ pub use ctx::{
 };
 pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, Workflow};
 pub use engine::Settings;
+pub use explain::Verified;
 pub use in_tx::InTx;
 pub use kv::{CompareAndSet, Kv, KvCall, KvEntry, KvPage};
 pub use logs::RunLogs;
 pub use outlast_core::{
-    AnyError, DurationExt, Entry, Error, Failure, FailureDoc, Limits, Op, Phase, QueueRules, QueueState,
-    Rate, Retry, RunId, Status, Timestamp, Timetable,
+    AnyError, DurationExt, Entry, Error, Explained, Failure, FailureDoc, Limits, Op, Phase, QueueRules,
+    QueueState, Rate, Retry, RunId, Status, Timestamp, Timetable, Wait, WaitOn, WakeSource, Why,
 };
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
 pub use outlast_store::{
     Cursor, DefinitionCard, Doing, Expect, Filter, LogLine, NodeView, Page, QueueCard, QueueView, RunView,
-    ScheduleView, Value,
+    ScheduleView, Unwakeable, Value,
 };
 pub use queue::Queue;
 pub use retention::Retention;

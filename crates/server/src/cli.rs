@@ -56,6 +56,10 @@ pub(crate) enum Command {
     Show(RunArgs),
     /// Print what a run's handlers logged
     Logs(RunArgs),
+    /// Say why a run is not progressing, and what wakes it
+    Explain(RunArgs),
+    /// Look whether something wakes every unfinished run
+    Verify,
     /// Start a run by the name of its workflow or job
     Start(StartArgs),
     /// Send an event to a run

@@ -7,6 +7,7 @@
 mod cli;
 mod database;
 mod dev;
+mod explain;
 mod fault;
 mod list;
 mod output;
@@ -69,6 +70,8 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::List(args) => list::list(&client, args, format).await,
             Command::Show(args) => show::show(&client, &args.id, format).await,
             Command::Logs(args) => show::logs(&client, &args.id, format).await,
+            Command::Explain(args) => explain::explain(&client, &args.id, format).await,
+            Command::Verify => explain::verify(&client, format).await,
             Command::Start(args) => run_commands::start(&client, args, format).await,
             Command::Send(args) => run_commands::send(&client, args, format).await,
             Command::Settle(args) => run_commands::settle(&client, args, format).await,

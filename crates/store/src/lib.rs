@@ -24,6 +24,7 @@ pub mod statements;
 mod store;
 mod transitions;
 mod user_tx;
+mod verified;
 mod views;
 
 pub use clock::Clock;
@@ -35,6 +36,7 @@ pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
 pub use store::{SqlStore, open};
 pub use user_tx::{UserTx, Value, ValueRow};
+pub use verified::{Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;
 
 /// For `bench/instructions`, which counts what a commit costs before a database has anything to do: over a

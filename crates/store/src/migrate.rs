@@ -50,6 +50,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "group_of_runs",
         text: include_str!("../migrations/0014_group_of_runs.sql"),
     },
+    Migration { number: 15, name: "explained", text: include_str!("../migrations/0015_explained.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -141,6 +142,22 @@ fn shown(text: &str, dialect: Dialect) -> String {
             (["time", micros], Dialect::Sqlite) => {
                 format!("strftime('%Y-%m-%dT%H:%M:%fZ', {micros} / 1000000.0, 'unixepoch')")
             }
+            (["now"], Dialect::Postgres) => "(extract(epoch from statement_timestamp()) * 1000000)::bigint".to_owned(),
+            (["now"], Dialect::Sqlite) => "cast(unixepoch('subsec') * 1000000 as integer)".to_owned(),
+            (["rule", queue, name], Dialect::Postgres) => {
+                format!("(coalesce({queue}.own_rules, {queue}.rules)::json ->> '{name}')::bigint")
+            }
+            (["rule", queue, name], Dialect::Sqlite) => {
+                format!("json_extract(coalesce({queue}.own_rules, {queue}.rules), '$.{name}')")
+            }
+            (["has", list, text], Dialect::Postgres) => {
+                format!("exists (select 1 from json_array_elements_text({list}::json) as e(value) where e.value = {text})")
+            }
+            (["has", list, text], Dialect::Sqlite) => {
+                format!("exists (select 1 from json_each({list}) as e where e.value = {text})")
+            }
+            (["listed", words], Dialect::Postgres) => format!("string_agg({words}, ' or ' order by {words})"),
+            (["listed", words], Dialect::Sqlite) => format!("group_concat({words}, ' or ')"),
             (["shown", id], Dialect::Postgres) => (*id).to_owned(),
             (["shown", id], Dialect::Sqlite) => format!("lower(hex({id}))"),
             _ => format!("{{{slot}}}"),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use outlast_core::{Entry, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, RunId, ShardCount, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     Delivered, Delivery, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
     KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView, Signal, Started, StoreError, Sweep, Swept,
-    UserTx,
+    UserTx, VerifyMark, VerifyPage,
 };
 
 /// Where runs live.
@@ -156,6 +156,12 @@ pub trait Reads: Send + Sync + 'static {
         skip: u32,
         limit: u32,
     ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError>;
+
+    /// Why a run is not progressing, if it exists.
+    async fn explain(&self, run: RunId) -> Result<Option<Explained>, StoreError>;
+
+    /// Looks whether something wakes each of the unfinished runs behind a mark, at most `limit` of them.
+    async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

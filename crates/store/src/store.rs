@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
@@ -20,7 +20,7 @@ use crate::{
     Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
     KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions,
     Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started,
-    Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx, Work, reads, transitions,
+    Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -427,6 +427,16 @@ impl Reads for SqlStore {
     ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::schedules_due(tx, skip, limit, shards))).await
+    }
+
+    async fn explain(&self, run: RunId) -> Result<Option<Explained>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::explain(tx, run, shards))).await
+    }
+
+    async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::verify(tx, from, limit, shards))).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

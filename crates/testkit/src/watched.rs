@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
 use async_trait::async_trait;
-use outlast_core::{Entry, NodeId, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
     Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
     KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started, Store, StoreError,
-    Sweep, Swept, UserTx,
+    Sweep, Swept, UserTx, VerifyMark, VerifyPage,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
@@ -374,6 +374,14 @@ impl Reads for Watched {
         limit: u32,
     ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
         pass_on!(self.schedules_due(skip, limit))
+    }
+
+    async fn explain(&self, run: RunId) -> Result<Option<Explained>, StoreError> {
+        pass_on!(self.explain(run))
+    }
+
+    async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
+        pass_on!(self.verify(from, limit))
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

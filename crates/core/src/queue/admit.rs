@@ -41,6 +41,19 @@ pub struct Admission {
     pub heads: HashMap<String, RunId>,
 }
 
+/// What keeps a run that is due from going.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldBack {
+    /// This one of its group has to end first.
+    Behind(RunId),
+    /// As many of the queue run as may.
+    QueueFull,
+    /// As many of its group run as may.
+    GroupFull,
+    /// As many began as may, until then.
+    TooFast(Timestamp),
+}
+
 /// Who may go on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admitted {
@@ -63,39 +76,49 @@ impl Admission {
     /// in `line`), within a group the one that has been due for longest.
     pub fn admit(&mut self, line: &[Candidate]) -> Admitted {
         let mut admitted = Admitted::default();
-        let mut room = self.room();
+        let mut left = self.want;
         for candidate in in_turn(line, self.rules.is_grouped()) {
-            if self.is_behind_its_head(candidate) {
-                admitted.is_full = true;
-                continue;
+            match self.holds_back(candidate) {
+                Some(HeldBack::Behind(_) | HeldBack::GroupFull) => admitted.is_full = true,
+                Some(HeldBack::QueueFull) => {
+                    admitted.is_full |= left > 0;
+                    break;
+                }
+                _ if left == 0 => break,
+                Some(HeldBack::TooFast(freer)) => {
+                    admitted.freer_at = admitted.freer_at.into_iter().chain([freer]).min();
+                }
+                None => {
+                    self.note(candidate);
+                    left -= 1;
+                    admitted.runs.push(candidate.run);
+                }
             }
-            if room == 0 {
-                admitted.is_full |= (admitted.runs.len() as u32) < self.want;
-                break;
-            }
-            let group = candidate.group.as_deref();
-            let held = group.and_then(|group| self.held_by_group.get(group)).copied().unwrap_or(0);
-            if group.is_some() && held >= self.rules.slots_per_group() {
-                admitted.is_full = true;
-                continue;
-            }
-            if candidate.begins
-                && let Some(freer) = self.too_fast(group)
-            {
-                admitted.freer_at = [admitted.freer_at, Some(freer)].into_iter().flatten().min();
-                continue;
-            }
-            self.note(candidate);
-            room -= 1;
-            admitted.runs.push(candidate.run);
         }
         admitted
     }
 
-    /// Whether an earlier one of its group has not ended yet.
-    fn is_behind_its_head(&self, candidate: &Candidate) -> bool {
-        let head = candidate.group.as_ref().and_then(|group| self.heads.get(group));
-        self.rules.ordered && head.is_some_and(|head| *head != candidate.run)
+    /// What keeps a run that is due from going now, if anything does.
+    pub fn holds_back(&mut self, candidate: &Candidate) -> Option<HeldBack> {
+        if let Some(head) = self.head_before(candidate) {
+            return Some(HeldBack::Behind(head));
+        }
+        if self.rules.limit.is_some_and(|limit| self.held >= limit) {
+            return Some(HeldBack::QueueFull);
+        }
+        let group = candidate.group.as_deref();
+        let held = group.and_then(|group| self.held_by_group.get(group)).copied().unwrap_or(0);
+        if group.is_some() && held >= self.rules.slots_per_group() {
+            return Some(HeldBack::GroupFull);
+        }
+        let too_fast = if candidate.begins { self.too_fast(group) } else { None };
+        too_fast.map(HeldBack::TooFast)
+    }
+
+    /// The one of its group that has to end first, if it has not ended yet.
+    fn head_before(&self, candidate: &Candidate) -> Option<RunId> {
+        let head = candidate.group.as_ref().and_then(|group| self.heads.get(group)).copied();
+        head.filter(|head| self.rules.ordered && *head != candidate.run)
     }
 
     /// When the rates let another begin, if not now.

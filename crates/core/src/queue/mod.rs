@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use admit::{Admission, Admitted, Candidate};
+pub use admit::{Admission, Admitted, Candidate, HeldBack};
 pub use window::Window;
 
 use crate::{Error, Limits};

@@ -113,7 +113,7 @@ impl<D: Definition> ChildStart<D> {
                 let id = run.id;
                 let mut state = turn.state();
                 state.replaying = false;
-                let note = OpenNote { until: None, run: Some(id) };
+                let note = OpenNote { run: Some(id), ..OpenNote::default() };
                 state.record(Op::Child, Phase::Opened, name.clone(), Some(note_of(&note)));
                 state.outbox.starts.push(run);
                 id

@@ -308,7 +308,7 @@ impl Ctx {
         self.check_cancelled()?;
         let body = Payload::encode(format_args!("event {name:?}"), value, &self.turn.limits)?;
         let (_, full) = self.identity(Op::Send, "send")?;
-        let sent = note_of(&OpenNote { until: None, run: Some(to) });
+        let sent = note_of(&OpenNote { run: Some(to), ..OpenNote::default() });
         let mut fresh = false;
         self.turn.fixed(Op::Send, &full, || {
             fresh = true;

@@ -180,15 +180,37 @@ impl State {
     }
 
     /// Waits become visible, and their deadlines durable, with the next commit.
-    pub(super) fn record_openings(&mut self) {
+    pub(super) fn record_openings(&mut self, suspends: bool) {
+        if suspends {
+            self.record_stop_opening();
+        }
         let waiting = |slot: &Slot| !slot.opened && matches!(slot.stage, Stage::Wait);
         let open: Vec<usize> = self.slots.iter().filter(|(_, s)| waiting(s)).map(|(id, _)| *id).collect();
         for id in open {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             slot.opened = true;
-            let note = OpenNote { until: slot.until, run: None };
+            // In a scope the name does not tell what has to be sent.
+            let occurrence = slot.name.strip_prefix(&*slot.plain).map(|rest| rest.trim_start_matches('#'));
+            let is_own = occurrence.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+            let event = (slot.op == Op::Event && !is_own).then(|| slot.plain.to_string());
+            let note = OpenNote { until: slot.until, run: None, event };
             let (op, name) = (slot.op, slot.name.clone());
             self.record(op, Phase::Opened, name, Some(note_payload(&note)));
+        }
+    }
+
+    /// A run that waits for nothing but the request to stop says so, once: from its journal alone one could not tell it
+    /// from a run that nothing wakes.
+    fn record_stop_opening(&mut self) {
+        let Some(slot) =
+            self.slots.values().next().filter(|_| self.slots.values().all(|s| s.op == Op::Cancel))
+        else {
+            return;
+        };
+        let name = slot.name.clone();
+        let is_new = self.replay.opened(Op::Cancel, &name).is_none();
+        if self.counts.insert((Op::Cancel, name.clone()), 1).is_none() && is_new {
+            self.record(Op::Cancel, Phase::Opened, name, Some(note_payload(&OpenNote::default())));
         }
     }
 }

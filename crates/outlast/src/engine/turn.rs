@@ -246,7 +246,7 @@ impl Turn {
         if state.mail.lost || (state.reserved && next.is_none()) {
             return;
         }
-        state.record_openings();
+        state.record_openings(matches!(next, Some(Next::Suspend { .. })));
         let outbox = std::mem::take(&mut state.outbox);
         state.did |= !outbox.doing.is_empty();
         if next.is_none() && outbox.is_empty() {

@@ -12,6 +12,7 @@ mod children;
 mod clients;
 mod dead_letters;
 mod deploys;
+mod explain;
 mod jobs;
 mod kv;
 mod pace;

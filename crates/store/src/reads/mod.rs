@@ -3,18 +3,23 @@
 //! A read transaction has one snapshot, so a run is seen either in line or ended, never both and never
 //! neither.
 
+mod explain;
 mod kv;
 mod list;
 mod queues;
 mod schedules;
 mod turns;
+mod verify;
 mod views;
+mod waits;
 
+pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::list;
 pub(crate) use queues::{queue_views, queues};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
+pub(crate) use verify::verify;
 pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
 
 use crate::Sql;
@@ -28,6 +33,9 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         queues::STATEMENTS,
         schedules::STATEMENTS,
         kv::STATEMENTS,
+        explain::STATEMENTS,
+        waits::STATEMENTS,
+        verify::STATEMENTS,
     ]
     .concat()
 }

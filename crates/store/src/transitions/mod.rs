@@ -55,7 +55,7 @@ pub(crate) use kv::{kv_write, shard_of as shard_of_kv};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use own::end_leases;
-pub(crate) use queue::read as read_queue;
+pub(crate) use queue::{home as home_of_queue, read as read_queue};
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
 pub(crate) use schedule::{fire, read as read_schedule, schedule_columns};
