@@ -133,6 +133,11 @@ impl Replay {
         None
     }
 
+    /// Whether the journal says anything about an operation.
+    pub fn knows(&self, op: Op, name: &str) -> bool {
+        self.records.contains_key(&OpName(op, name))
+    }
+
     /// Whether a result waits to be handed over.
     pub fn is_due(&self) -> bool {
         !self.due.is_empty()

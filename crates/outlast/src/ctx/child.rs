@@ -1,5 +1,6 @@
 //! Runs that a workflow starts: children whose end it can await, and others it lets go.
 
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +17,7 @@ use crate::definition::Definition;
 use crate::draft::StartOptions;
 use crate::engine::turn::Handed;
 use crate::start::place_options;
+use crate::verdict::Source;
 
 /// A child about to be started: see [`Ctx::start`]. `.await` starts it and gives its handle.
 #[must_use = "a child is not started unless awaited"]
@@ -26,6 +28,8 @@ pub struct ChildStart<D: Definition> {
     input: D::Input,
     options: StartOptions,
     detached: bool,
+    /// Where in the user's code it was made.
+    source: Source,
 }
 
 /// A child with a key, and whether its end is told to this run: always, unless it was started detached or this
@@ -37,10 +41,12 @@ struct Found {
 }
 
 impl<D: Definition> ChildStart<D> {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, definition: D, input: D::Input) -> ChildStart<D> {
         let names = ctx.identity(Op::Child, definition.options().name);
         let options = StartOptions::default();
-        ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false }
+        let source = Location::caller();
+        ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false, source }
     }
 
     /// An idempotency key: the same key never starts twice. Whoever started it, this run hears of its end.
@@ -58,7 +64,7 @@ impl<D: Definition> ChildStart<D> {
     }
 
     async fn begin(self) -> Result<Child<D>, Error> {
-        let ChildStart { ctx, names, definition, input, mut options, detached } = self;
+        let ChildStart { ctx, names, definition, input, mut options, detached, source } = self;
         ctx.check_cancelled()?;
         let (_, name) = names?;
         let turn = ctx.turn.clone();
@@ -72,7 +78,7 @@ impl<D: Definition> ChildStart<D> {
         options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| told.clone()) });
         options.shard = Some(turn.id().shard());
         if options.key.is_some() {
-            return Self::begin_keyed(ctx, told, name, definition, input, options).await;
+            return Self::begin_keyed(ctx, told, name, definition, input, options, source).await;
         }
         let known = turn.state().replay.opened(Op::Child, &name).cloned();
         let id = match known.map(|entry| entry.note::<OpenNote>()).transpose()?.and_then(|note| note.run) {
@@ -88,7 +94,7 @@ impl<D: Definition> ChildStart<D> {
                 id
             }
         };
-        Ok(Child { ctx, name, id, definition, told: (!detached).then_some(told) })
+        Ok(Child { ctx, name, id, definition, told: (!detached).then_some(told), source })
     }
 
     /// A key may belong to a run that exists: who that is has to be recorded.
@@ -99,6 +105,7 @@ impl<D: Definition> ChildStart<D> {
         definition: D,
         input: D::Input,
         options: StartOptions,
+        source: Source,
     ) -> Result<Child<D>, Error> {
         let client = ctx.turn.engine.client.clone();
         let run = client.new_run(&definition, &input, options)?;
@@ -120,9 +127,12 @@ impl<D: Definition> ChildStart<D> {
         // One that was purged in between leaves its key to a new one.
         let retry_if =
             |error: &Error| matches!(error, Error::Store { retryable: true, .. } | Error::UnknownRun { .. });
-        let found = step.retry(Retry::times(100)).retry_if(retry_if).await;
+        let found = step.made_at(source).retry(Retry::times(100)).retry_if(retry_if).await;
         match found {
-            Ok(found) => Ok(Child { ctx, name, id: found.run, definition, told: found.told.then_some(told) }),
+            Ok(found) => {
+                let told = found.told.then_some(told);
+                Ok(Child { ctx, name, id: found.run, definition, told, source })
+            }
             Err(Failure::Own(error) | Failure::Outlast(error)) => Err(error),
         }
     }
@@ -146,6 +156,8 @@ pub struct Child<D: Definition> {
     definition: D,
     /// Under what name its end is told to this run, if it is.
     told: Option<String>,
+    /// Where in the user's code it was started.
+    source: Source,
 }
 
 impl<D: Definition> Child<D> {
@@ -158,7 +170,7 @@ impl<D: Definition> Child<D> {
     pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
         if let Some(told) = &self.told {
             let inner = waiting(&self.ctx, Op::Child, Ok((told.as_str().into(), self.name.clone())));
-            let handed = ChildWait(inner).await?;
+            let handed = ChildWait(inner.made_at(self.source)).await?;
             return result_of(handed, &self.name);
         }
         // Its end is not told to us: look for it ourselves.
@@ -168,7 +180,7 @@ impl<D: Definition> Child<D> {
             let client = client.clone();
             async move { client.wait_ended(id).await.map(End::from) }
         });
-        match step.retry(Retry::times(1000)).await {
+        match step.made_at(self.source).retry(Retry::times(1000)).await {
             Ok(end) => end.typed::<D>(),
             Err(Failure::Own(error) | Failure::Outlast(error)) => Err(Failure::Outlast(error)),
         }

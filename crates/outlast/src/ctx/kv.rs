@@ -48,6 +48,7 @@ impl JobCtx {
 pub(crate) struct Recording(Place);
 
 impl Recording {
+    #[track_caller]
     pub(crate) fn new(ctx: &Ctx, name: &str) -> Recording {
         Recording(Place::new(ctx, Op::Step, name))
     }

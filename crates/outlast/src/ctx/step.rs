@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,8 +22,10 @@ use tracing::Instrument;
 use super::wait::payload_of;
 use super::work::{Work, guarded, panicked};
 use super::{Ctx, limits_of, missing_state};
+use crate::Verdict;
 use crate::definition::{Stored, StoredError};
 use crate::engine::turn::{Ask, BodyEnd, Handed, Turn};
+use crate::verdict::Source;
 
 /// After how long a running step is shown to people.
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(200);
@@ -124,6 +126,8 @@ pub(super) struct Place {
     pub(super) op: Op,
     pub(super) names: Result<(Arc<str>, Arc<str>), Error>,
     slot: Option<usize>,
+    /// Where in the user's code it was made.
+    source: Source,
 }
 
 /// What the place of an operation says when polled.
@@ -137,8 +141,10 @@ pub(super) enum Placed {
 }
 
 impl Place {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, op: Op, name: &str) -> Place {
-        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), slot: None }
+        let source = Location::caller();
+        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), slot: None, source }
     }
 
     pub(super) fn full_name(&self) -> Arc<str> {
@@ -150,7 +156,8 @@ impl Place {
             Some(slot) => slot,
             None => {
                 let (plain, name) = self.names.clone()?;
-                *self.slot.insert(self.turn.ask(Ask { op: self.op, name, plain, within: None, body: true }))
+                let ask = Ask { op: self.op, name, plain, within: None, body: true, source: self.source };
+                *self.slot.insert(self.turn.ask(ask))
             }
         };
         if let Poll::Ready(handed) = self.turn.poll_slot(slot, cx) {
@@ -184,7 +191,7 @@ impl Place {
                 match payload.decode(what) {
                     Ok(value) => Poll::Ready(Ok(value)),
                     Err(error) => {
-                        self.turn.state().misfit = Some(error.to_string());
+                        self.turn.state().misfit = Some(Verdict::of_error(error, Some(self.source)));
                         Poll::Pending
                     }
                 }
@@ -208,6 +215,7 @@ impl Drop for Place {
 }
 
 impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
+    #[track_caller]
     pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, work: F) -> Self
     where
         F: FnMut(StepCtx) -> Fut + Send + 'a,
@@ -229,6 +237,12 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
         };
         let policy = Policy::default();
         Step { place, begin: Box::new(begin), policy, body: None, result: PhantomData }
+    }
+
+    /// Says where in the user's code it was made, where that is not where it is made here.
+    pub(super) fn made_at(mut self, source: Source) -> Self {
+        self.place.source = source;
+        self
     }
 
     /// Tries again when an attempt fails. A long pause frees the run's slot.
@@ -530,7 +544,7 @@ impl StepCtx {
             Some(state) => state,
             None => {
                 let reason = missing_state::<T>();
-                self.0.turn.state().misfit = Some(reason.clone());
+                self.0.turn.state().misfit = Some(Verdict::Blocks { reason: reason.clone() });
                 resume_unwind(Box::new(reason))
             }
         }

@@ -20,7 +20,9 @@ use super::turn::{
     BodyEnd, CANCEL_NAME, CANCEL_SLOT, Cancelled, Handed, Stage, State, Turn, cancel_reason, note_payload,
 };
 use crate::ctx::Work;
+use crate::Verdict;
 use crate::definition::Outcome;
+use crate::verdict::{Difference, Operation};
 
 /// How often the user's code is polled in a row before other tasks get their turn.
 const POLLS: u32 = 128;
@@ -34,7 +36,7 @@ pub(crate) enum TurnEnd {
     /// Only durable waits are left.
     Waiting { wake_at: Option<Timestamp>, seen: i64 },
     /// The code does not fit, or awaits something that is not durable.
-    Misfit(String),
+    Misfit(Verdict),
     /// The journal starts over.
     Continue,
     /// The run is to be handed back.
@@ -107,11 +109,12 @@ impl Drive {
     fn idle(&mut self) -> Idle {
         let turn = self.turn.clone();
         let mut state = turn.state();
-        if let Some(reason) = state.misfit.take() {
-            return Idle::End(TurnEnd::Misfit(reason));
+        if let Some(misfit) = state.misfit.take() {
+            return Idle::End(TurnEnd::Misfit(misfit));
         }
         if state.continue_with.is_some() {
-            return Idle::End(TurnEnd::Continue);
+            // The journal goes with this life: what does not fit must not be lost.
+            return Idle::End(misfit_at_end(&state).map_or(TurnEnd::Continue, TurnEnd::Misfit));
         }
         if state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
             let limit = u64::from(turn.limits.entries);
@@ -122,7 +125,8 @@ impl Drive {
             return Idle::Again;
         }
         let bodies = state.slots.values().any(|slot| slot.is_busy());
-        let wanting = state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
+        let wanting =
+            !turn.checks && state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
         if state.mail.stop && !bodies {
             return Idle::End(TurnEnd::Stopped);
         }
@@ -139,13 +143,14 @@ impl Drive {
             return Idle::Wait;
         }
         if state.slots.is_empty() {
-            return Idle::End(TurnEnd::Misfit(
-                "the code awaits something that is not durable outside of a step: put it into ctx.step(…)"
-                    .into(),
-            ));
+            let reason = "the code awaits something that is not durable outside of a step: put it into ctx.step(…)";
+            return Idle::End(TurnEnd::Misfit(Verdict::Blocks { reason: reason.into() }));
         }
-        if let Some(reason) = misfit_at_wait(&state) {
-            return Idle::End(TurnEnd::Misfit(reason));
+        if let Some(misfit) = misfit_at_wait(&state) {
+            return Idle::End(TurnEnd::Misfit(misfit));
+        }
+        if turn.checks {
+            return Idle::End(TurnEnd::Waiting { wake_at: None, seen: 0 });
         }
         let (wake_at, seen, was_early) = (state.next_timer(), state.seen, state.was_early);
         let next = wake_at.into_iter().chain(state.expires_at).min();
@@ -254,7 +259,7 @@ fn hand_over(turn: &Turn, state: &mut State) -> bool {
     if hand_recorded(state) {
         return true;
     }
-    if state.reserved {
+    if state.reserved || turn.checks {
         return false;
     }
     hand_cancel(state) || hand_body(turn, state) || hand_news(state) || hand_timer(turn, state)
@@ -420,30 +425,26 @@ fn hand_timer(turn: &Turn, state: &mut State) -> bool {
 }
 
 /// A run that waits although its journal goes on does not fit its code.
-fn misfit_at_wait(state: &State) -> Option<String> {
-    let left = state.replay.leftovers();
-    let first = left.iter().find(|entry| binds(entry.op))?;
-    let slot = state.slots.values().next()?;
-    Some(format!(
-        "the journal goes on with {} {:?} (entry {}), but the code waits for {} {:?}",
-        first.op.word(),
-        first.name,
-        first.pos,
-        slot.op.word(),
-        slot.name
-    ))
+fn misfit_at_wait(state: &State) -> Option<Verdict> {
+    // What the journal has never heard of tells more than what it waits for as well.
+    let new = state.slots.values().find(|slot| !state.replay.knows(slot.op, &slot.name));
+    let slot = new.or_else(|| state.slots.values().next())?;
+    let found = Some(Operation::new(slot.op, &slot.name));
+    let difference = misfit(state)?;
+    Some(Verdict::Diverges(Difference { found, is_new: new.is_some(), source: Some(slot.source), ..difference }))
 }
 
 /// A run that ends although its journal has more does not fit its code.
-pub(crate) fn misfit_at_end(state: &State) -> Option<String> {
+pub(crate) fn misfit_at_end(state: &State) -> Option<Verdict> {
+    misfit(state).map(Verdict::Diverges)
+}
+
+/// The first of what the code did not ask for.
+fn misfit(state: &State) -> Option<Difference> {
     let left = state.replay.leftovers();
     let first = left.iter().find(|entry| binds(entry.op))?;
-    Some(format!(
-        "the journal holds {} {:?} (entry {}), which the code did not ask for before it ended",
-        first.op.word(),
-        first.name,
-        first.pos
-    ))
+    let expected = Some(Operation::new(first.op, &first.name));
+    Some(Difference { entry: first.pos, expected, found: None, is_new: false, source: None })
 }
 
 /// Whether leaving a recorded operation of this kind out changes what the run did.

@@ -11,6 +11,7 @@ use outlast_store::{Delivery, Doing, LogLine, NewRun, News};
 
 use super::slot::{Handed, Slot, Stage};
 use super::turn::note_payload;
+use crate::Verdict;
 
 pub(crate) struct State {
     pub(crate) epoch: i64,
@@ -44,7 +45,7 @@ pub(crate) struct State {
     /// When it was claimed, at least.
     pub(crate) arrived_at: Timestamp,
     pub(crate) continue_with: Option<Payload>,
-    pub(crate) misfit: Option<String>,
+    pub(crate) misfit: Option<Verdict>,
     pub(crate) mail: Mail,
     pub(crate) saved: HashMap<String, Payload>,
     /// Which patches the run was asked about, and whether it has them.
