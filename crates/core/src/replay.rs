@@ -138,6 +138,11 @@ impl Replay {
         self.records.contains_key(&OpName(op, name))
     }
 
+    /// Whether the code has come to everything that was recorded.
+    pub fn is_met(&self) -> bool {
+        self.unmet == 0
+    }
+
     /// Whether a result waits to be handed over.
     pub fn is_due(&self) -> bool {
         !self.due.is_empty()

@@ -81,7 +81,10 @@ impl RunExport {
         };
         let file: File = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
         if file.outlast_run != FORMAT {
-            return Err(refused(format!("its format is {}, and this program knows {FORMAT}", file.outlast_run)));
+            return Err(refused(format!(
+                "its format is {}, and this program knows {FORMAT}",
+                file.outlast_run
+            )));
         }
         let Run { id, kind, tenant, definition, version, key, queue, priority, created_at, .. } = file.run;
         let record = RunRecord {
@@ -279,7 +282,10 @@ mod tests {
             owner: Some("ann".into()),
             roles: vec!["clerk".into()],
             trace: None,
-            parent: Some(Parent { run: RunId::new(0, Timestamp::from_micros(1), 3), op: Some("order".into()) }),
+            parent: Some(Parent {
+                run: RunId::new(0, Timestamp::from_micros(1), 3),
+                op: Some("order".into()),
+            }),
         };
         let entry = Entry {
             pos: 4,
@@ -312,8 +318,11 @@ mod tests {
     fn what_is_no_exported_run_is_refused_with_why() {
         let good = export(Payload::default(), Payload::default()).to_json();
         for (text, why) in [
-            ("[]".to_owned(), "invalid type"),
-            (good.replace("\"outlast_run\": 1", "\"outlast_run\": 2"), "its format is 2, and this program knows 1"),
+            ("[]".to_owned(), "invalid length 0"),
+            (
+                good.replace("\"outlast_run\": 1", "\"outlast_run\": 2"),
+                "its format is 2, and this program knows 1",
+            ),
             (good.replace("\"workflow\"", "\"saga\""), "a run is no \"saga\""),
             (good.replace("\"hex\": \"\"", "\"hex\": \"0g\""), "not hexadecimal"),
         ] {

@@ -4,6 +4,7 @@
 //! a transaction, or straight to the store.
 
 use std::any::type_name;
+use std::panic::Location;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,7 +195,6 @@ impl Kv {
         Ok(KvName { tenant: tenant.to_string(), space: space.to_string(), key: key.to_owned() })
     }
 
-    #[track_caller]
     fn write(
         &self,
         key: &str,
@@ -208,9 +208,10 @@ impl Kv {
 
     #[track_caller]
     fn call<T>(&self, ask: Result<Ask<T>, Error>) -> KvCall<T> {
+        let source = Location::caller();
         let way = |ask: &Ask<T>| match &self.door {
             Door::Store(client) => Way::Store(client.clone()),
-            Door::Run(ctx) => Way::Run(Recording::new(ctx, &ask.shown())),
+            Door::Run(ctx) => Way::Run(Recording::new(ctx, &ask.shown(), source)),
             Door::Tx(tx) => Way::Tx(tx.clone()),
         };
         KvCall(ask.map(|ask| (way(&ask), ask)))

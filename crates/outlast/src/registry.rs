@@ -160,6 +160,7 @@ impl Registry {
                     "attempts": options.retry.attempts(),
                     "timeout_ms": options.timeout.map(|timeout| timeout.as_millis() as u64),
                     "role": options.role,
+                    "strict": options.strict,
                     "unique_ms": options.unique.map(|unique| match unique {
                         UniqueArgs::Unfinished => 0,
                         UniqueArgs::For(period) => period.as_millis() as u64,

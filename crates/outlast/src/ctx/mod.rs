@@ -32,9 +32,9 @@ pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};
 
 use self::wait::Waiting;
 pub(crate) use self::work::Work;
-use crate::{Tx, Verdict};
 use crate::definition::{Definition, Stored, StoredError};
 use crate::engine::turn::{Cancelled, Deadline, Turn};
+use crate::{Tx, Verdict};
 
 /// What a workflow is given: the door to every durable operation. Cheap to clone.
 ///

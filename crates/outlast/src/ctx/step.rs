@@ -147,6 +147,12 @@ impl Place {
         Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), slot: None, source }
     }
 
+    /// Says where in the user's code it was made, where that is not where it is made here.
+    pub(super) fn made_at(mut self, source: Source) -> Place {
+        self.source = source;
+        self
+    }
+
     pub(super) fn full_name(&self) -> Arc<str> {
         self.names.as_ref().map_or_else(|_| Arc::default(), |(_, full)| full.clone())
     }
@@ -239,7 +245,7 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
         Step { place, begin: Box::new(begin), policy, body: None, result: PhantomData }
     }
 
-    /// Says where in the user's code it was made, where that is not where it is made here.
+    /// The same for a step.
     pub(super) fn made_at(mut self, source: Source) -> Self {
         self.place.source = source;
         self

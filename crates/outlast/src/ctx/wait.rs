@@ -60,7 +60,8 @@ impl Waiting {
                     Ok(names) => names,
                     Err(error) => return Poll::Ready(Err(error)),
                 };
-                let ask = Ask { op: self.op, name, plain, within: self.within, body: false, source: self.source };
+                let ask =
+                    Ask { op: self.op, name, plain, within: self.within, body: false, source: self.source };
                 *self.slot.insert(self.turn.ask(ask))
             }
         };

@@ -12,9 +12,9 @@ use outlast_store::{RunRecord, code};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-use super::Engine;
 use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
 use super::turn::{Arrival, Turn};
+use super::{Engine, strict};
 use crate::Ctx;
 use crate::definition::Outcome;
 use crate::registry::Body;
@@ -32,18 +32,23 @@ pub(crate) async fn check(
     };
     let Body::Workflow(call) = &definition.body else {
         let accepted = definition.check_input(&record.input);
-        return accepted.map_or_else(|error| Verdict::of_error(error, None), |()| Verdict::Fits { entries: 0 });
+        return accepted
+            .map_or_else(|error| Verdict::of_error(error, None), |()| Verdict::Fits { entries: 0 });
     };
     let length = entries.len();
     let turn = Arc::new(Turn::to_check(engine.clone(), record, entries));
+    if let Some(differs) = strict::differs(&turn, &definition) {
+        return differs;
+    }
     let ctx = Ctx::new(turn.clone());
     let called = std::panic::catch_unwind(AssertUnwindSafe(|| call(ctx, &turn.input, engine.limits)));
-    let end = match called {
-        // Whoever listens has heard it all when it happened.
-        Ok(Ok(code)) => Drive::new(turn.clone(), code).with_subscriber(NoSubscriber::default()).await,
+    let mut drive = match called {
+        Ok(Ok(code)) => Drive::new(turn.clone(), code),
         Ok(Err(error)) => return Verdict::of_error(error, None),
         Err(panic) => return Verdict::Panics { message: panic_message(&*panic) },
     };
+    // Whoever listens has heard it all when it happened.
+    let end = (&mut drive).with_subscriber(NoSubscriber::default()).await;
     let fits = Verdict::Fits { entries: length };
     match end {
         TurnEnd::Misfit(misfit) => misfit,

@@ -19,8 +19,8 @@ use tokio::time::Sleep;
 use super::turn::{
     BodyEnd, CANCEL_NAME, CANCEL_SLOT, Cancelled, Handed, Stage, State, Turn, cancel_reason, note_payload,
 };
-use crate::ctx::Work;
 use crate::Verdict;
+use crate::ctx::Work;
 use crate::definition::Outcome;
 use crate::verdict::{Difference, Operation};
 
@@ -125,8 +125,7 @@ impl Drive {
             return Idle::Again;
         }
         let bodies = state.slots.values().any(|slot| slot.is_busy());
-        let wanting =
-            !turn.checks && state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
+        let wanting = !turn.checks && state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
         if state.mail.stop && !bodies {
             return Idle::End(TurnEnd::Stopped);
         }
@@ -143,7 +142,8 @@ impl Drive {
             return Idle::Wait;
         }
         if state.slots.is_empty() {
-            let reason = "the code awaits something that is not durable outside of a step: put it into ctx.step(…)";
+            let reason =
+                "the code awaits something that is not durable outside of a step: put it into ctx.step(…)";
             return Idle::End(TurnEnd::Misfit(Verdict::Blocks { reason: reason.into() }));
         }
         if let Some(misfit) = misfit_at_wait(&state) {
@@ -426,12 +426,15 @@ fn hand_timer(turn: &Turn, state: &mut State) -> bool {
 
 /// A run that waits although its journal goes on does not fit its code.
 fn misfit_at_wait(state: &State) -> Option<Verdict> {
-    // What the journal has never heard of tells more than what it waits for as well.
+    let mut difference = misfit(state)?;
+    // What the journal does not know tells more than what it waits for as well.
     let new = state.slots.values().find(|slot| !state.replay.knows(slot.op, &slot.name));
-    let slot = new.or_else(|| state.slots.values().next())?;
-    let found = Some(Operation::new(slot.op, &slot.name));
-    let difference = misfit(state)?;
-    Some(Verdict::Diverges(Difference { found, is_new: new.is_some(), source: Some(slot.source), ..difference }))
+    if let Some(slot) = new.or(state.slots.values().next()).filter(|_| difference.found.is_none()) {
+        difference.found = Some(Operation::new(slot.op, &slot.name));
+        difference.source = Some(slot.source);
+        difference.is_new = new.is_some();
+    }
+    Some(Verdict::Diverges(difference))
 }
 
 /// A run that ends although its journal has more does not fit its code.
@@ -439,12 +442,13 @@ pub(crate) fn misfit_at_end(state: &State) -> Option<Verdict> {
     misfit(state).map(Verdict::Diverges)
 }
 
-/// The first of what the code did not ask for.
+/// The first of what the code did not ask for, and what it did instead, if anything.
 fn misfit(state: &State) -> Option<Difference> {
     let left = state.replay.leftovers();
     let first = left.iter().find(|entry| binds(entry.op))?;
     let expected = Some(Operation::new(first.op, &first.name));
-    Some(Difference { entry: first.pos, expected, found: None, is_new: false, source: None })
+    let (found, source) = state.strayed.clone().unzip();
+    Some(Difference { entry: first.pos, expected, is_new: found.is_some(), found, source })
 }
 
 /// Whether leaving a recorded operation of this kind out changes what the run did.

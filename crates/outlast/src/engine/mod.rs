@@ -19,6 +19,7 @@ mod schedules;
 mod seldom;
 mod slot;
 mod state;
+mod strict;
 pub(crate) mod turn;
 mod undo;
 mod verify;

@@ -14,10 +14,10 @@ use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
 use super::job::JobTurn;
 use super::turn::{Arrival, Cancelled, Turn};
 use super::verify::verify;
-use super::{Engine, Holder, Running, Slot};
+use super::{Engine, Holder, Running, Slot, strict};
 use crate::definition::Outcome;
 use crate::registry::{Body, Registered};
-use crate::{Ctx, JobCtx};
+use crate::{Ctx, JobCtx, Verdict};
 
 /// How long a suspect waits for its turn.
 const SUSPECT_PAUSE: Duration = Duration::from_millis(500);
@@ -215,6 +215,11 @@ async fn begin_workflow(
     let turn = Arc::new(turn);
     hold(engine, id, epoch, Holder::Workflow(turn.clone()));
     let Body::Workflow(call) = &definition.body else { return };
+    if let Some(differs) = strict::differs(&turn, &definition) {
+        turn.submit(Some(Next::Block { reason: differs.to_string() }));
+        turn.settled().await;
+        return;
+    }
     let ctx = Ctx::new(turn.clone());
     let code = std::panic::catch_unwind(AssertUnwindSafe(|| call(ctx, &turn.input, engine.limits)));
     let drive = match code {
@@ -324,6 +329,13 @@ fn returned(turn: &Arc<Turn>, outcome: Outcome) -> Next {
     let misfit = {
         let mut state = turn.state();
         state.misfit.take().or_else(|| misfit_at_end(&state))
+    };
+    let misfit = match (misfit, &outcome) {
+        // That is why it did not come to the rest.
+        (Some(Verdict::Diverges(_)), Err(FailureDoc::Outlast(Error::Panicked { message, .. }))) => {
+            Some(Verdict::Panics { message: message.clone() })
+        }
+        (misfit, _) => misfit,
     };
     match misfit {
         Some(misfit) => Next::Block { reason: misfit.to_string() },

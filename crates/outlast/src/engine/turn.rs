@@ -122,6 +122,7 @@ impl Turn {
             arrived_at: arrival.at,
             continue_with: None,
             misfit: None,
+            strayed: None,
             mail: Mail::default(),
             saved,
             patches: HashMap::new(),
