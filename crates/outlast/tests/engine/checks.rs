@@ -1,6 +1,7 @@
 //! The check before a deploy: what runs recorded, replayed against code that changed, with nothing behind it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlast::prelude::*;
 use outlast::{RunExport, Timestamp, Verdict, testing};
@@ -51,8 +52,7 @@ async fn check(with: impl FnOnce(Outlast) -> Outlast) -> Verdict {
     let report = app.check_files([&file]).each(each).await.unwrap();
     assert_eq!((report.runs, report.fits()), (1, report.misfits().is_empty()));
     assert_eq!(ledger.notes(), [""; 0], "no body started");
-    let verdict = seen.lock().remove(0);
-    verdict
+    seen.lock().remove(0)
 }
 
 /// What becomes of a run that waits when a node with this code takes it.
@@ -68,13 +68,17 @@ async fn goes_on(with: impl FnOnce(Outlast) -> Outlast) -> String {
     test.kill().await;
     clock.advance(1.minute());
     let test = testing::start_on(store, |app| {
-        with(app.state(Ledger::default())).settings(|settings| settings.verify = 0)
+        with(app.state(Ledger::default())).settings(|settings| {
+            settings.verify = 0;
+            settings.unknown_after = Duration::ZERO;
+        })
     });
     let test = test.await.unwrap();
     test.app().send(run, "approval", &1).await.unwrap();
-    test.settle().await.unwrap();
-    test.advance(1.minute()).await.unwrap();
+    // Nobody who knows its code came for a while.
+    clock.advance(1.second());
     test.sweep().await;
+    test.settle().await.unwrap();
     let view = test.app().status(run).await.unwrap();
     let why = view.reason.or_else(|| view.ended?.error).unwrap_or_default();
     format!("{} {why}", view.status).trim().to_owned()
@@ -321,15 +325,15 @@ engine_test! {
                 Ok(ctx.event("go").await?)
             })
         }
-        lab.start(|app| app.workflow(counting(1_500))).await;
-        lab.app().start(counting(1_500), ()).await.unwrap();
+        lab.start(|app| app.workflow(counting(1_005))).await;
+        lab.app().start(counting(1_005), ()).await.unwrap();
         lab.settle().await;
         let check = async |steps| {
             let app = Outlast::open("sqlite::memory:").await.unwrap().workflow(counting(steps));
             app.check(lab.world.url()).await.unwrap()
         };
-        assert!(check(1_500).await.fits());
-        let told = check(1_499).await.to_string();
-        assert!(told.contains("the journal goes on with step \"s#1500\" (entry 1500), but the code waits for event \"go\""), "{told}");
+        assert!(check(1_005).await.fits());
+        let told = check(1_004).await.to_string();
+        assert!(told.contains("the journal goes on with step \"s#1005\" (entry 1005), but the code waits for event \"go\""), "{told}");
     }
 }
