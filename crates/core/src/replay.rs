@@ -133,6 +133,16 @@ impl Replay {
         None
     }
 
+    /// Whether the journal says anything about an operation.
+    pub fn knows(&self, op: Op, name: &str) -> bool {
+        self.records.contains_key(&OpName(op, name))
+    }
+
+    /// Whether the code has come to everything that was recorded.
+    pub fn is_met(&self) -> bool {
+        self.unmet == 0
+    }
+
     /// Whether a result waits to be handed over.
     pub fn is_due(&self) -> bool {
         !self.due.is_empty()

@@ -40,6 +40,7 @@ use quote::{quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Signature, Visibility};
 
+use crate::digest;
 use crate::faults::Faults;
 use crate::options::Options;
 use crate::signature::{self, Boundary};
@@ -122,6 +123,7 @@ fn definition(kind: Kind, function: &Function, types: &Boundary<'_>, options: Op
     let wrong_context = format!("`{{Self}}` is not the context of a {kind}");
     let right_context = format!("write `{}` here", kind.context_name());
     let options = options.into_tokens();
+    let signature = digest::signature(quote!(#sig #body));
     // What the compiler has to say about the future, it shall say at the function's name.
     let handler = quote_spanned! { Span::mixed_site().located_at(name.span()) =>
         |ctx, input| ::outlast::__private::Box::pin(__Code::#name(<#ctx as __Context>::of(ctx), input))
@@ -141,7 +143,7 @@ fn definition(kind: Kind, function: &Function, types: &Boundary<'_>, options: Op
                         dyn ::core::future::Future<Output = ::core::result::Result<O, E>> + ::core::marker::Send,
                     >>,
                 ) -> #definition<I, O, E> {
-                    #definition::from_parts(options, handler)
+                    #definition::from_parts(options, handler).signed(#signature)
                 }
                 #[diagnostic::on_unimplemented(message = #wrong_context, label = #right_context)]
                 trait __Context {

@@ -3,6 +3,7 @@
 //! Everything they do can be done without them: they make the values that `outlast::Workflow::new` and
 //! `outlast::Job::new` make, and read the options when the program is compiled.
 
+mod digest;
 mod duration;
 mod expand;
 mod faults;

@@ -213,24 +213,24 @@ impl Outlast {
         Client::new(self.store, self.limits, self.notify_in_tx, self.home)
     }
 
-    /// Joins as a node and begins to run what is registered.
-    pub async fn run(self) -> Result<App, Error> {
+    /// The engine, which does nothing yet.
+    pub(crate) fn into_engine(self) -> Result<Arc<Engine>, Error> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
         self.settings.check()?;
         let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx, self.home);
         let rules = self.queues.into_iter().collect();
-        let engine = Engine::new(
-            self.store,
-            self.registry,
-            rules,
-            self.states,
-            self.settings,
-            self.limits,
-            client.clone(),
-        );
-        let schedules = self.schedules.into_iter().map(|declared| declared(&client));
+        let (store, registry, states) = (self.store, self.registry, self.states);
+        Ok(Engine::new(store, registry, rules, states, self.settings, self.limits, client))
+    }
+
+    /// Joins as a node and begins to run what is registered.
+    pub async fn run(mut self) -> Result<App, Error> {
+        let schedules = std::mem::take(&mut self.schedules);
+        let engine = self.into_engine()?;
+        let client = engine.client.clone();
+        let schedules = schedules.into_iter().map(|declared| declared(&client));
         let schedules = schedules.collect::<Result<Vec<_>, _>>()?;
         engine.begin().await?;
         client.attach(&engine);

@@ -62,6 +62,8 @@ pub struct Options {
     pub unique: Option<UniqueArgs>,
     /// How long its runs are kept after their end, where that is not as for all others.
     pub retention: Option<Retention>,
+    /// Whether its runs go on only with the code that they began with (workflows).
+    pub strict: bool,
 }
 
 /// For how long a run is the only one with its arguments.
@@ -87,6 +89,7 @@ impl Options {
             http_timeout: None,
             unique: None,
             retention: None,
+            strict: false,
         }
     }
 }
@@ -123,12 +126,15 @@ macro_rules! definition {
         pub struct $name<I, O, E> {
             options: Options,
             code: Code<$ctx, I, O, E>,
+            /// The signature of its code, where a macro made one.
+            signed: Option<&'static str>,
             extra: $extra<I, O, E>,
         }
 
         impl<I, O, E> Clone for $name<I, O, E> {
             fn clone(&self) -> Self {
-                Self { options: self.options, code: self.code.clone(), extra: self.extra.clone() }
+                let (options, code, extra) = (self.options, self.code.clone(), self.extra.clone());
+                Self { options, code, signed: self.signed, extra }
             }
         }
 
@@ -140,13 +146,21 @@ macro_rules! definition {
                 Fut: Future<Output = Result<O, E>> + Send + 'static,
             {
                 let handler: Handler<$ctx, I, O, E> = Arc::new(move |ctx, input| Box::pin(handler(ctx, input)));
-                Self { options: Options::new(name), code: Code::Shared(handler), extra: $extra::new() }
+                let (options, code) = (Options::new(name), Code::Shared(handler));
+                Self { options, code, signed: None, extra: $extra::new() }
             }
 
             /// What the macros call.
             #[doc(hidden)]
             pub const fn from_parts(options: Options, handler: HandlerFn<$ctx, I, O, E>) -> Self {
-                Self { options, code: Code::Plain(handler), extra: $extra::new() }
+                Self { options, code: Code::Plain(handler), signed: None, extra: $extra::new() }
+            }
+
+            /// What the macros call, too.
+            #[doc(hidden)]
+            pub const fn signed(mut self, signature: &'static str) -> Self {
+                self.signed = Some(signature);
+                self
             }
 
             /// Another version of the same name, registered beside the others.
@@ -247,6 +261,33 @@ definition! {
     /// let mail = Job::new("mail", mail).retry(Retry::times(3));
     /// ```
     Job, JobCtx, OfJobs
+}
+
+impl<I: Stored, O: Stored, E: StoredError> Workflow<I, O, E> {
+    /// Its runs go on only with the very code that they began with; with any other they are blocked, until that code
+    /// is back. Without it a run goes on with whatever fits its journal.
+    ///
+    /// The code is what `#[outlast::workflow]` has seen: the tokens of the function, without layout and comments, and
+    /// its types; for a workflow that was made without the macro the types alone. What the function calls does not
+    /// count. To change it, register the new code as another [version](Workflow::version) beside the old.
+    ///
+    /// A run records what it began with before its first step. One that starts over
+    /// ([`Ctx::continue_as_new`](crate::Ctx::continue_as_new)) begins anew, with the code that is there then.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// #[outlast::workflow]
+    /// async fn transfer(ctx: Ctx, cents: u64) -> Result<u64, AnyError> { Ok(cents) }
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let app = Outlast::open("sqlite::memory:").await?.workflow(transfer().strict()).run().await?;
+    /// # app.shutdown(1.second()).await?;
+    /// # Ok::<(), AnyError>(()) }).unwrap();
+    /// ```
+    pub fn strict(mut self) -> Self {
+        self.options.strict = true;
+        self
+    }
 }
 
 impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
@@ -377,9 +418,9 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Workflow<I, O, E> {
     }
 
     fn erase(self) -> Registered {
-        let Self { options, code, extra: _ } = self;
+        let Self { options, code, signed, extra: _ } = self;
         let call = erase_code(options, code, |_| |_: &E| {});
-        let signature = signature::<I, O, E>();
+        let signature = signature::<I, O, E>(signed);
         let body = Body::Workflow(call);
         Registered { options, signature, body, backoff: None, undo: None, accepts: accepts::<I> }
     }
@@ -399,14 +440,14 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
     }
 
     fn erase(self) -> Registered {
-        let Self { options, code, extra: OfJobs { judge, undo, batch } } = self;
+        let Self { options, code, signed, extra: OfJobs { judge, undo, batch } } = self;
         let backoff = judge.backoff.clone();
         let undo = undo.map(|undo| undo.erase(options));
         let call = erase_code(options, code, move |job: &JobCtx| {
             let (judge, job) = (judge.clone(), job.clone());
             move |error: &E| judge.judge(&job, error)
         });
-        let signature = signature::<I, O, E>();
+        let signature = signature::<I, O, E>(signed);
         let body = batch.map_or_else(|| Body::Job(call), |batch| Body::Batch(batch.erase(options)));
         Registered { options, signature, body, backoff, undo, accepts: accepts::<I> }
     }
@@ -478,9 +519,10 @@ fn accepts<I: Stored>(name: &str, input: &Payload) -> Result<(), Error> {
     decode_input::<I>(name, input).map(drop)
 }
 
-/// Tells two builds of one version apart when the types at its boundary differ.
-fn signature<I, O, E>() -> String {
-    std::any::type_name::<(I, O, E)>().to_owned()
+/// Tells two builds of one version apart when the types at its boundary differ or, where a macro has seen it, its code.
+fn signature<I, O, E>(signed: Option<&str>) -> String {
+    let types = std::any::type_name::<(I, O, E)>();
+    signed.map_or_else(|| types.to_owned(), |code| format!("{types} {code}"))
 }
 
 pub(crate) fn check_priority(priority: u8) -> Result<(), Error> {

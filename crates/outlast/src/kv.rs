@@ -4,6 +4,7 @@
 //! a transaction, or straight to the store.
 
 use std::any::type_name;
+use std::panic::Location;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,7 @@ impl Kv {
     }
 
     /// The value under `key`; `None` when there is none, or its time is over.
+    #[track_caller]
     pub fn get<T: DeserializeOwned + 'static>(&self, key: &str) -> KvCall<Option<T>> {
         self.call(
             self.name(key).map(|name| Ask::Get(name, |kept| Ok(read_any(kept)?.map(|entry| entry.value)))),
@@ -105,11 +107,13 @@ impl Kv {
     }
 
     /// The same with its version: what [`Kv::compare_and_set`] wants to know.
+    #[track_caller]
     pub fn get_versioned<T: DeserializeOwned + 'static>(&self, key: &str) -> KvCall<Option<KvEntry<T>>> {
         self.call(self.name(key).map(|name| Ask::Get(name, read_any)))
     }
 
     /// Sets `key` to `value`, whatever is there, for good or as long as [`KvCall::ttl`] says. Gives the new version.
+    #[track_caller]
     pub fn set<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> KvCall<i64> {
         let write = self.write(key, |limits| setting(key, value, limits), None);
         self.call(write.map(|write| Ask::Write(write, read_version)))
@@ -120,6 +124,7 @@ impl Kv {
     ///
     /// Versions of a key only rise, also when it was deleted or gone in between: an old one fits nothing that came
     /// later.
+    #[track_caller]
     pub fn compare_and_set<T: Serialize + ?Sized>(
         &self,
         key: &str,
@@ -131,6 +136,7 @@ impl Kv {
     }
 
     /// Deletes `key`; `false` when nothing was there.
+    #[track_caller]
     pub fn delete(&self, key: &str) -> KvCall<bool> {
         let write = self.write(key, |_| Ok(KvChange::Delete), None);
         self.call(write.map(|write| Ask::Write(write, read_deleted)))
@@ -138,6 +144,7 @@ impl Kv {
 
     /// Deletes `key` if it has exactly this version; `false` when it has another, or is not there. With
     /// [`Kv::compare_and_set`] of nothing and a time to live this makes a lock that only its holder gives back.
+    #[track_caller]
     pub fn compare_and_delete(&self, key: &str, version: i64) -> KvCall<bool> {
         let write = self.write(key, |_| Ok(KvChange::Delete), Some(Expect::Version(version)));
         self.call(write.map(|write| Ask::Write(write, read_deleted)))
@@ -161,6 +168,7 @@ impl Kv {
     /// assert_eq!(page.entries[0].value, "eve");
     /// # Ok(()) });
     /// ```
+    #[track_caller]
     pub fn list<T: DeserializeOwned + 'static>(&self, prefix: &str) -> KvCall<KvPage<T>> {
         self.call(self.listing(prefix).map(|list| Ask::List(list, read_page)))
     }
@@ -198,10 +206,12 @@ impl Kv {
         Ok(KvWrite { id, name: self.name(key)?, change: change(&self.limits)?, expect })
     }
 
+    #[track_caller]
     fn call<T>(&self, ask: Result<Ask<T>, Error>) -> KvCall<T> {
+        let source = Location::caller();
         let way = |ask: &Ask<T>| match &self.door {
             Door::Store(client) => Way::Store(client.clone()),
-            Door::Run(ctx) => Way::Run(Recording::new(ctx, &ask.shown())),
+            Door::Run(ctx) => Way::Run(Recording::new(ctx, &ask.shown(), source)),
             Door::Tx(tx) => Way::Tx(tx.clone()),
         };
         KvCall(ask.map(|ask| (way(&ask), ask)))

@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
+mod check;
 mod client;
 mod ctx;
 mod dead_letters;
@@ -9,6 +10,7 @@ mod definition;
 mod draft;
 mod engine;
 mod explain;
+mod export;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
@@ -25,9 +27,11 @@ mod start;
 pub mod testing;
 mod tx;
 mod unique;
+mod verdict;
 mod waiter;
 
 pub use app::{App, Outlast};
+pub use check::{Check, CheckReport, Checked};
 pub use client::{Client, Target, Untyped};
 pub use ctx::{
     BatchCtx, CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, PromiseWait, Sleep, Step, StepCtx,
@@ -36,6 +40,7 @@ pub use ctx::{
 pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, Workflow};
 pub use engine::Settings;
 pub use explain::Verified;
+pub use export::RunExport;
 pub use in_tx::InTx;
 pub use kv::{CompareAndSet, Kv, KvCall, KvEntry, KvPage};
 pub use logs::RunLogs;
@@ -56,6 +61,7 @@ pub use schedule::{CatchUp, Overlap, Schedule};
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
 pub use unique::Unique;
+pub use verdict::{Difference, Operation, Source, Verdict};
 
 /// What most programs want: `use outlast::prelude::*;`
 pub mod prelude {

@@ -9,7 +9,7 @@ use outlast_store::{DefinitionCard, RunKind, code};
 use crate::definition::{Erased, Options, UniqueArgs, check_duration, check_priority};
 use crate::judge::Backoff;
 use crate::of_jobs::{ErasedBatch, ErasedUndo};
-use crate::{Ctx, JobCtx, Retention};
+use crate::{Ctx, JobCtx, Retention, Verdict};
 
 /// A definition in the registry.
 #[doc(hidden)]
@@ -108,6 +108,20 @@ impl Registry {
         self.by_code.get(code).cloned()
     }
 
+    /// Why there is no such code here.
+    pub(crate) fn missing(&self, name: &str, version: u32) -> Verdict {
+        let named = self.by_code.values().filter(|definition| definition.options.name == name);
+        let mut versions: Vec<u32> = named.map(|definition| definition.options.version).collect();
+        versions.sort_unstable();
+        if !versions.is_empty() {
+            return Verdict::NoSuchVersion { name: name.to_owned(), version, known: versions };
+        }
+        let mut known: Vec<String> = self.by_code.values().map(|d| d.options.name.to_owned()).collect();
+        known.sort_unstable();
+        known.dedup();
+        Verdict::NoSuchDefinition { name: name.to_owned(), known }
+    }
+
     /// Whether one of these says itself how long its runs are kept.
     pub(crate) fn has_retention(&self) -> bool {
         self.by_code.values().any(|definition| definition.options.retention.is_some())
@@ -146,6 +160,7 @@ impl Registry {
                     "attempts": options.retry.attempts(),
                     "timeout_ms": options.timeout.map(|timeout| timeout.as_millis() as u64),
                     "role": options.role,
+                    "strict": options.strict,
                     "unique_ms": options.unique.map(|unique| match unique {
                         UniqueArgs::Unfinished => 0,
                         UniqueArgs::For(period) => period.as_millis() as u64,

@@ -53,7 +53,7 @@ pub async fn start(with: impl FnOnce(Outlast) -> Outlast) -> Result<Test, Error>
 #[doc(hidden)]
 pub async fn start_on(store: DynStore, with: impl FnOnce(Outlast) -> Outlast) -> Result<Test, Error> {
     let clock = store.clock().clone();
-    let app = with(Outlast::on(store)).run().await?;
+    let app = with(Outlast::on(store).settings(|settings| settings.verify = 1)).run().await?;
     Ok(Test { app, clock })
 }
 
@@ -79,6 +79,15 @@ where
     }
 }
 
+/// Code that did not repeat itself fails the test, also one that never looked.
+impl Drop for Test {
+    fn drop(&mut self) {
+        if let Some(what) = self.diverged().filter(|_| !std::thread::panicking()) {
+            panic!("{what}");
+        }
+    }
+}
+
 impl Test {
     /// The engine.
     pub fn app(&self) -> &App {
@@ -92,6 +101,20 @@ impl Test {
 
     /// Waits until nothing runs, and nothing is due but what its queue holds back.
     pub async fn settle(&self) -> Result<(), Error> {
+        self.quiet().await?;
+        match self.diverged() {
+            Some(what) => Err(Error::misconfigured(what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Which workflows did not repeat themselves, if any.
+    fn diverged(&self) -> Option<String> {
+        let diverged = self.app.engine().verified.diverged();
+        (!diverged.is_empty()).then(|| format!("the code does not repeat itself: {}", diverged.join("; ")))
+    }
+
+    async fn quiet(&self) -> Result<(), Error> {
         let engine = self.app.engine();
         loop {
             let changed = engine.changed.notified();

@@ -60,6 +60,10 @@ pub(crate) enum Command {
     Explain(RunArgs),
     /// Look whether something wakes every unfinished run
     Verify,
+    /// Print a run with its journal as JSON, for `check` and for people
+    Export(RunArgs),
+    /// Replay unfinished runs, or exported ones, against this binary; changes nothing, exit code 4 when one does not fit
+    Check(CheckArgs),
     /// Start a run by the name of its workflow or job
     Start(StartArgs),
     /// Send an event to a run
@@ -107,6 +111,22 @@ pub(crate) struct RunArgs {
     /// The run: its id, or DEFINITION/KEY
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Runs that `export` wrote, instead of those of the database
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<std::path::PathBuf>,
+
+    /// Only runs of this workflow or job
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    pub(crate) definition: Option<String>,
+
+    /// Only so many of each version, the newest
+    #[arg(long, value_name = "N", conflicts_with = "files", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_000_u32))]
+    pub(crate) sample: Option<u32>,
 }
 
 #[derive(Debug, Args)]

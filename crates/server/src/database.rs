@@ -31,6 +31,12 @@ impl Place {
 
     /// Opens it as a guest.
     pub(crate) async fn client(&self) -> Result<Client, Fault> {
+        let options = OpenOptions { no_migrate: true, ..OpenOptions::default() };
+        Ok(Outlast::on(outlast_store::open(self.guest()?, options).await?).client())
+    }
+
+    /// The URL for a guest: there has to be a database.
+    pub(crate) fn guest(&self) -> Result<&str, Fault> {
         if self.is_memory() {
             let why =
                 "a database in memory is gone with its process: name the file that the other process has";
@@ -44,8 +50,7 @@ impl Place {
             );
             return Err(Fault::new(Exit::NotFound, "not_found", message));
         }
-        let options = OpenOptions { no_migrate: true, ..OpenOptions::default() };
-        Ok(Outlast::on(outlast_store::open(&self.url, options).await?).client())
+        Ok(&self.url)
     }
 
     fn file(&self) -> Option<PathBuf> {

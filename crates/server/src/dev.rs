@@ -42,7 +42,8 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     let store = place.open().await?;
     store.own().await?;
     let since = store.now().await?;
-    let outlast = Outlast::on(store);
+    // Whoever tries things out hears at once of code that does not repeat itself.
+    let outlast = Outlast::on(store).settings(|settings| settings.verify = 1);
     let app = if args.no_samples { outlast } else { samples::register(outlast) }.run().await?;
 
     let mut watch = Watch::new(app.client().clone(), since, hint(place));

@@ -4,6 +4,7 @@
 //! The commands live in this library, apart from the binary, so that a binary with workflows of its own
 //! can have them too. Each command is a module; `output` is the only one that prints.
 
+mod check;
 mod cli;
 mod database;
 mod dev;
@@ -57,6 +58,8 @@ async fn run(cli: Cli) -> Result<(), Fault> {
     let command = match cli.command {
         // It has its own way to end.
         Command::Dev(args) => return dev::dev(&place, args, format).await,
+        // What it looks at, it only reads.
+        Command::Check(args) => return check::check(&place, args, format).await,
         // Expressions mean the same everywhere: no database is asked.
         Command::Schedule(ScheduleCommand::Next(args)) if schedule_commands::is_expression(&args.what) => {
             return schedule_commands::next_of_expression(&args, format);
@@ -66,9 +69,10 @@ async fn run(cli: Cli) -> Result<(), Fault> {
     let work = async {
         let client = place.client().await?;
         match command {
-            Command::Dev(_) => Ok(()),
+            Command::Dev(_) | Command::Check(_) => Ok(()),
             Command::List(args) => list::list(&client, args, format).await,
             Command::Show(args) => show::show(&client, &args.id, format).await,
+            Command::Export(args) => check::export(&client, &args.id).await,
             Command::Logs(args) => show::logs(&client, &args.id, format).await,
             Command::Explain(args) => explain::explain(&client, &args.id, format).await,
             Command::Verify => explain::verify(&client, format).await,

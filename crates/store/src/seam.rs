@@ -176,6 +176,8 @@ pub struct OpenOptions {
     pub clock: Clock,
     /// Only look whether the schema is there and of our version; never create or migrate it.
     pub no_migrate: bool,
+    /// Only read: whatever would change something is refused. Nothing is created or migrated either.
+    pub read_only: bool,
 }
 
 /// A store behind its seam.

@@ -52,18 +52,21 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<DynStore, StoreErro
     if options.shards > RunId::MAX_SHARDS {
         return refused(format!("{} shards are too many: at most {}", options.shards, RunId::MAX_SHARDS));
     }
+    let options = OpenOptions { no_migrate: options.no_migrate || options.read_only, ..options };
+    let read_only = options.read_only;
     let database = match place(url)? {
         Place::Memory => Database::Sqlite(Arc::new(sqlite::open(None, options).await?)),
         Place::File(file) => Database::Sqlite(Arc::new(sqlite::open(Some(file), options).await?)),
         Place::Postgres(url) => Database::Postgres(postgres::open(&url.0, options).await?),
     };
     let starts = Arc::new(Gather::on(Handle::current()));
-    Ok(Arc::new(SqlStore { database, starts }))
+    Ok(Arc::new(SqlStore { database, read_only, starts }))
 }
 
 /// A store on SQLite or PostgreSQL.
 pub struct SqlStore {
     database: Database,
+    read_only: bool,
     starts: Arc<Gather<StartCall, Vec<Started>>>,
 }
 
@@ -129,7 +132,16 @@ fn if_new<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
 }
 
 impl SqlStore {
+    /// Refuses what changes something, where nothing may be changed.
+    fn may(&self, kind: TxKind) -> Result<(), StoreError> {
+        match self.read_only && kind != TxKind::Read {
+            true => refused("the database was opened to be read only".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     async fn transact<T: Send + 'static>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
+        self.may(kind)?;
         match &self.database {
             Database::Sqlite(database) => database.transact(kind, work).await,
             Database::Postgres(database) => database.transact(kind, work).await,
@@ -138,6 +150,7 @@ impl SqlStore {
 
     /// For the committer, which is a task of its own.
     async fn transact_here<T: Send + 'static>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
+        self.may(kind)?;
         match &self.database {
             Database::Sqlite(database) => database.transact(kind, work).await,
             Database::Postgres(database) => database.transact_here(kind, work).await,
@@ -158,6 +171,7 @@ impl Store for SqlStore {
     }
 
     async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
+        self.may(TxKind::Plain)?;
         let keyed = runs.iter().any(|run| run.key.is_some() || run.unique.is_some());
         let bytes: usize = runs.iter().map(|run| run.input.bytes.len()).sum();
         let is_big = runs.len() > SMALL_RUNS || bytes > SMALL_BYTES;
@@ -249,6 +263,7 @@ impl Store for SqlStore {
         hold: Hold,
         epoch: i64,
     ) -> Result<(Delivered, Option<Claimed>), StoreError> {
+        self.may(TxKind::Plain)?;
         let (message, shards) = (Arc::new(message.clone()), self.shards());
         if let Database::Postgres(database) = &self.database {
             let message = message.clone();
@@ -282,6 +297,7 @@ impl Store for SqlStore {
     }
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
+        self.may(TxKind::Plain)?;
         let ask = Arc::new(ask.clone());
         let look = ask.clone();
         if let Database::Postgres(database) = &self.database {
@@ -299,6 +315,7 @@ impl Store for SqlStore {
     }
 
     async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {
+        self.may(TxKind::Plain)?;
         match &self.database {
             Database::Sqlite(database) => database.begin().await,
             Database::Postgres(database) => database.begin().await,
@@ -334,6 +351,7 @@ impl Store for SqlStore {
     }
 
     async fn own(&self) -> Result<(), StoreError> {
+        self.may(TxKind::Plain)?;
         match &self.database {
             Database::Sqlite(database) => database.own().await,
             // Many nodes share a PostgreSQL: leases and epochs keep them apart.

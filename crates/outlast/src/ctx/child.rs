@@ -1,5 +1,6 @@
 //! Runs that a workflow starts: children whose end it can await, and others it lets go.
 
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,6 +18,7 @@ use crate::definition::{Definition, StoredError};
 use crate::draft::StartOptions;
 use crate::engine::turn::Handed;
 use crate::start::place_options;
+use crate::verdict::Source;
 
 /// A child about to be started: see [`Ctx::start`]. `.await` starts it and gives its handle.
 #[must_use = "a child is not started unless awaited"]
@@ -28,6 +30,8 @@ pub struct ChildStart<D: Definition> {
     options: StartOptions,
     detached: bool,
     undo: Option<Undo>,
+    /// Where in the user's code it was made.
+    source: Source,
 }
 
 /// A child with a key, and whether its end is told to this run: always, unless it was started detached or this
@@ -39,10 +43,21 @@ struct Found {
 }
 
 impl<D: Definition> ChildStart<D> {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, definition: D, input: D::Input) -> ChildStart<D> {
         let names = ctx.identity(Op::Child, definition.options().name);
         let options = StartOptions::default();
-        ChildStart { ctx: ctx.clone(), names, definition, input, options, detached: false, undo: None }
+        let source = Location::caller();
+        ChildStart {
+            ctx: ctx.clone(),
+            names,
+            definition,
+            input,
+            options,
+            detached: false,
+            undo: None,
+            source,
+        }
     }
 
     /// An idempotency key: the same key never starts twice. Whoever started it, this run hears of its end.
@@ -81,15 +96,16 @@ impl<D: Definition> ChildStart<D> {
 
     async fn begin(mut self) -> Result<Child<D>, Error> {
         let (undo, turn, names) = (self.undo.take(), self.ctx.turn.clone(), self.names.clone());
+        let source = self.source;
         let child = self.start().await?;
         if let (Some(undo), Ok((_, name))) = (undo, names) {
-            turn.can_undo(undo.of(Op::Child, &name, Some(note_of(&child.id))));
+            turn.can_undo(undo.of(Op::Child, &name, Some(note_of(&child.id)), source));
         }
         Ok(child)
     }
 
     async fn start(self) -> Result<Child<D>, Error> {
-        let ChildStart { ctx, names, definition, input, mut options, detached, .. } = self;
+        let ChildStart { ctx, names, definition, input, mut options, detached, source, .. } = self;
         ctx.check_cancelled()?;
         let (_, name) = names?;
         let turn = ctx.turn.clone();
@@ -103,7 +119,7 @@ impl<D: Definition> ChildStart<D> {
         options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| told.clone()) });
         options.shard = Some(turn.id().shard());
         if options.key.is_some() {
-            return Self::begin_keyed(ctx, told, name, definition, input, options).await;
+            return Self::begin_keyed(ctx, told, name, definition, input, options, source).await;
         }
         let known = turn.state().replay.opened(Op::Child, &name).cloned();
         let id = match known.map(|entry| entry.note::<OpenNote>()).transpose()?.and_then(|note| note.run) {
@@ -119,7 +135,7 @@ impl<D: Definition> ChildStart<D> {
                 id
             }
         };
-        Ok(Child { ctx, name, id, definition, told: (!detached).then_some(told) })
+        Ok(Child { ctx, name, id, definition, told: (!detached).then_some(told), source })
     }
 
     /// A key may belong to a run that exists: who that is has to be recorded.
@@ -130,6 +146,7 @@ impl<D: Definition> ChildStart<D> {
         definition: D,
         input: D::Input,
         options: StartOptions,
+        source: Source,
     ) -> Result<Child<D>, Error> {
         let client = ctx.turn.engine.client.clone();
         let run = client.new_run(&definition, &input, options)?;
@@ -151,9 +168,12 @@ impl<D: Definition> ChildStart<D> {
         // One that was purged in between leaves its key to a new one.
         let retry_if =
             |error: &Error| matches!(error, Error::Store { retryable: true, .. } | Error::UnknownRun { .. });
-        let found = step.retry(Retry::times(100)).retry_if(retry_if).await;
+        let found = step.made_at(source).retry(Retry::times(100)).retry_if(retry_if).await;
         match found {
-            Ok(found) => Ok(Child { ctx, name, id: found.run, definition, told: found.told.then_some(told) }),
+            Ok(found) => {
+                let told = found.told.then_some(told);
+                Ok(Child { ctx, name, id: found.run, definition, told, source })
+            }
             Err(Failure::Own(error) | Failure::Outlast(error)) => Err(error),
         }
     }
@@ -177,6 +197,8 @@ pub struct Child<D: Definition> {
     definition: D,
     /// Under what name its end is told to this run, if it is.
     told: Option<String>,
+    /// Where in the user's code it was started.
+    source: Source,
 }
 
 impl<D: Definition> Child<D> {
@@ -189,7 +211,7 @@ impl<D: Definition> Child<D> {
     pub async fn result(&self) -> Result<D::Output, Failure<D::Error>> {
         if let Some(told) = &self.told {
             let inner = waiting(&self.ctx, Op::Child, Ok((told.as_str().into(), self.name.clone())));
-            let handed = ChildWait(inner).await?;
+            let handed = ChildWait(inner.made_at(self.source)).await?;
             return result_of(handed, &self.name);
         }
         // Its end is not told to us: look for it ourselves.
@@ -199,7 +221,7 @@ impl<D: Definition> Child<D> {
             let client = client.clone();
             async move { client.wait_ended(id).await.map(End::from) }
         });
-        match step.retry(Retry::times(1000)).await {
+        match step.made_at(self.source).retry(Retry::times(1000)).await {
             Ok(end) => end.typed::<D>(),
             Err(Failure::Own(error) | Failure::Outlast(error)) => Err(Failure::Outlast(error)),
         }

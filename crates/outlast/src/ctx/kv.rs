@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::step::{Place, Step};
 use super::{Ctx, JobCtx, StepCtx};
 use crate::definition::Stored;
+use crate::verdict::Source;
 use crate::{Client, Kv};
 
 impl Ctx {
@@ -48,8 +49,8 @@ impl JobCtx {
 pub(crate) struct Recording(Place);
 
 impl Recording {
-    pub(crate) fn new(ctx: &Ctx, name: &str) -> Recording {
-        Recording(Place::new(ctx, Op::Step, name))
+    pub(crate) fn new(ctx: &Ctx, name: &str, source: Source) -> Recording {
+        Recording(Place::new(ctx, Op::Step, name).made_at(source))
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -34,9 +34,9 @@ pub use self::wait::{CancelWait, EventWait, PromiseWait, Sleep};
 pub(crate) use self::undo::{Undoable, undo_all};
 use self::wait::Waiting;
 pub(crate) use self::work::Work;
-use crate::Tx;
 use crate::definition::{Definition, Stored, StoredError};
 use crate::engine::turn::{Cancelled, Deadline, Turn};
+use crate::{Tx, Verdict};
 
 /// What a workflow is given: the door to every durable operation. Cheap to clone.
 ///
@@ -136,7 +136,7 @@ impl Ctx {
 
     /// Stops the code where it cannot be given an error: the run is blocked with this reason.
     fn block(&self, reason: String) -> ! {
-        self.turn.state().misfit = Some(reason.clone());
+        self.turn.state().misfit = Some(Verdict::Blocks { reason: reason.clone() });
         std::panic::resume_unwind(Box::new(reason))
     }
 
@@ -156,6 +156,7 @@ impl Ctx {
     /// # assert!(receipt.ends_with(": 42")); Ok(()) });
     /// ```
     #[doc(alias = "activity")]
+    #[track_caller]
     pub fn step<'a, F, Fut, T, E>(&self, name: &str, work: F) -> Step<'a, T, E>
     where
         F: FnMut(StepCtx) -> Fut + Send + 'a,
@@ -179,6 +180,7 @@ impl Ctx {
     /// }).await?;
     /// # Ok(()) }
     /// ```
+    #[track_caller]
     pub fn transaction<'a, F, Fut, T, E>(&self, name: &str, work: F) -> TransactionStep<'a, T, E>
     where
         F: FnMut(Tx) -> Fut + Send + 'a,
@@ -215,12 +217,14 @@ impl Ctx {
     /// ctx.sleep(30.days()).await?;
     /// # Ok(()) });
     /// ```
+    #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let checked = crate::definition::check_duration("sleep", duration);
         Sleep::new(self, checked.map(|()| Deadline::After(duration)))
     }
 
     /// Waits until a time.
+    #[track_caller]
     pub fn sleep_until(&self, time: impl Into<Timestamp>) -> Sleep {
         Sleep::new(self, Ok(Deadline::At(time.into())))
     }
@@ -236,6 +240,7 @@ impl Ctx {
     /// # Ok(()) });
     /// ```
     #[doc(alias = "signal")]
+    #[track_caller]
     pub fn event<T: Stored>(&self, name: &str) -> EventWait<T> {
         EventWait::new(self, name)
     }
@@ -252,12 +257,14 @@ impl Ctx {
     /// # assert!(late.is_err()); Ok(()) });
     /// ```
     #[doc(alias = "deferred")]
+    #[track_caller]
     pub fn promise<T: Stored>(&self, name: &str) -> PromiseWait<T> {
         PromiseWait::new(self, name)
     }
 
     /// Waits until someone asks this run to stop; gives the reason. Where somebody awaits this, open
     /// operations are not disturbed: the code decides how to end, and the run ends as cancelled.
+    #[track_caller]
     pub fn cancelled(&self) -> CancelWait {
         CancelWait::new(self)
     }
@@ -297,6 +304,7 @@ impl Ctx {
     /// let parcel = ctx.start(ship, 42).await?.result().await?;
     /// # Ok(()) }
     /// ```
+    #[track_caller]
     pub fn start<D: Definition>(&self, definition: D, input: D::Input) -> ChildStart<D> {
         ChildStart::new(self, definition, input)
     }
@@ -419,7 +427,7 @@ impl Ctx {
     pub async fn continue_as_new<I: Serialize, O, E>(&self, input: I) -> Result<O, E> {
         match self.next_input(&input) {
             Ok(payload) => self.turn.state().continue_with = Some(payload),
-            Err(error) => self.turn.state().misfit = Some(error.to_string()),
+            Err(error) => self.turn.state().misfit = Some(Verdict::Blocks { reason: error.to_string() }),
         }
         std::future::pending().await
     }
@@ -476,6 +484,7 @@ pub(crate) fn limits_of(turn: &Turn) -> &Limits {
 }
 
 /// What waits have in common: see [`Waiting`].
+#[track_caller]
 pub(crate) fn waiting(ctx: &Ctx, op: Op, name: Result<(Arc<str>, Arc<str>), Error>) -> Waiting {
     Waiting::new(ctx.turn.clone(), op, name)
 }

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,8 +23,10 @@ use super::undo::Undo;
 use super::wait::payload_of;
 use super::work::{Work, guarded, panicked};
 use super::{Ctx, limits_of, missing_state};
+use crate::Verdict;
 use crate::definition::{Stored, StoredError};
 use crate::engine::turn::{Ask, BodyEnd, Handed, Turn};
+use crate::verdict::Source;
 
 /// After how long a running step is shown to people.
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(200);
@@ -165,6 +167,8 @@ pub(super) struct Place {
     pub(super) names: Result<(Arc<str>, Arc<str>), Error>,
     pub(super) undo: Option<Undo>,
     slot: Option<usize>,
+    /// Where in the user's code it was made.
+    source: Source,
 }
 
 /// What the place of an operation says when polled.
@@ -178,13 +182,22 @@ pub(super) enum Placed {
 }
 
 impl Place {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, op: Op, name: &str) -> Place {
-        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), undo: None, slot: None }
+        let source = Location::caller();
+        Place { turn: ctx.turn.clone(), op, names: ctx.identity(op, name), undo: None, slot: None, source }
     }
 
-    /// Of what reverts an operation.
-    pub(super) fn of_undo(turn: &Arc<Turn>, name: Arc<str>) -> Place {
-        Place { turn: turn.clone(), op: Op::Undo, names: Ok((name.clone(), name)), undo: None, slot: None }
+    /// Of what reverts an operation that was made there.
+    pub(super) fn of_undo(turn: &Arc<Turn>, name: Arc<str>, source: Source) -> Place {
+        let names = Ok((name.clone(), name));
+        Place { turn: turn.clone(), op: Op::Undo, names, undo: None, slot: None, source }
+    }
+
+    /// Says where in the user's code it was made, where that is not where it is made here.
+    pub(super) fn made_at(mut self, source: Source) -> Place {
+        self.source = source;
+        self
     }
 
     pub(super) fn full_name(&self) -> Arc<str> {
@@ -198,9 +211,10 @@ impl Place {
                 let (plain, name) = self.names.clone()?;
                 // Known before its body starts, which waits until that is durable.
                 if let Some(undo) = self.undo.as_ref().filter(|undo| undo.in_doubt) {
-                    self.turn.can_undo(undo.of(self.op, &name, None));
+                    self.turn.can_undo(undo.of(self.op, &name, None, self.source));
                 }
-                *self.slot.insert(self.turn.ask(Ask { op: self.op, name, plain, within: None, body: true }))
+                let ask = Ask { op: self.op, name, plain, within: None, body: true, source: self.source };
+                *self.slot.insert(self.turn.ask(ask))
             }
         };
         if let Poll::Ready(handed) = self.turn.poll_slot(slot, cx) {
@@ -231,13 +245,18 @@ impl Place {
             Err(failure) => Poll::Ready(Err(failure.typed())),
             Ok(payload) => {
                 if let Some(undo) = &self.undo {
-                    self.turn.can_undo(undo.of(self.op, &self.full_name(), Some(payload.clone())));
+                    self.turn.can_undo(undo.of(
+                        self.op,
+                        &self.full_name(),
+                        Some(payload.clone()),
+                        self.source,
+                    ));
                 }
                 let what = format_args!("the recorded result of {} {:?}", self.op.word(), self.full_name());
                 match payload.decode(what) {
                     Ok(value) => Poll::Ready(Ok(value)),
                     Err(error) => {
-                        self.turn.state().misfit = Some(error.to_string());
+                        self.turn.state().misfit = Some(Verdict::of_error(error, Some(self.source)));
                         Poll::Pending
                     }
                 }
@@ -261,6 +280,7 @@ impl Drop for Place {
 }
 
 impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
+    #[track_caller]
     pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, work: F) -> Self
     where
         F: FnMut(StepCtx) -> Fut + Send + 'a,
@@ -282,6 +302,12 @@ impl<'a, T: Stored, E: StoredError> Step<'a, T, E> {
         };
         let policy = Policy::default();
         Step { place, begin: Box::new(begin), policy, body: None, result: PhantomData }
+    }
+
+    /// The same for a step.
+    pub(super) fn made_at(mut self, source: Source) -> Self {
+        self.place.source = source;
+        self
     }
 
     /// Tries again when an attempt fails. A long pause frees the run's slot.
@@ -588,7 +614,7 @@ impl StepCtx {
             Some(state) => state,
             None => {
                 let reason = missing_state::<T>();
-                self.0.turn.state().misfit = Some(reason.clone());
+                self.0.turn.state().misfit = Some(Verdict::Blocks { reason: reason.clone() });
                 resume_unwind(Box::new(reason))
             }
         }

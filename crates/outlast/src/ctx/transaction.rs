@@ -59,6 +59,7 @@ enum Attempt<E> {
 }
 
 impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
+    #[track_caller]
     pub(super) fn new<F, Fut>(ctx: &Ctx, name: &str, mut work: F) -> Self
     where
         F: FnMut(Tx) -> Fut + Send + 'a,

@@ -6,8 +6,10 @@ use futures_util::future::BoxFuture;
 use outlast_core::{Op, Payload, Retry};
 
 use super::step::{Place, Step, StepCtx};
+use crate::Verdict;
 use crate::definition::{Stored, StoredError};
 use crate::engine::turn::Turn;
+use crate::verdict::Source;
 
 /// How often an undo is tried where nobody says otherwise.
 const TIMES: u32 = 10;
@@ -22,7 +24,7 @@ pub(super) struct Undo {
 
 /// Runs an undo, given what the operation recorded. It is over when all is reverted, and never if that fails: the run
 /// says so then.
-type Begin = Arc<dyn Fn(Arc<Turn>, Arc<str>, Retry, Option<Payload>) -> BoxFuture<'static, ()> + Send + Sync>;
+type Begin = Arc<dyn Fn(Arc<Turn>, Undoable) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// An operation that is undone if the run does not end well.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub(crate) struct Undoable {
     pub(crate) name: Arc<str>,
     value: Option<Payload>,
     retry: Retry,
+    /// Where in the user's code it was made.
+    source: Source,
     begin: Begin,
 }
 
@@ -62,30 +66,28 @@ impl Undo {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
     {
         let undo = Arc::new(undo);
-        let begin: Begin = Arc::new(move |turn, name, retry, value| {
+        let begin: Begin = Arc::new(move |turn, what| {
             let undo = undo.clone();
             Box::pin(async move {
-                let decode = {
-                    let name = name.clone();
-                    move || {
-                        let what = format_args!("what {name:?} recorded, to undo it");
-                        value.as_ref().map(|value| value.decode::<T>(what)).transpose()
-                    }
+                let Undoable { name, value, retry, source, .. } = what;
+                let place = Place::of_undo(&turn, name.clone(), source);
+                let decode = move || {
+                    let what = format_args!("what {name:?} recorded, to undo it");
+                    value.as_ref().map(|value| value.decode::<T>(what)).transpose()
                 };
-                let refused = match decode() {
-                    Err(error) => error.to_string(),
+                let misfit = match decode() {
+                    Err(error) => Verdict::of_error(error, Some(source)),
                     Ok(_) => {
-                        let place = Place::of_undo(&turn, name);
                         let step = Step::<(), E>::in_place(place, move |step| {
                             undo(step, decode().unwrap_or_default())
                         });
                         match step.retry(retry).await {
                             Ok(()) => return,
-                            Err(failure) => failure.to_string(),
+                            Err(failure) => Verdict::Blocks { reason: failure.to_string() },
                         }
                     }
                 };
-                turn.state().misfit = Some(refused);
+                turn.state().misfit = Some(misfit);
                 std::future::pending().await
             })
         });
@@ -93,13 +95,13 @@ impl Undo {
     }
 
     /// For an operation of this name, with what it recorded.
-    pub(super) fn of(&self, op: Op, name: &str, value: Option<Payload>) -> Undoable {
+    pub(super) fn of(&self, op: Op, name: &str, value: Option<Payload>, source: Source) -> Undoable {
         // No name of the user's has a `#` before a word.
         let name = match op {
             Op::Step => name.into(),
             op => format!("{name}#{}", op.word()).into(),
         };
-        Undoable { name, value, retry: self.retry, begin: self.begin.clone() }
+        Undoable { name, value, retry: self.retry, source, begin: self.begin.clone() }
     }
 }
 
@@ -107,7 +109,7 @@ impl Undo {
 pub(crate) async fn undo_all(turn: &Arc<Turn>) {
     loop {
         let Some(last) = turn.state().undoable.last().cloned() else { return };
-        (last.begin)(turn.clone(), last.name.clone(), last.retry, last.value).await;
+        (last.begin)(turn.clone(), last.clone()).await;
         turn.state().undoable.retain(|other| other.name != last.name);
     }
 }

@@ -2,6 +2,7 @@
 //! left, the run is suspended and costs nothing.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use super::{Ctx, waiting};
 use crate::definition::{Stored, check_duration};
 use crate::engine::turn::{Ask, CANCEL_NAME, Cancelled, Deadline, Handed, Turn};
+use crate::verdict::Source;
 
 /// What all waits have in common: a place in the turn, taken when first polled and left when dropped.
 pub(crate) struct Waiting {
@@ -22,11 +24,20 @@ pub(crate) struct Waiting {
     name: Result<(Arc<str>, Arc<str>), Error>,
     within: Option<Deadline>,
     slot: Option<usize>,
+    /// Where in the user's code it was made.
+    source: Source,
 }
 
 impl Waiting {
+    #[track_caller]
     pub(crate) fn new(turn: Arc<Turn>, op: Op, name: Result<(Arc<str>, Arc<str>), Error>) -> Waiting {
-        Waiting { turn, op, name, within: None, slot: None }
+        Waiting { turn, op, name, within: None, slot: None, source: Location::caller() }
+    }
+
+    /// Says where in the user's code it was made, where that is not where it is made here.
+    pub(super) fn made_at(mut self, source: Source) -> Waiting {
+        self.source = source;
+        self
     }
 
     fn timeout(&mut self, duration: Duration) {
@@ -49,7 +60,8 @@ impl Waiting {
                     Ok(names) => names,
                     Err(error) => return Poll::Ready(Err(error)),
                 };
-                let ask = Ask { op: self.op, name, plain, within: self.within, body: false };
+                let ask =
+                    Ask { op: self.op, name, plain, within: self.within, body: false, source: self.source };
                 *self.slot.insert(self.turn.ask(ask))
             }
         };
@@ -92,6 +104,7 @@ pub(crate) fn payload_of(handed: Handed) -> Result<Result<Payload, FailureDoc>, 
 pub struct Sleep(Waiting);
 
 impl Sleep {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, deadline: Result<Deadline, Error>) -> Sleep {
         let name = ctx.identity(Op::Sleep, "sleep");
         match deadline {
@@ -118,6 +131,7 @@ impl Future for Sleep {
 pub struct EventWait<T>(Waiting, PhantomData<fn() -> T>);
 
 impl<T> EventWait<T> {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, name: &str) -> EventWait<T> {
         // An event is matched by its own name, whatever scope waits for it.
         let names = ctx.identity(Op::Event, name).map(|(_, full)| (name.into(), full));
@@ -144,6 +158,7 @@ impl<T: Stored> Future for EventWait<T> {
 pub struct PromiseWait<T>(Waiting, PhantomData<fn() -> T>);
 
 impl<T> PromiseWait<T> {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx, name: &str) -> PromiseWait<T> {
         let names = ctx.identity(Op::Promise, name);
         let names = names.map(|(_, full)| (name_in_life(&full, ctx.turn.life).into(), full));
@@ -177,6 +192,7 @@ impl<T: Stored> Future for PromiseWait<T> {
 pub struct CancelWait(Waiting);
 
 impl CancelWait {
+    #[track_caller]
     pub(super) fn new(ctx: &Ctx) -> CancelWait {
         let names = (CANCEL_NAME.into(), format!("{CANCEL_NAME}?").into());
         CancelWait(waiting(ctx, Op::Cancel, Ok(names)))

@@ -22,8 +22,10 @@ use super::turn::{
     BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_NAME, CUT_SLOT, Cancelled, Handed, Stage, State, Turn,
     cancel_reason, note_payload,
 };
+use crate::Verdict;
 use crate::ctx::Work;
 use crate::definition::Outcome;
+use crate::verdict::{Difference, Operation};
 
 /// How often the user's code is polled in a row before other tasks get their turn.
 const POLLS: u32 = 128;
@@ -43,7 +45,7 @@ pub(crate) enum TurnEnd {
     /// Only durable waits are left.
     Waiting { wake_at: Option<Timestamp>, seen: i64 },
     /// The code does not fit, or awaits something that is not durable.
-    Misfit(String),
+    Misfit(Verdict),
     /// The journal starts over.
     Continue,
     /// The run is to be handed back.
@@ -170,14 +172,15 @@ impl Drive {
     fn idle(&mut self) -> Idle {
         let turn = self.turn.clone();
         let mut state = turn.state();
-        if let Some(reason) = state.misfit.take() {
-            return Idle::End(TurnEnd::Misfit(reason));
+        if let Some(misfit) = state.misfit.take() {
+            return Idle::End(TurnEnd::Misfit(misfit));
         }
         if let Some(reason) = state.undo_failed.take() {
             return Idle::End(TurnEnd::UndoFailed(reason));
         }
         if state.continue_with.is_some() {
-            return Idle::End(TurnEnd::Continue);
+            // The journal goes with this life: what does not fit must not be lost.
+            return Idle::End(misfit_at_end(&state, true).map_or(TurnEnd::Continue, TurnEnd::Misfit));
         }
         let replays = state.replay.is_due();
         if !state.undoing && !replays && state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
@@ -192,7 +195,7 @@ impl Drive {
             return Idle::Again;
         }
         let bodies = state.slots.values().any(|slot| slot.is_busy());
-        let wanting = state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
+        let wanting = !turn.checks && state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
         if state.mail.stop && !bodies {
             return Idle::End(TurnEnd::Stopped);
         }
@@ -209,13 +212,15 @@ impl Drive {
             return Idle::Wait;
         }
         if state.slots.is_empty() {
-            return Idle::End(TurnEnd::Misfit(
-                "the code awaits something that is not durable outside of a step: put it into ctx.step(…)"
-                    .into(),
-            ));
+            let reason =
+                "the code awaits something that is not durable outside of a step: put it into ctx.step(…)";
+            return Idle::End(TurnEnd::Misfit(Verdict::Blocks { reason: reason.into() }));
         }
-        if let Some(reason) = misfit_at_wait(&state) {
-            return Idle::End(TurnEnd::Misfit(reason));
+        if let Some(misfit) = misfit_at_wait(&state) {
+            return Idle::End(TurnEnd::Misfit(misfit));
+        }
+        if turn.checks {
+            return Idle::End(TurnEnd::Waiting { wake_at: None, seen: 0 });
         }
         let (wake_at, seen, was_early) = (state.next_timer(), state.seen, state.was_early);
         let next = wake_at.into_iter().chain(state.expires_at).min();
@@ -347,7 +352,7 @@ fn hand_over(turn: &Turn, state: &mut State) -> bool {
     if hand_recorded(state) {
         return true;
     }
-    if state.reserved {
+    if state.reserved || turn.checks {
         return false;
     }
     hand_cancel(state) || hand_body(turn, state) || hand_news(state) || hand_timer(turn, state)
@@ -524,18 +529,16 @@ fn hand_timer(turn: &Turn, state: &mut State) -> bool {
 }
 
 /// A run that waits although its journal goes on does not fit its code.
-fn misfit_at_wait(state: &State) -> Option<String> {
-    let left = state.replay.leftovers();
-    let first = left.iter().find(|entry| binds(entry))?;
-    let slot = state.slots.values().next()?;
-    Some(format!(
-        "the journal goes on with {} {:?} (entry {}), but the code waits for {} {:?}",
-        first.op.word(),
-        first.name,
-        first.pos,
-        slot.op.word(),
-        slot.name
-    ))
+fn misfit_at_wait(state: &State) -> Option<Verdict> {
+    let mut difference = misfit(state, false)?;
+    // What the journal does not know tells more than what it waits for as well.
+    let new = state.slots.values().find(|slot| !state.replay.knows(slot.op, &slot.name));
+    if let Some(slot) = new.or(state.slots.values().next()).filter(|_| difference.found.is_none()) {
+        difference.found = Some(Operation::new(slot.op, &slot.name));
+        difference.source = Some(slot.source);
+        difference.is_new = new.is_some();
+    }
+    Some(Verdict::Diverges(difference))
 }
 
 /// What a run says whose undo gave up.
@@ -549,15 +552,17 @@ fn left_to_undo(state: &State, name: &str, attempts: u32, failure: &FailureDoc) 
 
 /// A run that ends although its journal has more does not fit its code. Before it undoes, what it undid before is
 /// still to come.
-pub(crate) fn misfit_at_end(state: &State, before_undo: bool) -> Option<String> {
+pub(crate) fn misfit_at_end(state: &State, before_undo: bool) -> Option<Verdict> {
+    misfit(state, before_undo).map(Verdict::Diverges)
+}
+
+/// The first of what the code did not ask for, and what it did instead, if anything.
+fn misfit(state: &State, before_undo: bool) -> Option<Difference> {
     let left = state.replay.leftovers();
     let first = left.iter().find(|entry| binds(entry) && !(before_undo && entry.op == Op::Undo))?;
-    Some(format!(
-        "the journal holds {} {:?} (entry {}), which the code did not ask for before it ended",
-        first.op.word(),
-        first.name,
-        first.pos
-    ))
+    let expected = Some(Operation::new(first.op, &first.name));
+    let (found, source) = state.strayed.clone().unzip();
+    Some(Difference { entry: first.pos, expected, is_new: found.is_some(), found, source })
 }
 
 /// Whether leaving a recorded operation of this kind out changes what the run did.

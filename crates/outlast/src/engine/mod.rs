@@ -4,6 +4,7 @@
 //! `lease` keeps the right to do so, `warm` keeps what may be needed again. Nothing here calls upward.
 
 pub(crate) mod batch;
+mod check;
 mod claim;
 mod clock;
 pub(crate) mod committer;
@@ -18,8 +19,10 @@ mod schedules;
 mod seldom;
 mod slot;
 mod state;
+mod strict;
 pub(crate) mod turn;
 mod undo;
+mod verify;
 mod warm;
 
 use std::any::{Any, TypeId};
@@ -39,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::batch::Batches;
+pub(crate) use self::check::check;
 pub(crate) use self::clock::EngineClock;
 use self::committer::Committer;
 use self::queues::Queues;
@@ -71,6 +75,10 @@ pub struct Settings {
     pub crashes: u32,
     /// After how long a due run is blocked whose code no node knows, or whose queue none of those serves: 10 s.
     pub unknown_after: Duration,
+    /// Of how many turns of workflows that were suspended or have ended one is replayed from its beginning, to see that
+    /// its code repeats itself: 1,000; 0 for none. What does not is logged as an error, and counted by
+    /// `outlast_verified_turns_total`. Tests ([`testing`](crate::testing)) replay all.
+    pub verify: u32,
     /// A name of this node for people.
     pub name: String,
     /// The queues to take from; empty for those of the registered definitions.
@@ -94,6 +102,7 @@ impl Default for Settings {
             warm_for: Duration::from_secs(60),
             crashes: 5,
             unknown_after: Duration::from_secs(10),
+            verify: 1000,
             name: format!("pid-{}", std::process::id()),
             queues: Vec::new(),
             retention: Retention::forever(),
@@ -177,6 +186,7 @@ pub(crate) struct Engine {
     /// The rules of queues that this code says.
     rules: Vec<(String, QueueRules)>,
     pub(crate) troubles: Troubles,
+    pub(crate) verified: verify::Verified,
     /// No other process can take runs from this one: the database is a file that we own.
     is_sole_owner: bool,
     /// When the lease was asked for last and given: it lasts at least as long from then.
@@ -245,6 +255,7 @@ impl Engine {
             retention: retention::Walks::default(),
             rules,
             troubles: Troubles::default(),
+            verified: verify::Verified::default(),
             is_sole_owner,
             renewed: watch::Sender::new(Instant::now()),
             settings,

@@ -13,10 +13,11 @@ use tracing::Instrument;
 use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
 use super::job::JobTurn;
 use super::turn::{Arrival, Cancelled, Turn};
-use super::{Engine, Holder, Running, Slot};
+use super::verify::verify;
+use super::{Engine, Holder, Running, Slot, strict};
 use crate::definition::Outcome;
 use crate::registry::{Body, Registered};
-use crate::{Ctx, JobCtx};
+use crate::{Ctx, JobCtx, Verdict};
 
 /// How long a suspect waits for its turn.
 const SUSPECT_PAUSE: Duration = Duration::from_millis(500);
@@ -38,7 +39,8 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
         let id = claimed.id;
         match engine.registry.get(&claimed.code) {
             None => {
-                let reason = format!("this node does not know {}", claimed.code);
+                let record = &loaded.record;
+                let reason = engine.registry.missing(&record.definition, record.version).to_string();
                 placeholder.end(Next::Block { reason }, Vec::new()).await;
             }
             Some(_) if loaded.unreadable.is_some() => {
@@ -231,6 +233,11 @@ async fn begin_workflow(
     let turn = Arc::new(turn);
     hold(engine, id, epoch, Holder::Workflow(turn.clone()));
     let Body::Workflow(call) = &definition.body else { return };
+    if let Some(differs) = strict::differs(&turn, &definition) {
+        turn.submit(Some(Next::Block { reason: differs.to_string() }));
+        turn.settled().await;
+        return;
+    }
     let ctx = Ctx::new(turn.clone());
     let code = std::panic::catch_unwind(AssertUnwindSafe(|| call(ctx, &turn.input, engine.limits)));
     let drive = match code {
@@ -276,6 +283,7 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
         end = crate::logs::keep(logs, &mut drive).instrument(span) => end,
         () = engine.abort.cancelled() => return,
     };
+    let repeats = repeats(&end);
     let (next, warm) = match end {
         TurnEnd::Lost => return,
         TurnEnd::Finished(outcome) => (returned(&turn, outcome), false),
@@ -286,9 +294,9 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
             (Next::GiveUp { reason }, false)
         }
         TurnEnd::Waiting { wake_at, seen } => (Next::Suspend { wake_at, seen }, true),
-        TurnEnd::Misfit(reason) => {
-            tracing::error!(run = %turn.id(), definition = %turn.record.definition, "blocked: {reason}");
-            (Next::Block { reason }, false)
+        TurnEnd::Misfit(misfit) => {
+            tracing::error!(run = %turn.id(), definition = %turn.record.definition, "blocked: {misfit}");
+            (Next::Block { reason: misfit.to_string() }, false)
         }
         TurnEnd::Continue => (start_over(&turn), false),
         TurnEnd::Stopped => (Next::Release, false),
@@ -311,6 +319,22 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
         let gone = engine.warm.lock().keep(drive, epoch);
         drop(gone);
     }
+    if let Some(ended) = repeats.filter(|_| outcome != "blocked") {
+        tokio::select! {
+            () = verify(engine, &turn, ended) => {}
+            () = engine.abort.cancelled() => {}
+        }
+    }
+}
+
+/// Whether a replay has to come to the same place: `Some(true)` when that is the code's end.
+fn repeats(end: &TurnEnd) -> Option<bool> {
+    match end {
+        TurnEnd::Waiting { .. } => Some(false),
+        TurnEnd::Finished(Err(FailureDoc::Outlast(Error::Panicked { .. }))) => None,
+        TurnEnd::Finished(_) => Some(true),
+        _ => None,
+    }
 }
 
 fn outcome_label(next: &Next) -> &'static str {
@@ -331,8 +355,15 @@ fn returned(turn: &Arc<Turn>, outcome: Outcome) -> Next {
         let mut state = turn.state();
         state.misfit.take().or_else(|| misfit_at_end(&state, false))
     };
+    let misfit = match (misfit, &outcome) {
+        // That is why it did not come to the rest.
+        (Some(Verdict::Diverges(_)), Err(FailureDoc::Outlast(Error::Panicked { message, .. }))) => {
+            Some(Verdict::Panics { message: message.clone() })
+        }
+        (misfit, _) => misfit,
+    };
     match misfit {
-        Some(reason) => Next::Block { reason },
+        Some(misfit) => Next::Block { reason: misfit.to_string() },
         None => end_of(turn, outcome),
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use outlast_core::{AttemptNote, Entry, FailureDoc, Op, Payload, Timestamp};
 
+use crate::verdict::Source;
+
 /// One operation that the user's code awaits.
 pub(crate) struct Slot {
     pub(crate) op: Op,
@@ -19,6 +21,8 @@ pub(crate) struct Slot {
     /// Whether its opening is recorded.
     pub(crate) opened: bool,
     pub(crate) attempts: Vec<AttemptNote>,
+    /// Where in the user's code it was made.
+    pub(crate) source: Source,
     pub(super) waker: Option<Waker>,
 }
 
@@ -71,6 +75,8 @@ pub(crate) struct Ask {
     pub(crate) within: Option<Deadline>,
     /// Whether it runs a body (a step) or waits.
     pub(crate) body: bool,
+    /// Where in the user's code it was made.
+    pub(crate) source: Source,
 }
 
 #[derive(Clone, Copy)]

@@ -11,7 +11,9 @@ use outlast_store::{Delivery, Doing, LogLine, NewRun, News};
 
 use super::slot::{Handed, Slot, Stage};
 use super::turn::note_payload;
+use crate::Verdict;
 use crate::ctx::Undoable;
+use crate::verdict::{Operation, Source};
 
 pub(crate) struct State {
     pub(crate) epoch: i64,
@@ -45,7 +47,9 @@ pub(crate) struct State {
     /// When it was claimed, at least.
     pub(crate) arrived_at: Timestamp,
     pub(crate) continue_with: Option<Payload>,
-    pub(crate) misfit: Option<String>,
+    pub(crate) misfit: Option<Verdict>,
+    /// The first operation that the code did although the journal, which has more, does not know it.
+    pub(super) strayed: Option<(Operation, Source)>,
     pub(crate) mail: Mail,
     pub(crate) saved: HashMap<String, Payload>,
     /// Which patches the run was asked about, and whether it has them.
@@ -106,6 +110,11 @@ pub(crate) struct Outbox {
 impl State {
     /// Gives an entry its position and puts it into the outbox.
     pub(crate) fn record(&mut self, op: Op, phase: Phase, name: Arc<str>, body: Option<Payload>) -> Entry {
+        if !self.replay.is_met() && self.strayed.is_none() && phase != Phase::Opened {
+            let is_it = |slot: &&Slot| slot.op == op && slot.name == name && !self.replay.knows(op, &name);
+            let slot = self.slots.values().find(is_it);
+            self.strayed = slot.map(|slot| (Operation::new(op, &name), slot.source));
+        }
         let pos = self.next_pos;
         self.next_pos += 1;
         let entry = Entry { pos, op, phase, name, at: Timestamp::default(), body };

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use super::Engine;
 pub(crate) use super::slot::{Ask, BodyEnd, Deadline, Handed, Slot, Stage};
 pub(crate) use super::state::{Cancelled, Mail, Outbox, State};
+use crate::Verdict;
 use crate::ctx::Undoable;
 
 /// The most log lines kept for one turn.
@@ -36,6 +37,8 @@ pub(crate) struct Turn {
     /// Where `continue_as_new` began this journal; 0 in a run's first life.
     pub(crate) life: u32,
     pub(crate) limits: Limits,
+    /// It only repeats what was recorded: see [`check`](super::check).
+    pub(crate) checks: bool,
     state: Mutex<State>,
     /// Wakes the task that drives the turn.
     pub(crate) waker: AtomicWaker,
@@ -124,6 +127,7 @@ impl Turn {
             arrived_at: arrival.at,
             continue_with: None,
             misfit: None,
+            strayed: None,
             mail: Mail::default(),
             saved,
             patches: HashMap::new(),
@@ -144,6 +148,7 @@ impl Turn {
             input,
             life,
             limits,
+            checks: false,
             state: Mutex::new(state),
             waker: AtomicWaker::new(),
             cancel: watch::Sender::new(None),
@@ -243,7 +248,7 @@ impl Turn {
     /// Gives everything that is recorded to the committer, with how the turn ends.
     pub(crate) fn submit(self: &Arc<Self>, next: Option<Next>) {
         let mut state = self.state();
-        if state.mail.lost || (state.reserved && next.is_none()) {
+        if self.checks || state.mail.lost || (state.reserved && next.is_none()) {
             return;
         }
         state.record_openings(matches!(next, Some(Next::Suspend { .. })));
@@ -320,11 +325,12 @@ impl Turn {
     fn refuse_in_body(&self, state: &mut State, op: Op, name: &str) -> bool {
         let refused = self.in_body.load(Ordering::Relaxed);
         if refused {
-            state.misfit = Some(format!(
+            let reason = format!(
                 "the body of a step uses the workflow's context for {} {name:?}: a replay would not come to it; \
                  do that outside of the step",
                 op.word()
-            ));
+            );
+            state.misfit = Some(Verdict::Blocks { reason });
         }
         refused
     }
@@ -379,6 +385,7 @@ impl Turn {
                 // A child was opened when it was started.
                 opened: opened.is_some() || !waits || matches!(ask.op, Op::Cancel | Op::Child),
                 attempts,
+                source: ask.source,
                 waker: None,
             },
         );

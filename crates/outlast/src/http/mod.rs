@@ -316,6 +316,7 @@ impl Request<Recorded> {
     ///
     /// A crash after the call, before its answer is stored, calls again with the same idempotency key. What is called
     /// from here on is a step like any other: its identity is fixed now, not when it is first awaited.
+    #[track_caller]
     pub fn send(self) -> impl Future<Output = Result<Response, HttpError>> + Send + 'static {
         let Request { engine, mode: Recorded { ctx, retry }, name, call } = self;
         let largest = engine.limits.payload.min(Limits::HARD_PAYLOAD);

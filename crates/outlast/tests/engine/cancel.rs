@@ -3,7 +3,7 @@
 use outlast::prelude::*;
 
 use crate::engine_test;
-use crate::harness::Ledger;
+use crate::harness::{Ledger, once};
 
 fn sleeper() -> Workflow<(), (), AnyError> {
     Workflow::new("sleeper", |ctx: Ctx, (): ()| async move {
@@ -55,7 +55,7 @@ engine_test! {
         client.send(run, "go", &1).await.unwrap();
         lab.world.store().clock().advance(2.hours());
         assert!(client.cancel(run, "enough").await.unwrap());
-        lab.start(|app| app.workflow(flow.clone())).await;
+        lab.start(|app| once(app).workflow(flow.clone())).await;
         assert!(lab.app().handle(&flow, run).result().await.unwrap_err().is_cancelled());
         assert_eq!(lab.ledger.notes(), ["cancelled: enough"]);
     }
@@ -100,7 +100,7 @@ engine_test! {
             ledger.note("never");
             Ok::<(), AnyError>(())
         });
-        lab.start(|app| app.workflow(flow.clone())).await;
+        lab.start(|app| once(app).workflow(flow.clone())).await;
         let run = lab.app().start(flow, ()).await.unwrap();
         let ledger = lab.ledger.clone();
         lab.until("the body listens", || { let ledger = ledger.clone(); async move { ledger.count("listening") == 1 } }).await;

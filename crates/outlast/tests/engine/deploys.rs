@@ -14,7 +14,89 @@ fn approved(patched: bool) -> Workflow<(), String, AnyError> {
     })
 }
 
+/// The same workflow before and after a change that its journal does not notice.
+mod before {
+    use super::*;
+
+    #[outlast::workflow]
+    pub async fn transfer(ctx: Ctx, cents: u64) -> Result<u64, AnyError> {
+        ctx.step("book", |_| async move { Ok::<u64, AnyError>(cents) }).await?;
+        ctx.event::<u64>("go").await?;
+        Ok(cents)
+    }
+}
+
+mod after {
+    use super::*;
+
+    #[outlast::workflow]
+    pub async fn transfer(ctx: Ctx, cents: u64) -> Result<u64, AnyError> {
+        ctx.step("book", |_| async move { Ok::<u64, AnyError>(cents) }).await?;
+        ctx.event::<u64>("go").await?;
+        Ok(cents + 1)
+    }
+}
+
 engine_test! {
+    async fn a_strict_run_goes_on_only_with_the_code_it_began_with(lab: Lab) {
+        let (old, new) = (before::transfer().strict(), after::transfer().strict());
+        lab.start(|app| app.workflow(old.clone())).await;
+        let run = lab.app().start(old.clone(), 7).await.unwrap().id();
+        lab.settle().await;
+
+        lab.restart(|app| app.workflow(new.clone())).await;
+        lab.app().send(run, "go", &1).await.unwrap();
+        lab.settle().await;
+        let view = lab.app().status(run).await.unwrap();
+        let reason = view.reason.unwrap_or_default();
+        assert_eq!(view.status, Status::Blocked);
+        assert!(reason.starts_with("it is strict, and the run began with code (u64, u64, "), "{reason}");
+        let memory = async || Outlast::open("sqlite::memory:").await.unwrap();
+        let report = memory().await.workflow(new).check(lab.world.url()).await.unwrap();
+        assert_eq!(report.misfits()[0].verdict.to_string(), reason, "a check says the same");
+        assert!(memory().await.workflow(old.clone()).check(lab.world.url()).await.unwrap().fits());
+
+        lab.restart(|app| app.workflow(old.clone())).await;
+        assert_eq!(lab.app().handle(&old, run).result().await.unwrap(), 7);
+    }
+
+    async fn a_run_that_is_not_strict_goes_on_with_whatever_fits(lab: Lab) {
+        // Also one that was strict when it began.
+        lab.start(|app| app.workflow(before::transfer().strict())).await;
+        let run = lab.app().start(before::transfer, 7).await.unwrap().id();
+        lab.settle().await;
+        lab.restart(|app| app.workflow(after::transfer)).await;
+        lab.app().send(run, "go", &1).await.unwrap();
+        assert_eq!(lab.app().handle(&after::transfer, run).result().await.unwrap(), 8);
+    }
+
+    async fn a_strict_run_that_starts_over_may_begin_with_new_code(lab: Lab) {
+        fn flow(output: fn(u64) -> u64) -> Workflow<u64, u64, AnyError> {
+            let flow = Workflow::new("flow", move |ctx: Ctx, n: u64| async move {
+                ctx.event::<u64>("go").await?;
+                if n == 0 { return ctx.continue_as_new(1).await; }
+                Ok(output(n))
+            });
+            flow.strict()
+        }
+        fn signed(flow: Workflow<u64, u64, AnyError>, code: &'static str) -> Workflow<u64, u64, AnyError> {
+            flow.signed(code)
+        }
+        let (old, new) = (signed(flow(|n| n), "old"), signed(flow(|n| n + 10), "new"));
+        lab.start(|app| app.workflow(old.clone())).await;
+        let run = lab.app().start(old, 0).await.unwrap().id();
+        lab.settle().await;
+        lab.app().send(run, "go", &1).await.unwrap();
+        lab.settle().await;
+        let life = lab.test().journal(run).await.unwrap();
+        assert_eq!(life.iter().filter(|entry| *entry.name == *"=signature").count(), 1, "it began anew: {life:?}");
+        lab.restart(|app| app.workflow(new.clone())).await;
+        lab.settle().await;
+        lab.app().send(run, "go", &1).await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.app().status(run).await.unwrap().status, Status::Blocked, "it had begun with the old code");
+    }
+
     async fn a_run_that_waits_keeps_waiting_for_the_same_when_its_code_is_patched(lab: Lab) {
         lab.start(|app| app.workflow(approved(false))).await;
         let old = lab.app().start(approved(false), ()).await.unwrap().id();

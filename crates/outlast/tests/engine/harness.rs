@@ -27,6 +27,12 @@ impl Ledger {
     }
 }
 
+/// For stories that count what code does outside of its steps: it is called once, and not replayed to see that it repeats
+/// itself.
+pub fn once(app: Outlast) -> Outlast {
+    app.settings(|settings| settings.verify = 0)
+}
+
 pub struct Lab {
     pub world: World,
     pub ledger: Ledger,

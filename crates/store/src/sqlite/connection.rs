@@ -26,7 +26,7 @@ const CACHE_KB: i32 = 8 * 1024;
 
 /// Opens the one connection that writes.
 pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = access(options.read_only) | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match file {
         None => Connection::open_in_memory_with_flags(flags).map_err(meaning)?,
         Some(file) => {
@@ -43,6 +43,9 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
         migrate::next(&found, options.no_migrate, &file.display().to_string())?;
     }
     let set_up = || {
+        if options.read_only {
+            return remember_statements(&connection);
+        }
         if connection.is_readonly(rusqlite::MAIN_DB).map_err(meaning)? {
             let why = "the file cannot be written to: check its permissions and its owner";
             return Err(StoreError::Address(why.to_owned()));
@@ -72,13 +75,19 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
 }
 
 /// Opens a connection that only reads.
-pub(super) fn reader(file: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+///
+/// Where others write it may have to mend the log that a crash left; `read_only` forbids even that.
+pub(super) fn reader(file: &Path, read_only: bool) -> Result<Connection, StoreError> {
+    let flags = access(read_only) | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(meaning)?;
     connection.busy_timeout(Duration::ZERO).map_err(meaning)?;
     wait_for(|| connection.pragma_update(None, "query_only", true))?;
     remember_statements(&connection)?;
     Ok(connection)
+}
+
+fn access(read_only: bool) -> OpenFlags {
+    if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE }
 }
 
 /// Statements are prepared once, and stay so: with plans that may depend on what is bound, SQLite would

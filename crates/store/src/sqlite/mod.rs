@@ -75,7 +75,8 @@ impl Sqlite {
         let thread = thread::Builder::new().name("outlast-sqlite".to_owned()).spawn(move || writer.work());
         let thread = thread.map_err(|error| StoreError::Unavailable(error.into()))?;
 
-        let readers = file.clone().map(|file| Arc::new(Readers::new(file, texts, options.clock.clone())));
+        let reader = |file| Arc::new(Readers::new(file, options.read_only, texts, options.clock.clone()));
+        let readers = file.clone().map(reader);
         Ok(Sqlite {
             shards,
             clock: options.clock.clone(),

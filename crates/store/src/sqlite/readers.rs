@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The connections, opened when needed.
 pub(super) struct Readers {
     file: PathBuf,
+    read_only: bool,
     texts: Arc<Texts>,
     clock: Clock,
     free: Mutex<Vec<Connection>>,
@@ -28,9 +29,9 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub(super) fn new(file: PathBuf, texts: Arc<Texts>, clock: Clock) -> Readers {
+    pub(super) fn new(file: PathBuf, read_only: bool, texts: Arc<Texts>, clock: Clock) -> Readers {
         let places = Arc::new(Semaphore::new(READERS));
-        Readers { file, texts, clock, free: Mutex::default(), places }
+        Readers { file, read_only, texts, clock, free: Mutex::default(), places }
     }
 
     /// Runs `work` on one snapshot, on a thread where it may block.
@@ -50,7 +51,7 @@ impl Readers {
         let free = self.free.lock().pop();
         let mut connection = match free {
             Some(connection) => connection,
-            None => reader(&self.file)?,
+            None => reader(&self.file, self.read_only)?,
         };
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);

@@ -3,7 +3,7 @@
 //!
 //! Any node does it, as many as like: each passes over what another has locked.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use outlast_core::{NodeId, Status};
 
@@ -125,10 +125,19 @@ impl Serves {
 fn why_stuck(live: &[Serves], code: &str, queue: &str) -> Option<String> {
     let knowing: Vec<&Serves> = live.iter().filter(|node| node.codes.contains(code)).collect();
     if knowing.is_empty() {
-        return Some(format!("no node knows {code}"));
+        return Some(format!("no node knows {code}{}", other_versions(live, code)));
     }
     let served = knowing.iter().any(|node| node.serves(queue));
     (!served).then(|| format!("no node that knows {code} serves queue {queue}"))
+}
+
+/// Which other versions of the same definition they know, in words; nothing when none.
+fn other_versions(live: &[Serves], code: &str) -> String {
+    let name = code.rsplit_once('@').map_or(code, |(name, _)| name);
+    let version = |known: &String| known.rsplit_once('@').filter(|(other, _)| *other == name)?.1.parse().ok();
+    let known: BTreeSet<u32> = live.iter().flat_map(|node| &node.codes).filter_map(version).collect();
+    let known: Vec<String> = known.into_iter().map(|version| format!("{name}@{version}")).collect();
+    if known.is_empty() { String::new() } else { format!(", only {}", known.join(", ")) }
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[

@@ -1,0 +1,122 @@
+//! `outlast check` and `outlast export`: runs replayed against this binary, and runs as files.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use outlast::{Checked, Client, Outlast, Verdict};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::CheckArgs;
+use crate::database::Place;
+use crate::fault::{Exit, Fault};
+use crate::output::{self, BAD, DIM, Format, GOOD, note, painted, print};
+use crate::run_commands::find;
+use crate::samples;
+use crate::words::count;
+
+/// Prints a run with its journal, as a file for `check`.
+pub(crate) async fn export(client: &Client, id: &str) -> Result<(), Fault> {
+    let run = find(client, id).await?.record.id;
+    print(&client.export(run).await?.to_json())
+}
+
+/// Replays unfinished runs, or exported ones, and says of each whether it fits.
+pub(crate) async fn check(place: &Place, args: CheckArgs, format: Format) -> Result<(), Fault> {
+    let memory = Outlast::open("sqlite::memory:").await?;
+    let app = samples::register(memory);
+    let mut check = match args.files.is_empty() {
+        true => app.check(place.guest()?),
+        false => app.check_files(&args.files),
+    };
+    if let Some(definition) = args.definition {
+        check = check.definition(definition);
+    }
+    if let Some(runs) = args.sample {
+        check = check.sample(runs);
+    }
+    let all = Arc::new(Mutex::new(Vec::new()));
+    let seen = all.clone();
+    let report = check
+        .each(move |checked| {
+            let shape = CheckedJson::new(checked);
+            // A reader that leaves has seen enough; the verdict is in the exit code.
+            let _ = match format {
+                Format::Text => print(&line(checked)),
+                Format::Jsonl => output::json(&shape, false).and_then(|text| print(&text)),
+                Format::Name if !checked.verdict.fits() => print(&checked.run.to_string()),
+                Format::Name => Ok(()),
+                Format::Json => {
+                    seen.lock().unwrap_or_else(|broken| broken.into_inner()).push(shape);
+                    Ok(())
+                }
+            };
+        })
+        .await?;
+    if format == Format::Json {
+        let checked = &*all.lock().unwrap_or_else(|broken| broken.into_inner());
+        let report = json!({ "runs": report.runs, "fitting": report.fitting, "checked": checked });
+        print(&output::json(&report, true)?)?;
+    }
+    let runs = usize::try_from(report.runs).unwrap_or(usize::MAX);
+    if report.fits() {
+        note(&match runs {
+            0 => "no unfinished run to check".to_owned(),
+            1 => "the run fits this binary".to_owned(),
+            runs => format!("all {} fit this binary", count(runs, "run")),
+        });
+        return Ok(());
+    }
+    let not = report.runs - report.fitting;
+    let do_not = if not == 1 { "does not" } else { "do not" };
+    let message = format!("{not} of {} {do_not} fit this binary", count(runs, "run"));
+    Err(Fault::new(Exit::Conflict, "nondeterminism", message))
+}
+
+fn line(checked: &Checked) -> String {
+    let Checked { run, definition, version, key, verdict, .. } = checked;
+    let key = key.as_ref().map(|key| format!("/{key}")).unwrap_or_default();
+    let mark = if verdict.fits() { painted(GOOD, "✓") } else { painted(BAD, "✗") };
+    format!("{mark} {run}  {definition}{key} {}  {verdict}", painted(DIM, format!("version {version}")))
+}
+
+/// A run that was checked.
+#[derive(Serialize)]
+struct CheckedJson {
+    id: String,
+    definition: String,
+    version: u32,
+    key: Option<String>,
+    status: String,
+    file: Option<String>,
+    verdict: &'static str,
+    message: String,
+    /// Where code and journal part.
+    difference: Option<serde_json::Value>,
+}
+
+impl CheckedJson {
+    fn new(checked: &Checked) -> CheckedJson {
+        let Checked { run, definition, version, key, status, file, verdict, .. } = checked;
+        let difference = match verdict {
+            Verdict::Diverges(difference) => Some(json!({
+                "entry": difference.entry,
+                "expected": difference.expected.as_ref().map(|op| json!({ "op": op.op, "name": op.name })),
+                "found": difference.found.as_ref().map(|op| json!({ "op": op.op, "name": op.name })),
+                "source": difference.source.map(|at| json!({ "file": at.file(), "line": at.line() })),
+            })),
+            _ => None,
+        };
+        CheckedJson {
+            id: run.to_string(),
+            definition: definition.clone(),
+            version: *version,
+            key: key.clone(),
+            status: status.clone(),
+            file: file.as_deref().map(|file: &Path| file.display().to_string()),
+            verdict: verdict.word(),
+            message: verdict.to_string(),
+            difference,
+        }
+    }
+}
