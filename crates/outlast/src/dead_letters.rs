@@ -17,9 +17,10 @@ impl Client {
     /// or is ready again already.
     ///
     /// A workflow that started it has heard of the failure and may have gone on because of it: it hears nothing further.
-    /// The run stands in line like one that was started without a group, but with its tenant's; and if it was the only one
-    /// of its kind, another may stand for that by now. Workflows cannot be tried again yet, and what has completed never
-    /// can: [`Error::NotRetryable`].
+    /// The run stands in line with the group it was started with. If it was the only one of its kind until it ended, it is
+    /// so again; while another is, it cannot be tried again: [`Error::AlreadyExists`]. Periods of `within` and `throttle`,
+    /// and the wait of `debounce`, are about starts: a retry is none. Workflows cannot be tried again yet, and what has
+    /// completed never can: [`Error::NotRetryable`].
     pub async fn retry(&self, run: impl Into<Target>) -> Result<bool, Error> {
         self.retry_as(run.into(), None).await
     }
@@ -73,8 +74,8 @@ impl Client {
     }
 
     /// Tries all jobs again that fit the filter and failed, or were cancelled if the filter says so, oldest first. Gives
-    /// how many. Those that somebody else tries again meanwhile are left alone, and so are those that fail after this
-    /// was called. If an error ends it early, some have been tried again, and calling it anew does the rest.
+    /// how many. Those that somebody else tries again meanwhile are left alone, and so are those for whose kind another
+    /// stands, and those that fail after this was called. If an error ends it early, some have been tried again, and calling it anew does the rest.
     pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
         const PAGE: u32 = 100;
         const AT_ONCE: usize = 16;
@@ -105,8 +106,10 @@ impl Client {
         }
         let calls = ended.into_iter().rev().map(|(run, epoch)| async move {
             match self.retry_end(run, epoch, None).await {
-                // Purged meanwhile.
-                Err(Error::UnknownRun { .. } | Error::NotRetryable { .. }) => Ok(false),
+                // Purged meanwhile, or not to be tried again while another does the same.
+                Err(Error::UnknownRun { .. } | Error::NotRetryable { .. } | Error::AlreadyExists { .. }) => {
+                    Ok(false)
+                }
                 answer => answer,
             }
         });
@@ -133,6 +136,7 @@ fn retried(control: &Control, answer: Controlled) -> Result<bool, Error> {
         (Controlled::Final { run, status, .. }, _) => {
             Err(Error::NotRetryable { run, reason: format!("it has {status}") })
         }
+        (Controlled::Taken { definition, by }, _) => Err(Error::AlreadyExists { definition, run: by }),
         (Controlled::NoJob { run }, _) => {
             Err(Error::NotRetryable { run, reason: "it is a workflow, and only jobs can be".into() })
         }

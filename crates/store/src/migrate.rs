@@ -40,6 +40,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, name: "schedules", text: include_str!("../migrations/0010_schedules.sql") },
     Migration { number: 11, name: "kv", text: include_str!("../migrations/0011_kv.sql") },
     Migration { number: 12, name: "undo", text: include_str!("../migrations/0012_undo.sql") },
+    Migration {
+        number: 14,
+        name: "group_of_runs",
+        text: include_str!("../migrations/0014_group_of_runs.sql"),
+    },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -240,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_refused_with_both_versions() {
-        let newest = MIGRATIONS.len();
+        let newest = MIGRATIONS.last().unwrap().number;
         let text = refusal(Found::Ours(vec![done(1), done(900)]), false);
         assert!(text.contains("schema version 900"), "{text}");
         assert!(text.contains(&format!("up to {newest}")), "{text}");

@@ -1,5 +1,8 @@
 //! Jobs that failed for good are kept, found and tried again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use outlast::prelude::*;
 use outlast::{Filter, Phase};
 
@@ -29,6 +32,25 @@ fn fragile() -> Job<u32, u32, AnyError> {
     Job::new("fragile", call).queue("fragile").retry(Retry::times(1))
 }
 
+/// How many were at it at once.
+#[derive(Clone, Default)]
+struct Most(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl Most {
+    fn begin(&self) {
+        let now = self.0.0.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.1.fetch_max(now, Ordering::SeqCst);
+    }
+
+    fn end(&self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn at_once(&self) -> usize {
+        self.0.1.load(Ordering::SeqCst)
+    }
+}
+
 fn failed() -> Filter {
     Filter { statuses: vec![Status::Failed], ..Filter::default() }
 }
@@ -46,6 +68,47 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["ada", "ada", "ada@example.com"]);
         let attempts = lab.test().journal(run.id()).await.unwrap();
         assert_eq!(attempts.iter().map(|entry| entry.phase).collect::<Vec<_>>(), [Phase::Attempt; 2]);
+    }
+
+    async fn those_that_are_tried_again_keep_to_the_limit_of_their_group(lab: Lab) {
+        let most = Most::default();
+        let visit = || Job::new("visit", |job: JobCtx, (): ()| async move {
+            if job.state::<Ledger>().count("mended") == 0 {
+                job.last_attempt();
+                return Err(AnyError::new("down"));
+            }
+            let most = job.state::<Most>();
+            most.begin();
+            tokio::time::sleep(50.millis()).await;
+            most.end();
+            Ok(())
+        }).queue("mail");
+        lab.start(|app| app.job(visit()).state(most.clone()).queue(Queue::new("mail").per_group(1))).await;
+        let runs = lab.app().start_many(visit(), (0..4).map(|_| ())).group("customer-7").await.unwrap();
+        for run in &runs {
+            run.result().await.unwrap_err();
+        }
+        lab.ledger.note("mended");
+        assert_eq!(lab.app().retry_all(&failed()).await.unwrap(), 4);
+        for run in &runs {
+            run.result().await.unwrap();
+        }
+        assert_eq!(most.at_once(), 1, "of one group one runs at once");
+    }
+
+    async fn one_that_is_tried_again_is_still_the_only_one_of_its_kind(lab: Lab) {
+        lab.start(|app| app.job(fragile())).await;
+        let start = || lab.app().start(fragile(), 7).unique(Unique::by_key("k"));
+        let first = start().await.unwrap();
+        first.result().await.unwrap_err();
+        let second = start().delay(1.hour()).await.unwrap();
+        assert_eq!(lab.app().retry(first.id()).await.unwrap_err().code(), "already_exists");
+        assert_eq!(lab.app().retry_all(&failed()).await.unwrap(), 0);
+        lab.ledger.note("mended");
+        lab.advance(2.hours()).await;
+        second.result().await.unwrap();
+        assert!(lab.app().retry(first.id()).await.unwrap());
+        first.result().await.unwrap();
     }
 
     async fn one_that_fails_again_has_all_its_attempts_anew_and_keeps_the_errors_of_all(lab: Lab) {

@@ -74,6 +74,13 @@ pub enum Controlled {
         /// The run.
         run: RunId,
     },
+    /// The run cannot be tried again now: it was the only one of its kind until it ended, and another is now.
+    Taken {
+        /// Its definition.
+        definition: String,
+        /// The one that stands for its kind.
+        by: RunId,
+    },
     /// There is no such run.
     Unknown,
     /// What became of a purge.

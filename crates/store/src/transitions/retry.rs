@@ -4,11 +4,14 @@ use outlast_core::{Change, Payload, RunId, Status};
 
 use super::agenda::{self, by_shard};
 use super::flight::Flight;
+use super::keys::KeyName;
+use super::unique;
 use crate::rows::{ReadRow, cells, payload_cells};
 use crate::{Controlled, RunKind, Signal, Sql, StoreError, Tx, Type, code};
 
 /// Takes the run's end away and gives it a place in line, as at its start but for the epoch: that is greater than every
-/// one before, so that nothing fits which earlier turns may still write.
+/// one before, so that nothing fits which earlier turns may still write. One that was the only one of its kind is so again,
+/// or is refused while another is.
 ///
 /// Its parent and whoever else listened have heard of the end that is taken away. They may have gone on because of it,
 /// so nobody is told of the next one.
@@ -57,8 +60,14 @@ pub(crate) async fn retry(
         Ok(found) => found,
         Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),
     };
-
     let (definition, tenant) = (record.text(1)?, record.text(5)?);
+    if let Some(key) = record.opt_text(7)? {
+        let kind = KeyName::in_shard(shard, &tenant, &definition, &key);
+        if let Some(by) = unique::stand_again(tx, &kind, run).await? {
+            return Flight::default().send_last(tx).await.map(|_| Controlled::Taken { definition, by });
+        }
+    }
+
     let mut flight = Flight::default();
     flight.add(RETRY_END.with(cells![shard, run]));
     flight.add(RETRY_RECORD.with(cells![shard, run]));
@@ -74,8 +83,8 @@ pub(crate) async fn retry(
         record.int(4)?,
         ended_in + 1,
         record.text(3)?,
-        // The group it was started with is gone; most are the tenant's.
-        Some(tenant).filter(|tenant| !tenant.is_empty()),
+        // What an older version started does not say its group; most are the tenant's.
+        record.opt_text(6)?.or(Some(tenant).filter(|tenant| !tenant.is_empty())),
         code(&definition, record.number(2)?),
     ]));
     flight.send_last(tx).await?;
@@ -94,7 +103,7 @@ static RETRY_LOCK: Sql = Sql::new(
 
 static RETRY_LOOK: Sql = Sql::new(
     "retry_look",
-    "select r.kind, r.definition, r.version, r.queue, r.priority, r.tenant
+    "select r.kind, r.definition, r.version, r.queue, r.priority, r.tenant, r.group_key, r.unique_key
        from outlast.runs as r where r.shard = {p1} and r.id = {p2}",
 )
 .takes(&[Type::Int, Type::Id]);

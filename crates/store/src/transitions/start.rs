@@ -15,7 +15,7 @@ use super::keys::{self, KeyName, KeyRow};
 use super::start_short::start_rows;
 use super::unique;
 use crate::rows::{ReadRow, cells, micros, payload_cells};
-use crate::{Cell, Dialect, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
+use crate::{Cell, Dialect, Due, Hold, NewRun, Scope, Signal, Sql, Started, StoreError, Tx, Type, code};
 
 /// Starts runs, and lets `hold`'s node have those at once that are due now.
 ///
@@ -199,7 +199,15 @@ pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
         op,
         codec,
         input,
+        run.group.clone(),
+        unique_cell(run),
     ]
+}
+
+/// Only whoever is the only one that has not ended must be it again when it is tried again: a time or a place in line
+/// that another counts from is over then.
+fn unique_cell(run: &NewRun) -> Option<String> {
+    run.unique.as_ref().filter(|unique| unique.scope == Scope::Unfinished).map(|unique| unique.key.clone())
 }
 
 pub(super) fn roles_cell(run: &NewRun) -> Option<String> {
@@ -268,6 +276,8 @@ pub(super) const RECORD: &[(&str, Type)] = &[
     ("parent_op", Type::Text),
     ("codec", Type::Text),
     ("input", Type::Bytes),
+    ("group_key", Type::Text),
+    ("unique_key", Type::Text),
 ];
 
 /// What a keyed run is joined with: its key's row, if that names this run or nobody's yet.
@@ -296,11 +306,11 @@ macro_rules! insert_run {
     ($id:literal, $from:expr) => {
         concat!(
             "insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority,
-                 created_at, owner, roles, trace, parent, parent_op, codec, input)
+                 created_at, owner, roles, trace, parent, parent_op, codec, input, group_key, unique_key)
              select {p1}, ",
             $id,
             ", b.tenant, b.definition, b.version, b.kind, b.key, b.queue, b.priority, {now}, b.owner,
-                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input from {batch}",
+                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key, b.unique_key from {batch}",
             $from,
             " where true on conflict do nothing"
         )

@@ -31,7 +31,7 @@ pub(crate) async fn start_short(
     let row = |(run, hold): (&NewRun, Option<Hold>)| {
         let mut row = record_row(run);
         row.extend(place(run, hold));
-        row.extend(cells![run.group.clone(), code(&run.definition, run.version)]);
+        row.push(Cell::from(code(&run.definition, run.version)));
         row
     };
     let params = places(*shard).into_iter().chain(cells![nodes]).collect();
@@ -109,9 +109,9 @@ static START: Sql = Sql::new(
          select n.id from outlast.nodes as n where n.shard = {p1} and n.id {in:p4} {key_share}
      ), new as (
          insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
-             owner, roles, trace, parent, parent_op, codec, input)
+             owner, roles, trace, parent, parent_op, codec, input, group_key)
          select {p1}, b.id, b.tenant, b.definition, b.version, b.kind, b.queue, b.priority, {now}, b.owner,
-                b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input
+                b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key
            from b
      )
      insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
@@ -140,12 +140,13 @@ static START: Sql = Sql::new(
     ("parent_op", Type::Text),
     ("codec", Type::Text),
     ("input", Type::Bytes),
+    ("group_key", Type::Text),
+    ("unique_key", Type::Text),
     ("due_at", Type::Int),
     ("delay", Type::Int),
     ("node", Type::Id),
     ("claim", Type::Int),
     ("timeout", Type::Int),
-    ("group_key", Type::Text),
     ("code", Type::Text),
 ])
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Ids]);
@@ -154,9 +155,9 @@ static START: Sql = Sql::new(
 static START_RECORD: Sql = Sql::new("start_record", "")
     .on_sqlite(
         "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
-             owner, roles, trace, parent, parent_op, codec, input)
+             owner, roles, trace, parent, parent_op, codec, input, group_key)
          values ({p1}, {b:id}, {b:tenant}, {b:definition}, {b:version}, {b:kind}, {b:queue}, {b:priority}, {now},
-             {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input})
+             {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input}, {b:group_key})
          on conflict do nothing",
     )
     .counted()

@@ -14,7 +14,7 @@ use super::keys::KeyName;
 use super::purge::PURGE_TAGS;
 use super::start::{TAG, roles_cell, start_all, tag_rows};
 use crate::rows::{ReadRow, cells, ids, micros, payload_cells};
-use crate::{Cell, Clash, Due, Hold, NewRun, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique};
+use crate::{Cell, Clash, Due, Hold, NewRun, Row, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique};
 
 /// Starts runs of which some are unique; answers in their order.
 pub(crate) async fn start(
@@ -59,7 +59,7 @@ async fn settle(tx: &mut dyn Tx, runs: &[NewRun]) -> Result<HashMap<RunId, Start
     let mut flight = Flight::default();
     let mut settled: HashMap<RunId, Started> = HashMap::new();
     for (key, (run, unique)) in &first {
-        let Some(holder) = holders.get(key) else { continue };
+        let holder = holders.get(key).ok_or_else(freed)?;
         // By this call or, however long ago, an earlier try of it.
         if holder.run == run.id || started.contains(&run.id) {
             continue;
@@ -98,6 +98,45 @@ struct Holder {
     in_time: bool,
 }
 
+impl Holder {
+    /// From a row of [`UNIQUES_LOCK`].
+    fn read(row: &Row) -> Result<Holder, StoreError> {
+        Ok(Holder { run: row.run(3)?, in_time: row.int(4)? == 1 })
+    }
+}
+
+/// Makes a run that is tried again stand for its kind, or says who does instead.
+pub(super) async fn stand_again(
+    tx: &mut dyn Tx,
+    kind: &KeyName,
+    run: RunId,
+) -> Result<Option<RunId>, StoreError> {
+    let taken = vec![kind.row(cells![run, None::<i64>])];
+    let mut flight = Flight::default();
+    flight.each(&UNIQUES_RESERVE, taken.clone(), cells![kind.shard]);
+    let place = flight.each(&UNIQUES_LOCK, vec![kind.cells()], cells![kind.shard]);
+    let row = flight.send(tx).await?.take_any(place).pop();
+    let holder = Holder::read(&row.ok_or_else(freed)?)?;
+    if holder.run == run {
+        return Ok(None);
+    }
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &by_shard([holder.run]), true);
+    let unfinished = agenda::found(&mut flight.send(tx).await?, &locks)?;
+    if stands(Scope::Unfinished, unfinished.get(&holder.run), &holder) {
+        return Ok(Some(holder.run));
+    }
+    let mut flight = Flight::default();
+    flight.each(&UNIQUES_TAKE, taken, cells![kind.shard]);
+    flight.send(tx).await?;
+    Ok(None)
+}
+
+/// A kind whose run was purged between our insert and our lock is gone: the transaction begins again and makes it anew.
+fn freed() -> StoreError {
+    StoreError::Conflict("a kind was freed at this moment".into())
+}
+
 /// Makes rows for kinds that have none, and locks all of them; says which of the runs are there already.
 async fn lock(
     tx: &mut dyn Tx,
@@ -124,7 +163,7 @@ async fn lock(
     for (shard, place) in places {
         for row in answers.take(place) {
             let name = KeyName::in_shard(shard, &row.text(0)?, &row.text(1)?, &row.text(2)?);
-            holders.insert(name, Holder { run: row.run(3)?, in_time: row.int(4)? == 1 });
+            holders.insert(name, Holder::read(&row)?);
         }
     }
     Ok((holders, started))

@@ -255,6 +255,18 @@ async fn a_cancelled_job_can_be_tried_again_also_if_it_never_began(world: World)
 }
 
 #[store_test]
+async fn a_job_that_is_tried_again_is_in_the_group_it_was_started_with(world: World) {
+    let start = || world.start("mail").job().tenant("acme").group("customer-7");
+    let started =
+        [start().await, start().key("k").await, start().unique("u", Scope::Unfinished, Clash::Return).await];
+    for run in started {
+        world.cancel(run.id, "a mistake").await;
+        world.control(&retry(run.id)).await;
+        assert_eq!(world.view(run.id).await.group.as_deref(), Some("customer-7"));
+    }
+}
+
+#[store_test]
 async fn workflows_and_what_completed_and_nobody_are_not_tried_again(world: World) {
     let workflow = world.start("greet").await;
     world.cancel(workflow.id, "enough").await;

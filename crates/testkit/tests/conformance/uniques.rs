@@ -1,7 +1,7 @@
 //! Runs that are the only ones of their kind.
 
 use futures_util::future::join_all;
-use outlast_store::{Clash, Control, Due, Purge, Scope, Started};
+use outlast_store::{Address, Clash, Control, Controlled, Due, Purge, Scope, Started};
 use outlast_testkit::{QUEUE, World, payload, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
@@ -32,6 +32,35 @@ async fn kinds_are_told_apart_by_tenant_definition_and_key(world: World) {
     ] {
         assert!(matches!(run.answer().await, Started::Created { .. }));
     }
+}
+
+#[store_test]
+async fn one_that_is_tried_again_is_the_only_one_of_its_kind_or_stays_as_it_is(world: World) {
+    let ask = || world.start("mail").job().unique("welcome", Scope::Unfinished, Clash::Return);
+    let retry = async |run| {
+        let control = Control::Retry { run: Address::Run(run), epoch: None, input: None };
+        world.control(&control).await
+    };
+    let first = ask().await;
+    world.cancel(first.id, "a mistake").await;
+    let second = ask().await;
+    let before = world.snapshot().await;
+    let taken = Controlled::Taken { definition: "mail".into(), by: second.id };
+    assert_eq!(retry(first.id).await, taken);
+    assert_eq!(world.snapshot().await, before);
+
+    world.cancel(second.id, "another").await;
+    assert_eq!(retry(first.id).await, Controlled::Retried { run: first.id, by_this: true });
+    assert_eq!(ask().answer().await, Started::Existing { id: first.id });
+    let taken = Controlled::Taken { definition: "mail".into(), by: first.id };
+    assert_eq!(retry(second.id).await, taken);
+
+    // Nobody has stood for this kind since.
+    let ask = || world.start("mail").job().unique("goodbye", Scope::Unfinished, Clash::Return);
+    let alone = ask().await;
+    world.cancel(alone.id, "a mistake").await;
+    assert_eq!(retry(alone.id).await, Controlled::Retried { run: alone.id, by_this: true });
+    assert_eq!(ask().answer().await, Started::Existing { id: alone.id });
 }
 
 #[store_test]
