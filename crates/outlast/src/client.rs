@@ -242,7 +242,8 @@ impl Client {
         Ok(Control::Cancel { run: run.check()?, reason: reason.to_owned() })
     }
 
-    /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches. Gives their
+    /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches; one that stands for its
+    /// kind for a period ([`Unique::within`](crate::Unique::within), `throttle`) stays until that is over. Gives their
     /// number, without those of a batch whose reply got lost.
     pub async fn purge(&self, older_than: Duration) -> Result<u64, Error> {
         check_duration("age", older_than)?;

@@ -78,6 +78,31 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["one", "three"]);
     }
 
+    async fn a_run_stands_for_its_kind_whatever_the_next_one_asks_for(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = |unique| lab.app().start(index(), "a".into()).unique(unique);
+        let first = start(Unique::by_key("k")).delay(1.hour()).await.unwrap();
+        let other = start(Unique::by_key("k").within(1.minute())).await.unwrap();
+        assert_eq!((other.id(), other.created()), (first.id(), false), "the first has not ended");
+        let first = start(Unique::by_key("l").within(24.hours())).await.unwrap();
+        first.result().await.unwrap();
+        let other = start(Unique::by_key("l")).await.unwrap();
+        assert_eq!((other.id(), other.created()), (first.id(), false), "24 hours are not over");
+    }
+
+    async fn whoever_gets_the_one_that_is_there_can_ask_for_its_result(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = || lab.app().start(index(), "a".into()).throttle("k", 24.hours());
+        start().await.unwrap().result().await.unwrap();
+        lab.advance(1.hour()).await;
+        assert_eq!(lab.app().purge(1.minute()).await.unwrap(), 0, "it stands for its kind");
+        start().await.unwrap().result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["a"]);
+        lab.advance(24.hours()).await;
+        assert_eq!(lab.app().purge(1.minute()).await.unwrap(), 1);
+        assert!(start().await.unwrap().created());
+    }
+
     async fn a_key_and_unique_are_not_said_of_one_run(lab: Lab) {
         lab.start(|app| app.job(index().unique())).await;
         let both = lab.app().start(index(), "a".into()).key("k").unique(Unique::by_args()).await.map(|_| ());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlast_core::{RunId, Status, Timestamp};
 
-/// Which ended runs are deleted.
+/// Which ended runs are deleted. One that stands for its kind for a time stays until that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purge {
     /// Those that ended before this long ago, oldest first in each shard.

@@ -1,4 +1,4 @@
-//! Forgets groups of queues, and kinds of unique runs, about which nothing has to be remembered any more.
+//! Forgets groups of queues about which nothing has to be remembered any more.
 //!
 //! A group whose last run has ended, and whose rate has run out, is as good as one that never was. One that is still
 //! needed is asked about again after a while.
@@ -9,7 +9,6 @@ use outlast_core::RunId;
 
 use super::agenda::by_shard;
 use super::flight::{Flight, Place};
-use super::unique::UNIQUES_FORGET;
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Sql, StoreError, Sweep, Tx, Type};
 
@@ -20,7 +19,6 @@ pub(crate) const GROUP_REST: std::time::Duration = std::time::Duration::from_sec
 pub(crate) async fn forget(tx: &mut dyn Tx, ask: &Sweep) -> Result<(), StoreError> {
     let mut flight = Flight::default();
     let old = flight.add(GROUPS_OLD.with(cells![ask.shard, micros(GROUP_REST), ask.limit]));
-    flight.add(UNIQUES_FORGET.with(cells![ask.shard, ask.limit]));
     let old = flight.send(tx).await?.take(old);
     if old.is_empty() {
         Flight::default().send_last(tx).await?;
@@ -56,8 +54,7 @@ pub(crate) async fn forget(tx: &mut dyn Tx, ask: &Sweep) -> Result<(), StoreErro
     Ok(())
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&GROUPS_OLD, &UNIQUES_FORGET, &UNFINISHED, &GROUPS_FORGET, &GROUPS_KEEP];
+pub(crate) static STATEMENTS: &[&Sql] = &[&GROUPS_OLD, &UNFINISHED, &GROUPS_FORGET, &GROUPS_KEEP];
 
 static GROUPS_OLD: Sql = Sql::new(
     "groups_old",

@@ -126,11 +126,15 @@ static PURGE_PICK_STATUS: Sql = Sql::new("purge_pick_status", pick_text!("and r.
     .takes(&[Type::Int, Type::Int, Type::Int, Type::Id, Type::Int, Type::Int])
     .by("results_by_status");
 
+// A run that stands for its kind for a time is kept until that is over: whoever starts another is given this one.
 static PURGE_LOCK: Sql = Sql::new(
     "purge_lock",
     "select r.run from outlast.results as r
       where r.shard = {p1} and r.run {in:p2} and r.finished_at < {now} - {p3}
-        and ({p4} is null or r.status = {p4}) order by r.run {skip_locked}",
+        and ({p4} is null or r.status = {p4})
+        and not exists (select 1 from outlast.uniques as u
+                         where u.shard = {p1} and u.run = r.run and u.scope = 2 and u.until > {now})
+      order by r.run {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
 

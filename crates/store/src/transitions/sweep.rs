@@ -156,10 +156,6 @@ static TO_SWEEP: Sql = Sql::new(
                                where d.shard = {p1} and d.at < {now} - {p4})
                    or exists (select 1 from outlast.groups as g
                                where g.shard = {p1} and g.used_until < {now} - {p5})
-                   or exists (select 1 from outlast.uniques as u
-                               where u.shard = {p1} and u.until < {now}
-                                 and not exists (select 1 from outlast.runs as r
-                                                  where r.shard = {p1} and r.id = u.run))
                    or exists (select 1 from outlast.kv_writes as w
                                where w.shard = {p1} and w.at < {now} - {p4})
                    or exists (select 1 from outlast.kv as k

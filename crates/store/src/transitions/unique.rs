@@ -65,9 +65,8 @@ async fn settle(tx: &mut dyn Tx, runs: &[NewRun]) -> Result<HashMap<RunId, Start
             continue;
         }
         let row = unfinished.get(&holder.run);
-        if !stands(unique.scope, row, holder) {
-            let until = until(unique);
-            flight.each(&UNIQUES_TAKE, vec![key.row(cells![run.id, until])], cells![key.shard]);
+        if !stands(holder, row, unique.scope) {
+            flight.each(&UNIQUES_TAKE, vec![kind_row(key, run.id, unique.scope)], cells![key.shard]);
             continue;
         }
         if unique.clash == Clash::Replace && row.is_some_and(has_not_begun) {
@@ -96,12 +95,14 @@ struct Holder {
     run: RunId,
     /// Whether its time is not over.
     in_time: bool,
+    /// For how long it said it would stand for its kind; an older version did not write it down.
+    scope: Option<i64>,
 }
 
 impl Holder {
     /// From a row of [`UNIQUES_LOCK`].
     fn read(row: &Row) -> Result<Holder, StoreError> {
-        Ok(Holder { run: row.run(3)?, in_time: row.int(4)? == 1 })
+        Ok(Holder { run: row.run(3)?, in_time: row.int(4)? == 1, scope: row.opt_int(5)? })
     }
 }
 
@@ -111,7 +112,7 @@ pub(super) async fn stand_again(
     kind: &KeyName,
     run: RunId,
 ) -> Result<Option<RunId>, StoreError> {
-    let taken = vec![kind.row(cells![run, None::<i64>])];
+    let taken = vec![kind_row(kind, run, Scope::Unfinished)];
     let mut flight = Flight::default();
     flight.each(&UNIQUES_RESERVE, taken.clone(), cells![kind.shard]);
     let place = flight.each(&UNIQUES_LOCK, vec![kind.cells()], cells![kind.shard]);
@@ -123,7 +124,7 @@ pub(super) async fn stand_again(
     let mut flight = Flight::default();
     let locks = agenda::add_locks(&mut flight, &by_shard([holder.run]), true);
     let unfinished = agenda::found(&mut flight.send(tx).await?, &locks)?;
-    if stands(Scope::Unfinished, unfinished.get(&holder.run), &holder) {
+    if stands(&holder, unfinished.get(&holder.run), Scope::Unfinished) {
         return Ok(Some(holder.run));
     }
     let mut flight = Flight::default();
@@ -144,7 +145,7 @@ async fn lock(
 ) -> Result<(HashMap<KeyName, Holder>, HashSet<RunId>), StoreError> {
     let mut shards: BTreeMap<u16, Vec<Vec<Cell>>> = BTreeMap::new();
     for (name, (run, unique)) in first {
-        shards.entry(name.shard).or_default().push(name.row(cells![run.id, until(unique)]));
+        shards.entry(name.shard).or_default().push(kind_row(name, run.id, unique.scope));
     }
     let mut flight = Flight::default();
     let mut places = Vec::new();
@@ -169,12 +170,24 @@ async fn lock(
     Ok((holders, started))
 }
 
-/// Whether a kind's run still stands for it.
-fn stands(scope: Scope, row: Option<&AgendaRow>, holder: &Holder) -> bool {
+/// Whether a kind's run still stands for it, as it said itself: whoever comes next does not decide that.
+fn stands(holder: &Holder, row: Option<&AgendaRow>, asked: Scope) -> bool {
+    match holder.scope.unwrap_or_else(|| scope_number(asked)) {
+        UNFINISHED => row.is_some(),
+        NOT_BEGUN => row.is_some_and(has_not_begun),
+        _ => holder.in_time,
+    }
+}
+
+const UNFINISHED: i64 = 0;
+const NOT_BEGUN: i64 = 1;
+const FOR: i64 = 2;
+
+fn scope_number(scope: Scope) -> i64 {
     match scope {
-        Scope::Unfinished => row.is_some(),
-        Scope::NotBegun { .. } => row.is_some_and(has_not_begun),
-        Scope::For(_) => holder.in_time,
+        Scope::Unfinished => UNFINISHED,
+        Scope::NotBegun { .. } => NOT_BEGUN,
+        Scope::For(_) => FOR,
     }
 }
 
@@ -183,12 +196,17 @@ fn has_not_begun(row: &AgendaRow) -> bool {
 }
 
 /// Until when the row means something, from now: how long the kind is taken, or how long a run may be put off.
-fn until(unique: &Unique) -> Option<i64> {
-    match unique.scope {
+fn until(scope: Scope) -> Option<i64> {
+    match scope {
         Scope::Unfinished => None,
         Scope::NotBegun { at_most } => at_most.map(micros),
         Scope::For(span) => Some(micros(span)),
     }
+}
+
+/// What the kind's row says of a run that stands for it.
+fn kind_row(kind: &KeyName, run: RunId, scope: Scope) -> Vec<Cell> {
+    kind.row(cells![run, until(scope), scope_number(scope)])
 }
 
 fn answer(id: RunId, clash: Clash) -> Started {
@@ -228,12 +246,13 @@ const ROW: &[(&str, Type)] = &[
     ("key", Type::Text),
     ("run", Type::Id),
     ("until", Type::Int),
+    ("scope", Type::Int),
 ];
 
 static UNIQUES_RESERVE: Sql = Sql::new(
     "uniques_reserve",
-    "insert into outlast.uniques (shard, tenant, definition, key, run, until)
-     select {p1}, b.tenant, b.definition, b.key, b.run, {now} + b.until from {batch} where true
+    "insert into outlast.uniques (shard, tenant, definition, key, run, until, scope)
+     select {p1}, b.tenant, b.definition, b.key, b.run, {now} + b.until, b.scope from {batch} where true
      on conflict do nothing",
 )
 .rows(ROW)
@@ -241,7 +260,7 @@ static UNIQUES_RESERVE: Sql = Sql::new(
 
 static UNIQUES_LOCK: Sql = Sql::new(
     "uniques_lock",
-    "select u.tenant, u.definition, u.key, u.run, case when u.until > {now} then 1 else 0 end
+    "select u.tenant, u.definition, u.key, u.run, case when u.until > {now} then 1 else 0 end, u.scope
        from outlast.uniques as u
       where u.shard = {p1}
         and (u.tenant, u.definition, u.key) in (select b.tenant, b.definition, b.key from {batch})
@@ -256,7 +275,7 @@ static RUNS_LOOK: Sql =
 
 static UNIQUES_TAKE: Sql = Sql::new(
     "uniques_take",
-    "update outlast.uniques as u set run = b.run, until = {now} + b.until from {batch}
+    "update outlast.uniques as u set run = b.run, until = {now} + b.until, scope = b.scope from {batch}
       where u.shard = {p1} and u.tenant = b.tenant and u.definition = b.definition and u.key = b.key",
 )
 .rows(ROW)
@@ -286,20 +305,7 @@ static REPLACE_PLACE: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int]);
 
-/// The kinds that purged runs stood for, unless their time is not over: then the next sweep forgets them.
-pub(crate) static UNIQUES_PURGE: Sql = Sql::new(
-    "purge_uniques",
-    "delete from outlast.uniques where shard = {p1} and run {in:p2} and (until is null or until <= {now})",
-)
-.takes(&[Type::Int, Type::Ids]);
-
-/// Kinds that nobody stands for any more.
-pub(crate) static UNIQUES_FORGET: Sql = Sql::new(
-    "uniques_forget",
-    "delete from outlast.uniques where shard = {p1} and (tenant, definition, key) in (
-         select u.tenant, u.definition, u.key from outlast.uniques as u
-          where u.shard = {p1} and u.until < {now}
-            and not exists (select 1 from outlast.runs as r where r.shard = {p1} and r.id = u.run)
-          order by u.until limit {p2})",
-)
-.takes(&[Type::Int, Type::Int]);
+/// The kinds that purged runs stood for.
+pub(crate) static UNIQUES_PURGE: Sql =
+    Sql::new("purge_uniques", "delete from outlast.uniques where shard = {p1} and run {in:p2}")
+        .takes(&[Type::Int, Type::Ids]);

@@ -1,7 +1,9 @@
 //! Control: a cancellation reaches a run in whatever state it is, and a job that failed can be tried again.
 
 use outlast_core::{Error, FailureDoc, RunId, Status};
-use outlast_store::{Address, Committed, Control, Controlled, Ended, NewsKind, Next, Purge, Purged, Started};
+use outlast_store::{
+    Address, Clash, Committed, Control, Controlled, Ended, NewsKind, Next, Purge, Purged, Scope, Started,
+};
 use outlast_testkit::{LEASE, Turn, World, event, key, payload, store_test};
 
 use crate::{DAY, MINUTE};

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use outlast_store::{Address, Clash, Control, Controlled, Due, Purge, Scope, Started};
-use outlast_testkit::{QUEUE, World, payload, store_test};
+use outlast_testkit::{World, payload, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
 
@@ -162,15 +162,37 @@ async fn of_many_at_once_one_is_started(world: World) {
 }
 
 #[store_test]
-async fn a_kind_is_kept_for_its_period_though_its_run_is_purged_and_then_forgotten(world: World) {
-    let ask = || world.start("mail").queue(QUEUE).unique("digest", Scope::For(DAY * 3), Clash::Return);
+async fn a_run_is_kept_for_as_long_as_it_stands_for_its_kind_and_then_both_are_forgotten(world: World) {
+    let ask = || world.start("mail").unique("digest", Scope::For(DAY * 3), Clash::Return);
+    let purge = async || world.control(&Control::Purge(Purge::older_than(DAY, 10))).await;
     let first = ask().await;
     first.claimed_by("node").await.completed("done").await;
     world.pass(DAY * 2).await;
-    world.control(&Control::Purge(Purge::older_than(DAY, 10))).await;
-    assert!(world.store().run(first.id).await.unwrap().is_none());
+    purge().await;
     assert_eq!(ask().answer().await, Started::Existing { id: first.id });
+    assert_eq!(world.output(first.id).await, "done", "who is given it can ask for its result");
     world.pass(DAY * 2).await;
-    world.sweep().await;
+    purge().await;
+    assert!(world.store().run(first.id).await.unwrap().is_none());
     assert!(world.snapshot().await.rows("uniques").is_empty());
+}
+
+#[store_test]
+async fn for_how_long_a_run_stands_for_its_kind_is_what_it_said_itself(world: World) {
+    let ask = |key, scope| world.start("mail").unique(key, scope, Clash::Return);
+    let first = ask("a", Scope::Unfinished).await;
+    assert_eq!(ask("a", Scope::For(MINUTE)).answer().await, Started::Existing { id: first.id });
+    let turn = first.claimed_by("node").await;
+    assert_eq!(ask("a", PUT_OFF).answer().await, Started::Existing { id: first.id }, "it runs");
+    turn.completed("done").await;
+    assert!(matches!(ask("a", PUT_OFF).answer().await, Started::Created { .. }), "it has ended");
+
+    let first = ask("b", Scope::For(MINUTE)).await;
+    world.cancel(first.id, "enough").await;
+    assert_eq!(ask("b", Scope::Unfinished).answer().await, Started::Existing { id: first.id });
+    world.pass(MINUTE).await;
+    let next = ask("b", Scope::Unfinished).await;
+    assert_ne!(next.id, first.id, "its time is over");
+    world.pass(DAY).await;
+    assert_eq!(ask("b", Scope::For(MINUTE)).answer().await, Started::Existing { id: next.id });
 }
