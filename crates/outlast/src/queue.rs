@@ -70,7 +70,9 @@ impl Queue {
     }
 
     /// The runs of a group run one after another, in the order in which they became due: the next begins when the one
-    /// before it has ended, however often that is tried again.
+    /// before it has ended, however often that is tried again. With more than one shard the order is that of groups which
+    /// are said ([`Start::group`](crate::Start::group)): a tenant's runs are spread, and those that become due together
+    /// come in any order.
     pub fn ordered(mut self) -> Queue {
         self.rules.ordered = true;
         self
@@ -89,7 +91,8 @@ impl Client {
         Ok(repeated(|| self.store().queue_views()).await?)
     }
 
-    /// Nothing of the queue begins until it is resumed; what runs goes on.
+    /// Nothing of the queue begins until it is resumed; what runs goes on. A name that nothing knows is refused, here and
+    /// below: a typo would look like success.
     pub async fn pause_queue(&self, name: &str) -> Result<QueueCard, Error> {
         self.change_queue(name, QueueChange::Pause).await
     }
@@ -106,6 +109,8 @@ impl Client {
 
     /// These rules instead of those that code says, from now on and whatever is deployed; `None`: code's again.
     ///
+    /// What code said last holds also when no node says it any more: `Some(QueueRules::default())` lifts it.
+    ///
     /// Every node keeps to them within a moment, and at the latest with its next renewal
     /// ([`Settings::renew_every`](crate::Settings::renew_every)). What runs is not stopped.
     pub async fn set_queue_rules(&self, name: &str, rules: Option<QueueRules>) -> Result<QueueCard, Error> {
@@ -115,6 +120,9 @@ impl Client {
 
     async fn change_queue(&self, name: &str, change: QueueChange) -> Result<QueueCard, Error> {
         check_name("queue", name)?;
+        if !self.knows_queue(name).await? {
+            return Err(Error::invalid("queue", name, "one with rules or runs, or one that a definition goes to"));
+        }
         let control = Control::Queue { name: name.to_owned(), change };
         let answer = repeated(|| self.store().control(&control)).await?;
         // Whoever said it finds it true, where this process runs the queue.
@@ -125,5 +133,14 @@ impl Client {
             Controlled::Queue(card) => Ok(card),
             _ => Err(Error::misconfigured("the store gave no answer about a queue")),
         }
+    }
+
+    /// Whether there are rules or runs for a queue of this name, or a definition that goes there.
+    async fn knows_queue(&self, name: &str) -> Result<bool, Error> {
+        let cards = repeated(|| self.store().queues()).await?;
+        Ok(cards.iter().any(|card| card.name == name)
+            || self.engine().is_some_and(|engine| engine.served().iter().any(|queue| queue == name))
+            || self.definitions().await?.iter().any(|card| card.queue == name)
+            || self.queues().await?.iter().any(|view| view.queue.name == name))
     }
 }
