@@ -121,7 +121,11 @@ impl Client {
     async fn change_queue(&self, name: &str, change: QueueChange) -> Result<QueueCard, Error> {
         check_name("queue", name)?;
         if !self.knows_queue(name).await? {
-            return Err(Error::invalid("queue", name, "one with rules or runs, or one that a definition goes to"));
+            return Err(Error::invalid(
+                "queue",
+                name,
+                "one with rules or runs, or one that a definition goes to",
+            ));
         }
         let control = Control::Queue { name: name.to_owned(), change };
         let answer = repeated(|| self.store().control(&control)).await?;

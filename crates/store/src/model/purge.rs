@@ -9,7 +9,7 @@ use outlast_core::{RunId, Status, Timestamp};
 pub struct Purge {
     /// Those that ended before this long ago, oldest first in each shard.
     pub older_than: Duration,
-    /// No more than this many are looked at in each shard, and no more deleted in all.
+    /// No more than this many are looked at in each shard, and no more deleted in all; fewer where journals are long.
     pub limit: u32,
     /// Those that ended with this status; `None`: with any.
     pub status: Option<Status>,

@@ -3,6 +3,9 @@
 //! Looking and deleting are apart: a look goes over so many ended runs in the order of their ends, locks nothing and
 //! says where it stopped, so that runs which are kept longer are passed once and not by every purge again. What shall
 //! go is then locked, without waiting for anybody, and judged once more: a run may have been tried again meanwhile.
+//!
+//! Rows are bounded, not only runs: a database that gives up on a long statement would give up on the same one for ever.
+//! A journal that is too long for one purge goes from its end, a page with each purge, and then the run.
 
 use outlast_core::{RunId, ShardCount};
 
@@ -13,10 +16,22 @@ use super::unique::UNIQUES_PURGE;
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Call, Cell, Mark, Purge, Purged, Sql, StoreError, Tx, Type};
 
+/// The most entries of journals that one purge deletes.
+const ENTRIES: i64 = 5_000;
+
+/// A run whose journal is too long for one purge.
+struct Long {
+    run: RunId,
+    /// Where its last page begins.
+    page: i64,
+    /// Where the next purge finds it again.
+    before: Mark,
+}
+
 /// Deletes what `ask` is for, oldest first in each shard.
 pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> Result<Purged, StoreError> {
     let mut purged = Purged::default();
-    let old = look(tx, ask, shards, &mut purged).await?;
+    let (old, long) = look(tx, ask, shards, &mut purged).await?;
     if old.is_empty() {
         Flight::default().send_last(tx).await?;
         return Ok(purged);
@@ -33,7 +48,12 @@ pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> R
 
     let mut flight = Flight::default();
     for (shard, place) in locks {
-        let runs = answers.take(place).iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
+        let mut runs = answers.take(place).iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(long) = long.as_ref().filter(|long| runs.contains(&long.run)) {
+            runs.retain(|run| *run != long.run);
+            flight.add(PURGE_PAGE.with(cells![shard, long.run, long.page]));
+            purged.marks[usize::from(shard)] = long.before;
+        }
         if !runs.is_empty() {
             purged.runs += runs.len() as u64;
             for sql in PURGES {
@@ -45,13 +65,13 @@ pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> R
     Ok(purged)
 }
 
-/// The runs to delete, shard by shard, and how far that was looked for.
+/// The runs to delete, shard by shard, with one that is too long if it comes first, and how far that was looked for.
 async fn look(
     tx: &mut dyn Tx,
     ask: &Purge,
     shards: ShardCount,
     purged: &mut Purged,
-) -> Result<Vec<(u16, Vec<RunId>)>, StoreError> {
+) -> Result<(Vec<(u16, Vec<RunId>)>, Option<Long>), StoreError> {
     let mut flight = Flight::default();
     let places: Vec<(u16, Mark, Place)> = (0..shards.max(1))
         .map(|shard| {
@@ -61,8 +81,8 @@ async fn look(
         .collect();
     let mut answers = flight.send(tx).await?;
 
-    let mut room = ask.limit as usize;
-    let mut old = Vec::new();
+    let (mut room, mut entries) = (ask.limit as usize, ENTRIES);
+    let (mut old, mut long) = (Vec::new(), None);
     for (shard, mut mark, place) in places {
         let looked = answers.take(place);
         purged.more |= looked.len() >= ask.limit as usize;
@@ -70,11 +90,17 @@ async fn look(
         for row in looked {
             let run = row.run(0)?;
             if ask.of.has(&row.opt_text(2)?.unwrap_or_default()) {
-                if room == 0 {
+                let length = row.int(3)?;
+                let is_long = length > ENTRIES && entries == ENTRIES;
+                if room == 0 || (length > entries && !is_long) {
                     purged.more = true;
                     break;
                 }
-                room -= 1;
+                if is_long {
+                    purged.more = true;
+                    long = Some(Long { run, page: length - ENTRIES, before: mark });
+                }
+                (room, entries) = (room - 1, entries - length.min(ENTRIES));
                 runs.push(run);
             }
             mark = Mark { finished_at: row.time(1)?, run };
@@ -84,7 +110,7 @@ async fn look(
             old.push((shard, runs));
         }
     }
-    Ok(old)
+    Ok((old, long))
 }
 
 fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
@@ -97,7 +123,7 @@ fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] = &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_LOCK];
+    let own: &[&Sql] = &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_LOCK, &PURGE_PAGE];
     // Some of the purges are others' own.
     let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
     own.iter().copied().chain(purges).collect()
@@ -106,7 +132,9 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
 macro_rules! pick_text {
     ($which:literal) => {
         concat!(
-            "select p.run, p.finished_at, u.definition
+            "select p.run, p.finished_at, u.definition,
+                    coalesce((select max(j.pos) + 1 from outlast.journal as j
+                               where j.shard = {p1} and j.run = p.run), 0)
                from (select r.run, r.finished_at from outlast.results as r
                       where r.shard = {p1} ",
             $which,
@@ -137,6 +165,10 @@ static PURGE_LOCK: Sql = Sql::new(
       order by r.run {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
+
+static PURGE_PAGE: Sql =
+    Sql::new("purge_page", "delete from outlast.journal where shard = {p1} and run = {p2} and pos >= {p3}")
+        .takes(&[Type::Int, Type::Id, Type::Int]);
 
 /// Everything of a run. The key goes with it: it is free again.
 static PURGES: [&Sql; 11] = [

@@ -232,3 +232,40 @@ async fn a_bound_leaves_for_the_next_what_it_did_not_reach(world: World) {
     }
     assert_eq!(purged, u64::from(world.shards()) * 3);
 }
+
+#[store_test]
+async fn runs_with_long_journals_go_in_pages_and_progress_is_made_with_each(world: World) {
+    for n in 0..3 {
+        let turn = world.start("long").held_by("node").await;
+        let id = world.sql_id(turn.run);
+        let entries = if n == 1 { 12_000 } else { 3_000 };
+        world
+            .raw(&format!(
+                "insert into outlast.journal (shard, run, pos, kind, epoch, at, name)
+                 with recursive n (pos) as (select 10 union all select pos + 1 from n where pos < {entries})
+                 select r.shard, r.id, n.pos, 0, 1, 0, 'step' from outlast.runs as r, n where r.id = {id}"
+            ))
+            .await;
+        turn.completed("done").await;
+    }
+    world.pass(DAY * 2).await;
+    let count = async || world.count("select count(*) from outlast.journal").await;
+    let mut purge = Purge::older_than(DAY, 500);
+    let (mut runs, mut rounds, mut before) = (0, 0, count().await);
+    loop {
+        let Controlled::Purged(purged) = world.control(&Control::Purge(purge.clone())).await else {
+            panic!("purged")
+        };
+        let after = count().await;
+        assert!(
+            before - after <= 6_000 && (before > after || !purged.more),
+            "{before} entries, then {after}"
+        );
+        (runs, rounds, before, purge.after) = (runs + purged.runs, rounds + 1, after, purged.marks);
+        if !purged.more {
+            break;
+        }
+    }
+    assert_eq!((runs, before), (3, 0));
+    assert!(rounds >= 4, "{rounds} purges");
+}
