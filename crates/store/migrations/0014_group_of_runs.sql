@@ -9,3 +9,6 @@ alter table outlast.uniques add column scope {small};
 delete from outlast.uniques as u
  where not exists (select 1 from outlast.runs as r where r.shard = u.shard and r.id = u.run);
 drop index outlast.uniques_by_time;
+
+-- How often a queue was changed. Nodes compare the sum, which no clock makes smaller.
+alter table outlast.queues add column changes {big} not null default 1;

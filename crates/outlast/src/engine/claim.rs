@@ -331,6 +331,7 @@ pub(super) async fn listen(engine: Arc<Engine>) {
                 engine.nudge();
                 tokio::time::sleep(GATHER).await;
                 bring_news(&engine, None).await;
+                queues::learn_at_times(&engine).await;
             }
             Err(RecvError::Closed) => return,
         }

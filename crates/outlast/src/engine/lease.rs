@@ -43,8 +43,8 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
                 engine.schedules.told(renewed.next_fire);
-                if !engine.queues.knows(renewed.rules_changed) {
-                    super::queues::learn(&engine, renewed.rules_changed).await;
+                if !engine.queues.knows(renewed.rules_changes) {
+                    super::queues::learn(&engine, Some(renewed.rules_changes)).await;
                 }
                 for run in renewed.lost {
                     // It may have been handed in between our list and the answer: the epoch tells.

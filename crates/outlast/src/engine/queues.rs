@@ -26,7 +26,10 @@ const FEW: usize = 8;
 #[derive(Default)]
 pub(crate) struct Queues {
     cards: RwLock<HashMap<String, QueueCard>>,
-    changed: RwLock<Option<Timestamp>>,
+    /// How often they had been changed when they were read last.
+    changes: RwLock<i64>,
+    /// When they were read because anything may have happened.
+    looked: Mutex<Option<Instant>>,
     /// Whoever claims from queues without rules holds it, so that none is asked like that once it is known to have some.
     pub(super) gate: tokio::sync::RwLock<()>,
     /// Whether a run waits for a slot that another may give back.
@@ -43,9 +46,9 @@ impl Queues {
         self.cards.read().contains_key(queue)
     }
 
-    /// Whether it was told of all that was changed until then.
-    pub(super) fn knows(&self, changed: Option<Timestamp>) -> bool {
-        *self.changed.read() >= changed
+    /// Whether nothing was changed since they were read.
+    pub(super) fn knows(&self, changes: i64) -> bool {
+        *self.changes.read() == changes
     }
 
     /// Whether somebody waits for a slot; asked once, they are told.
@@ -86,17 +89,31 @@ impl Queues {
     }
 }
 
-/// Asks the database what queues do. What is `changed` is known from then on.
-pub(super) async fn learn(engine: &Arc<Engine>, changed: Option<Timestamp>) {
+/// The same where anything may have happened, which is said often: not more often than that.
+pub(super) async fn learn_at_times(engine: &Arc<Engine>) {
+    const APART: Duration = Duration::from_millis(200);
+    let is_soon = {
+        let mut looked = engine.queues.looked.lock();
+        let is_soon = looked.is_some_and(|looked| looked.elapsed() < APART);
+        *looked = if is_soon { *looked } else { Some(Instant::now()) };
+        is_soon
+    };
+    if !is_soon {
+        learn(engine, None).await;
+    }
+}
+
+/// Asks the database what queues do. They were changed so often before, if that is known.
+pub(super) async fn learn(engine: &Arc<Engine>, changes: Option<i64>) {
     // One after another, so that what was read first is not believed last.
     let _alone = engine.queues.gate.write().await;
     match engine.store.queues().await {
         Ok(cards) => {
             let managed = cards.into_iter().filter(QueueCard::is_managed);
             *engine.queues.cards.write() = managed.map(|card| (card.name.clone(), card)).collect();
-            let mut known = engine.queues.changed.write();
-            *known = (*known).max(changed);
-            drop(known);
+            if let Some(changes) = changes {
+                *engine.queues.changes.write() = changes;
+            }
             engine.nudge();
         }
         // The next renewal tells again.

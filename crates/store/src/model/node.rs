@@ -84,8 +84,8 @@ pub struct Renewed {
     pub news: Vec<RunId>,
     /// Runs that were handed out in a lost reply and are due again.
     pub freed: u64,
-    /// When rules of queues were changed last.
-    pub rules_changed: Option<Timestamp>,
+    /// How often queues were changed: another number says that they do something else by now.
+    pub rules_changes: i64,
     /// When the next schedule is due.
     pub next_fire: Option<Timestamp>,
     /// The database's now.

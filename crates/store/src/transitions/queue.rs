@@ -96,7 +96,8 @@ static QUEUES_DECLARE: Sql = Sql::new(
      select {p1}, b.name, b.rules, {p2}, {now}, '', '' from {batch}
       where not exists (select 1 from outlast.queues as o
                          where o.shard = {p1} and o.name = b.name and o.rules = b.rules)
-     on conflict (shard, name) do update set rules = excluded.rules, changed_at = excluded.changed_at
+     on conflict (shard, name) do update set rules = excluded.rules, changed_at = excluded.changed_at,
+            changes = q.changes + 1
         where q.rules <> excluded.rules",
 )
 .rows(&[("name", Type::Text), ("rules", Type::Text)])
@@ -113,14 +114,14 @@ static QUEUES_MAKE: Sql = Sql::new(
 static QUEUES_STATE: Sql = Sql::new(
     "queues_state",
     "update outlast.queues set state = {p3}, since = case when {p3} = 0 then null else {now} end,
-            changed_at = {now}
+            changed_at = {now}, changes = changes + 1
       where shard = {p1} and name = {p2} and state <> {p3}",
 )
 .takes(&[Type::Int, Type::Text, Type::Int]);
 
 static QUEUES_RULES: Sql = Sql::new(
     "queues_rules",
-    "update outlast.queues set own_rules = {p3}, changed_at = {now}
+    "update outlast.queues set own_rules = {p3}, changed_at = {now}, changes = changes + 1
       where shard = {p1} and name = {p2} and coalesce(own_rules, '') <> coalesce({p3}, '')",
 )
 .takes(&[Type::Int, Type::Text, Type::Text]);

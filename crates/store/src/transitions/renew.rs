@@ -35,7 +35,7 @@ pub(crate) async fn renew(
         renewed.alive &= !rows.is_empty();
         if let Some(row) = rows.first() {
             renewed.now = row.time(0)?;
-            renewed.rules_changed = renewed.rules_changed.max(row.opt_time(5)?);
+            renewed.rules_changes += row.opt_int(5)?.unwrap_or(0);
             renewed.next_fire = [renewed.next_fire, row.opt_time(6)?].into_iter().flatten().min();
         }
         for row in if lease == runs { rows } else { answers.take(runs) } {
@@ -108,7 +108,7 @@ static NODES_RENEW: Sql = Sql::new(
           where shard = {p1} and id = {p2} returning id
      )
      select {now}, a.id, a.epoch, a.news, a.claim,
-            (select max(q.changed_at) from outlast.queues as q where q.shard = {p1}),
+            (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
 )
@@ -116,7 +116,7 @@ static NODES_RENEW: Sql = Sql::new(
     "update outlast.nodes set lease_until = max(lease_until, {now} + {p3})
       where shard = {p1} and id = {p2}
      returning {now}, null, null, null, null,
-            (select max(q.changed_at) from outlast.queues as q where q.shard = {p1}),
+            (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)",
 )
 .takes(&[Type::Int, Type::Id, Type::Int])
