@@ -133,6 +133,15 @@ engine_test! {
         assert_eq!(lab.ledger.notes().len(), 4);
     }
 
+    async fn a_queue_that_nothing_knows_is_not_changed(lab: Lab) {
+        lab.start(|app| app.job(note())).await;
+        assert_eq!(lab.app().pause_queue("mial").await.unwrap_err().code(), "invalid_argument");
+        assert_eq!(lab.app().set_queue_rules("mial", None).await.unwrap_err().code(), "invalid_argument");
+        assert!(lab.app().queues().await.unwrap().iter().all(|view| view.queue.name != "mial"));
+        lab.app().start(note(), "here".into()).queue("parcels").delay(1.hour()).await.unwrap();
+        lab.app().pause_queue("parcels").await.unwrap();
+    }
+
     async fn a_rate_lets_go_as_time_passes(lab: Lab) {
         lab.start(|app| app.job(note()).queue(Queue::new("mail").rate(2, 1.minute()))).await;
         lab.app().start_many(note(), (0..5).map(|n| n.to_string())).await.unwrap();

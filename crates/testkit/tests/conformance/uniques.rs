@@ -54,10 +54,13 @@ async fn one_that_is_tried_again_is_the_only_one_of_its_kind_or_stays_as_it_is(w
     assert_eq!(ask().answer().await, Started::Existing { id: first.id });
     let taken = Controlled::Taken { definition: "mail".into(), by: first.id };
     assert_eq!(retry(second.id).await, taken);
-    // Nobody has stood for the kind since.
-    world.cancel(first.id, "enough").await;
-    assert_eq!(retry(first.id).await, Controlled::Retried { run: first.id, by_this: true });
-    assert_eq!(ask().answer().await, Started::Existing { id: first.id });
+
+    // Nobody has stood for this kind since.
+    let ask = || world.start("mail").job().unique("goodbye", Scope::Unfinished, Clash::Return);
+    let alone = ask().await;
+    world.cancel(alone.id, "a mistake").await;
+    assert_eq!(retry(alone.id).await, Controlled::Retried { run: alone.id, by_this: true });
+    assert_eq!(ask().answer().await, Started::Existing { id: alone.id });
 }
 
 #[store_test]
