@@ -108,6 +108,20 @@ impl Registry {
         self.by_code.get(code).cloned()
     }
 
+    /// Accepts batches that fit into what a node has in hand at once: others never come together.
+    pub(crate) fn check_batches(&self, concurrency: usize) -> Result<(), Error> {
+        for definition in self.by_code.values() {
+            if let Body::Batch(batch) = &definition.body
+                && batch.most > concurrency
+            {
+                let remedy =
+                    format!("at most {concurrency}, the concurrency of this node, which is raised with it");
+                return Err(Error::invalid("jobs of a batch", batch.most, remedy));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether one of these says itself how long its runs are kept.
     pub(crate) fn has_retention(&self) -> bool {
         self.by_code.values().any(|definition| definition.options.retention.is_some())
