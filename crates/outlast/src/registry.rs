@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlast_core::{Error, Payload, check_name};
 use outlast_store::{DefinitionCard, RunKind, code};
@@ -73,6 +74,9 @@ impl Registry {
         options.retry.check()?;
         for (what, timeout) in [("timeout", options.timeout), ("http_timeout", options.http_timeout)] {
             check_duration(what, timeout.unwrap_or_default())?;
+            if timeout == Some(Duration::ZERO) {
+                return Err(Error::invalid(what, "0", "longer than nothing: no attempt could even begin"));
+            }
         }
         if let Some(retention) = options.retention {
             retention.check()?;

@@ -311,7 +311,7 @@ impl Past {
     /// Of the attempts of one that is about to begin its attempt of this number.
     fn of(entries: &[Entry], attempt: u32) -> Past {
         let mut undos = 0;
-        for entry in entries.iter().filter(|entry| &*entry.name == undo::NAME) {
+        for entry in entries.iter().filter(|entry| entry.op == Op::Undo) {
             // Whoever wants one tried again that gave up begins to count anew.
             let gave_up = entry.note::<AttemptNote>().is_ok_and(|note| note.gave_up);
             undos = if gave_up { 0 } else { undos + 1 };
@@ -320,10 +320,10 @@ impl Past {
     }
 
     /// The entry that tells of another.
-    pub(super) fn next(self, name: &str, note: &AttemptNote) -> Entry {
+    pub(super) fn next(self, op: Op, name: &str, note: &AttemptNote) -> Entry {
         Entry {
             pos: self.last + 1,
-            op: Op::Job,
+            op,
             phase: Phase::Attempt,
             name: name.into(),
             at: Timestamp::default(),
@@ -407,7 +407,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
             let note =
                 AttemptNote { attempt, failure: failure.clone(), next_at, saved: None, gave_up: false };
-            let entry = past.next(definition.options.name, &note);
+            let entry = past.next(Op::Job, definition.options.name, &note);
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,
                 None => {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use outlast_core::{AttemptNote, Error, FailureDoc, Status};
+use outlast_core::{AttemptNote, Error, FailureDoc, Op, Status};
 use outlast_store::Next;
 
 use super::guarded::guarded;
@@ -14,8 +14,8 @@ use super::run::{finish, job_ctx};
 use crate::definition::Outcome;
 use crate::registry::Registered;
 
-/// What the attempts of an undo are called in a run's record.
-pub(super) const NAME: &str = "undo";
+/// What the attempts of an undo are called in a run's record. A job may have this name too.
+const NAME: &str = "undo";
 
 /// Ends a run that was asked to stop, undoing first what its job may have done.
 pub(super) async fn cancel(
@@ -45,7 +45,7 @@ pub(super) async fn cancel(
     let next_at = engine.clock.at_most() + pause.unwrap_or_default();
     let gave_up = pause.is_none();
     let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None, gave_up };
-    let entry = past.next(NAME, &note);
+    let entry = past.next(Op::Undo, NAME, &note);
     let next = match pause {
         Some(after) => Next::Retry { after, attempt },
         None => Next::GiveUp { reason: format!("its undo failed {number} times: {}", failure.message()) },
