@@ -219,6 +219,7 @@ impl Outlast {
             return Err(wrong);
         }
         self.settings.check()?;
+        self.registry.check_batches(self.settings.concurrency)?;
         let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx, self.home);
         let rules = self.queues.into_iter().collect();
         let (store, registry, states) = (self.store, self.registry, self.states);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlast_core::{Error, Payload, check_name};
 use outlast_store::{DefinitionCard, RunKind, code};
@@ -73,6 +74,9 @@ impl Registry {
         options.retry.check()?;
         for (what, timeout) in [("timeout", options.timeout), ("http_timeout", options.http_timeout)] {
             check_duration(what, timeout.unwrap_or_default())?;
+            if timeout == Some(Duration::ZERO) {
+                return Err(Error::invalid(what, "0", "longer than nothing: no attempt could even begin"));
+            }
         }
         if let Some(retention) = options.retention {
             retention.check()?;
@@ -120,6 +124,20 @@ impl Registry {
         known.sort_unstable();
         known.dedup();
         Verdict::NoSuchDefinition { name: name.to_owned(), known }
+    }
+
+    /// Accepts batches that fit into what a node has in hand at once: others never come together.
+    pub(crate) fn check_batches(&self, concurrency: usize) -> Result<(), Error> {
+        for definition in self.by_code.values() {
+            if let Body::Batch(batch) = &definition.body
+                && batch.most > concurrency
+            {
+                let remedy =
+                    format!("at most {concurrency}, the concurrency of this node, which is raised with it");
+                return Err(Error::invalid("jobs of a batch", batch.most, remedy));
+            }
+        }
+        Ok(())
     }
 
     /// Whether one of these says itself how long its runs are kept.

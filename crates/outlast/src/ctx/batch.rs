@@ -13,12 +13,18 @@ use crate::engine::Engine;
 #[derive(Clone)]
 pub struct BatchCtx {
     engine: Arc<Engine>,
+    tenant: Arc<str>,
     runs: Arc<[RunId]>,
 }
 
 impl BatchCtx {
-    pub(crate) fn new(engine: Arc<Engine>, runs: Vec<RunId>) -> BatchCtx {
-        BatchCtx { engine, runs: runs.into() }
+    pub(crate) fn new(engine: Arc<Engine>, tenant: String, runs: Vec<RunId>) -> BatchCtx {
+        BatchCtx { engine, tenant: tenant.into(), runs: runs.into() }
+    }
+
+    /// Whose the runs are: all of one batch are the same tenant's. Empty when they are nobody's.
+    pub fn tenant(&self) -> &str {
+        &self.tenant
     }
 
     /// The ids of the runs, in the order of their inputs.

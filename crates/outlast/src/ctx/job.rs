@@ -190,7 +190,7 @@ impl JobCtx {
 
     /// This job as a batch of one.
     pub(crate) fn alone(&self) -> BatchCtx {
-        BatchCtx::new(self.job.engine.clone(), vec![self.job.record.id])
+        BatchCtx::new(self.job.engine.clone(), self.job.record.tenant.clone(), vec![self.job.record.id])
     }
 
     /// Calls other services: see [`http`](crate::http).

@@ -4,30 +4,32 @@
 //! of its own, held and ended like any other: what is gathered here is gone with the process, and due again.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use hashbrown::HashMap;
-use outlast_core::{Error, FailureDoc, RunId};
+use outlast_core::{Error, FailureDoc, RunId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::drive::panic_message;
+use super::guarded::guarded;
 use super::job::JobTurn;
 use crate::ctx::{BatchCtx, note_of};
 use crate::definition::Outcome;
 use crate::registry::{Body, Registered};
 
-/// The batches that gather, by the code of their jobs.
+/// The batches that gather.
 #[derive(Default)]
-pub(crate) struct Batches(Mutex<HashMap<String, Gathering>>);
+pub(crate) struct Batches(Mutex<HashMap<Key, Gathering>>);
+
+/// What jobs share that are done together: their code, and whose they are.
+type Key = (String, String);
 
 struct Gathering {
     /// Which one it is, so that its timer does not let go of a later one.
     number: u64,
+    definition: Arc<Registered>,
+    tenant: String,
     members: Vec<Member>,
 }
 
@@ -38,8 +40,33 @@ struct Member {
     done: oneshot::Sender<Outcome>,
 }
 
+impl Batches {
+    /// Takes a job out again; says whether it had not been handed over yet.
+    fn leave(&self, key: &Key, run: RunId) -> bool {
+        let mut gathering = self.0.lock();
+        let Some(gather) = gathering.get_mut(key) else { return false };
+        let before = gather.members.len();
+        gather.members.retain(|member| member.run != run);
+        gather.members.len() < before
+    }
+}
+
+/// Hands over what has gathered: no slot is free, so that nothing more comes, and others need those that it holds.
+pub(super) fn hand_over(engine: &Arc<Engine>) {
+    let gathered = std::mem::take(&mut *engine.batches.0.lock());
+    for gather in gathered.into_values() {
+        spawn(engine, gather);
+    }
+}
+
 /// Has a job done with others; gives what became of all of them.
-pub(super) async fn attempt(job: &Arc<JobTurn>, definition: &Arc<Registered>) -> Outcome {
+///
+/// One that is asked to stop, or whose time is over, before it was handed over leaves the others.
+pub(super) async fn attempt(
+    job: &Arc<JobTurn>,
+    definition: &Arc<Registered>,
+    expires_at: Option<Timestamp>,
+) -> Outcome {
     let engine = &job.engine;
     let Body::Batch(batch) = &definition.body else {
         return Err(FailureDoc::Outlast(Error::misconfigured("a job was claimed as a batch")));
@@ -52,50 +79,94 @@ pub(super) async fn attempt(job: &Arc<JobTurn>, definition: &Arc<Registered>) ->
             return Err(FailureDoc::Outlast(undecodable));
         }
     };
-    let (done, outcome) = oneshot::channel();
-    let member = Member { run: job.record.id, input, done };
+    let (run, tenant) = (job.record.id, job.record.tenant.clone());
+    let (done, mut outcome) = oneshot::channel();
     let code = outlast_store::code(definition.options.name, definition.options.version);
+    let key = (code, tenant);
+    gather(engine, definition, &key, Member { run, input, done });
+
+    let mut stop = job.cancel.subscribe();
+    let mut is_handed_over = false;
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut outcome => {
+                return outcome.unwrap_or(Err(FailureDoc::Outlast(Error::ShuttingDown)));
+            }
+            asked = stop.wait_for(Option::is_some), if !is_handed_over => {
+                let reason = asked.ok().and_then(|reason| reason.clone()).unwrap_or_default();
+                if engine.batches.leave(&key, run) {
+                    return Err(FailureDoc::Outlast(Error::Cancelled { reason }));
+                }
+                is_handed_over = true;
+            }
+            () = expires(engine, expires_at) => {
+                engine.batches.leave(&key, run);
+                // Another attempt comes too late.
+                job.give_up();
+                return Err(job.timed_out());
+            }
+        }
+    }
+}
+
+/// Adds a job to those of its kind; hands them over when there are enough.
+fn gather(engine: &Arc<Engine>, definition: &Arc<Registered>, key: &Key, member: Member) {
+    let Body::Batch(batch) = &definition.body else { return };
     let (number, first, full) = {
         let mut gathering = engine.batches.0.lock();
-        let numbers = gathering.len() as u64;
-        let gather = gathering.entry(code.clone()).or_insert_with(|| Gathering {
-            number: fastrand::u64(..).wrapping_add(numbers),
+        let gather = gathering.entry(key.clone()).or_insert_with(|| Gathering {
+            number: fastrand::u64(..),
+            definition: definition.clone(),
+            tenant: key.1.clone(),
             members: Vec::new(),
         });
         // One that was lost meanwhile waits for nothing.
         gather.members.retain(|member| !member.done.is_closed());
         let first = gather.members.is_empty();
+        if first {
+            // Its time begins anew: a timer of one that everybody left is not this one's.
+            gather.number = fastrand::u64(..);
+        }
         gather.members.push(member);
         let (number, full) = (gather.number, gather.members.len() >= batch.most);
-        (number, first, full.then(|| gathering.remove(&code)).flatten())
+        (number, first, full.then(|| gathering.remove(key)).flatten())
     };
     match full {
-        Some(full) => spawn(engine, definition, full.members),
+        Some(full) => spawn(engine, full),
+        None if engine.is_full() => hand_over(engine),
         None if first => {
-            let (engine, definition) = (engine.clone(), definition.clone());
-            let wait = batch.wait;
-            engine.clone().spawn(async move {
-                pass(&engine, wait).await;
+            let (home, key, wait) = (engine.clone(), key.clone(), batch.wait);
+            engine.spawn(async move {
+                pass(&home, home.clock.at_most() + wait).await;
                 let gathered = {
-                    let mut gathering = engine.batches.0.lock();
-                    let is_ours = gathering.get(&code).is_some_and(|gather| gather.number == number);
-                    is_ours.then(|| gathering.remove(&code)).flatten()
+                    let mut gathering = home.batches.0.lock();
+                    let is_ours = gathering.get(&key).is_some_and(|gather| gather.number == number);
+                    is_ours.then(|| gathering.remove(&key)).flatten()
                 };
                 if let Some(gathered) = gathered {
-                    spawn(&engine, &definition, gathered.members);
+                    spawn(&home, gathered);
                 }
             });
         }
         None => {}
     }
-    let lost = || Err(FailureDoc::Outlast(Error::ShuttingDown));
-    outcome.await.unwrap_or_else(|_| lost())
+}
+
+/// Waits until the time of a run is over; without one, or when the node stops before, for ever.
+async fn expires(engine: &Engine, at: Option<Timestamp>) {
+    if let Some(at) = at {
+        pass(engine, at).await;
+        if engine.clock.until(at).is_zero() {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Waits by the clock of the store, or until nothing more is to be done.
-async fn pass(engine: &Engine, wait: Duration) {
+async fn pass(engine: &Engine, until: Timestamp) {
     let mut moves = engine.store.clock().moves();
-    let until = engine.clock.at_most() + wait;
     loop {
         let left = engine.clock.until(until);
         if left.is_zero() {
@@ -110,12 +181,13 @@ async fn pass(engine: &Engine, wait: Duration) {
     }
 }
 
-fn spawn(engine: &Arc<Engine>, definition: &Arc<Registered>, members: Vec<Member>) {
+fn spawn(engine: &Arc<Engine>, gathered: Gathering) {
+    let Gathering { definition, tenant, members, .. } = gathered;
     let members: Vec<Member> = members.into_iter().filter(|member| !member.done.is_closed()).collect();
     if members.is_empty() {
         return;
     }
-    let (home, definition) = (engine.clone(), definition.clone());
+    let home = engine.clone();
     engine.spawn(async move {
         let mut runs = Vec::with_capacity(members.len());
         let (mut inputs, mut dones) = (Vec::new(), Vec::new());
@@ -124,7 +196,7 @@ fn spawn(engine: &Arc<Engine>, definition: &Arc<Registered>, members: Vec<Member
             inputs.push(member.input);
             dones.push(member.done);
         }
-        let work = call(&home, &definition, runs, inputs);
+        let work = call(&home, &definition, BatchCtx::new(home.clone(), tenant, runs), inputs);
         let outcome = tokio::select! {
             outcome = work => outcome,
             () = home.abort.cancelled() => return,
@@ -135,33 +207,15 @@ fn spawn(engine: &Arc<Engine>, definition: &Arc<Registered>, members: Vec<Member
     });
 }
 
-/// Calls the handler, within its timeout; a panic is a failure with its message.
+/// Calls the handler.
 async fn call(
     engine: &Arc<Engine>,
     definition: &Registered,
-    runs: Vec<RunId>,
+    ctx: BatchCtx,
     inputs: Vec<Box<dyn Any + Send>>,
 ) -> Outcome {
     let Body::Batch(batch) = &definition.body else { return Ok(note_of(&())) };
-    let name = definition.options.name;
-    let panicked = |panic: Box<dyn Any + Send>| {
-        let error = Error::Panicked { what: format!("job {name:?}"), message: panic_message(&*panic) };
-        Err(FailureDoc::Outlast(error))
-    };
-    let ctx = BatchCtx::new(engine.clone(), runs);
-    let called = std::panic::catch_unwind(AssertUnwindSafe(|| (batch.call)(ctx, inputs, engine.limits)));
-    let work = match called {
-        Ok(work) => AssertUnwindSafe(work).catch_unwind(),
-        Err(panic) => return panicked(panic),
-    };
-    let Some(limit) = definition.options.timeout else {
-        return work.await.unwrap_or_else(panicked);
-    };
-    match tokio::time::timeout(limit, work).await {
-        Ok(done) => done.unwrap_or_else(panicked),
-        Err(_) => {
-            let after_ms = limit.as_millis() as u64;
-            Err(FailureDoc::Outlast(Error::TimedOut { what: format!("job {name:?}"), after_ms }))
-        }
-    }
+    let what = format!("job {:?}", definition.options.name);
+    let call = || Ok((batch.call)(ctx, inputs, engine.limits));
+    guarded(&what, definition.options.timeout, call).await.unwrap_or_else(|e| Err(FailureDoc::Outlast(e)))
 }

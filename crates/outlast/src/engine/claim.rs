@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::clock::Asked;
 use super::floor::Floors;
-use super::{Engine, OpenClaim, Slot, queues};
+use super::{Engine, OpenClaim, Slot, batch, queues};
 
 /// The most runs of one claim.
 pub(super) const MOST: usize = 1000;
@@ -34,7 +34,10 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut early = false;
     let mut looks = Looks::default();
     while !engine.stop.is_cancelled() {
-        // A saturated node claims nothing: wait for a slot first.
+        // A saturated node claims nothing: wait for a slot first. What only gathers gives its slots up.
+        if engine.slots.available_permits() == 0 {
+            batch::hand_over(&engine);
+        }
         let slot = tokio::select! {
             slot = engine.slots.clone().acquire_owned() => match slot {
                 Ok(slot) => slot,

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::task::AtomicWaker;
 use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Limits, Op, Payload, Phase, Status, Timestamp};
 use outlast_store::{
@@ -19,6 +18,7 @@ use tracing::Instrument;
 use super::Engine;
 use super::committer::Hears;
 use super::drive::panic_message;
+use super::guarded::guarded;
 use super::run::{finish, job_ctx};
 use super::turn::{cancel_reason, note_payload};
 use super::undo;
@@ -168,6 +168,12 @@ impl JobTurn {
         self.waker.wake();
     }
 
+    /// The run's time is over.
+    pub(super) fn timed_out(&self) -> FailureDoc {
+        let after_ms = self.engine.clock.at_least().since(self.record.created_at).as_millis() as u64;
+        FailureDoc::Outlast(Error::TimedOut { what: format!("run {}", self.record.id), after_ms })
+    }
+
     /// Says that another attempt makes no sense.
     pub(super) fn give_up(&self) {
         self.terminal.store(true, Ordering::Relaxed);
@@ -305,7 +311,7 @@ impl Past {
     /// Of the attempts of one that is about to begin its attempt of this number.
     fn of(entries: &[Entry], attempt: u32) -> Past {
         let mut undos = 0;
-        for entry in entries.iter().filter(|entry| &*entry.name == undo::NAME) {
+        for entry in entries.iter().filter(|entry| entry.op == Op::Undo) {
             // Whoever wants one tried again that gave up begins to count anew.
             let gave_up = entry.note::<AttemptNote>().is_ok_and(|note| note.gave_up);
             undos = if gave_up { 0 } else { undos + 1 };
@@ -314,10 +320,10 @@ impl Past {
     }
 
     /// The entry that tells of another.
-    pub(super) fn next(self, name: &str, note: &AttemptNote) -> Entry {
+    pub(super) fn next(self, op: Op, name: &str, note: &AttemptNote) -> Entry {
         Entry {
             pos: self.last + 1,
-            op: Op::Job,
+            op,
             phase: Phase::Attempt,
             name: name.into(),
             at: Timestamp::default(),
@@ -343,8 +349,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
     }
     let expired = |at: Timestamp| at <= engine.clock.at_least();
     if claimed.expires_at.is_some_and(expired) {
-        let after_ms = engine.clock.at_least().since(job.record.created_at).as_millis() as u64;
-        let failure = FailureDoc::Outlast(Error::TimedOut { what: format!("run {}", claimed.id), after_ms });
+        let failure = job.timed_out();
         let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
         return job.end_with(next, sends).await;
     }
@@ -402,7 +407,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
             let note =
                 AttemptNote { attempt, failure: failure.clone(), next_at, saved: None, gave_up: false };
-            let entry = past.next(definition.options.name, &note);
+            let entry = past.next(Op::Job, definition.options.name, &note);
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,
                 None => {
@@ -427,7 +432,7 @@ fn own_pause(definition: &Registered, attempt: u32) -> Option<Duration> {
     }
 }
 
-/// Calls the handler, within its timeout; a panic is a failure with its message.
+/// Calls the handler, within its timeout.
 async fn attempt_once(
     job: &Arc<JobTurn>,
     definition: &Arc<Registered>,
@@ -437,41 +442,18 @@ async fn attempt_once(
     let engine = &job.engine;
     let call = match &definition.body {
         Body::Job(call) => call,
-        Body::Batch(_) => return super::batch::attempt(job, definition).await,
+        Body::Batch(_) => return super::batch::attempt(job, definition, claimed.expires_at).await,
         Body::Workflow(_) => {
             return Err(FailureDoc::Outlast(Error::misconfigured("a workflow was claimed as a job")));
         }
     };
-    let name = definition.options.name;
-    let panicked = |panic: Box<dyn std::any::Any + Send>| {
-        let error = Error::Panicked { what: format!("job {name:?}"), message: panic_message(&*panic) };
-        Err(FailureDoc::Outlast(error))
-    };
-    let called = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        call(job_ctx(job, attempt), &job.record.input, engine.limits)
-    }));
-    let work = match called {
-        Ok(Ok(work)) => work,
-        Ok(Err(undecodable)) => {
-            // Another attempt decodes no better.
-            job.terminal.store(true, Ordering::Relaxed);
-            return Err(FailureDoc::Outlast(undecodable));
-        }
-        Err(panic) => return panicked(panic),
-    };
-    let work = AssertUnwindSafe(work).catch_unwind();
+    let what = format!("job {:?}", definition.options.name);
     let left = claimed.expires_at.map(|at| engine.clock.until(at));
     let limit = definition.options.timeout.into_iter().chain(left).min();
-    let done = match limit {
-        None => work.await,
-        Some(limit) => match tokio::time::timeout(limit, work).await {
-            Ok(done) => done,
-            Err(_) => {
-                let error =
-                    Error::TimedOut { what: format!("job {name:?}"), after_ms: limit.as_millis() as u64 };
-                return Err(FailureDoc::Outlast(error));
-            }
-        },
-    };
-    done.unwrap_or_else(panicked)
+    let done = guarded(&what, limit, || call(job_ctx(job, attempt), &job.record.input, engine.limits)).await;
+    done.unwrap_or_else(|undecodable| {
+        // Another attempt decodes no better.
+        job.give_up();
+        Err(FailureDoc::Outlast(undecodable))
+    })
 }

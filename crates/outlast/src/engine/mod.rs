@@ -10,6 +10,7 @@ mod clock;
 pub(crate) mod committer;
 pub(crate) mod drive;
 mod floor;
+mod guarded;
 pub(crate) mod job;
 mod lease;
 mod queues;
@@ -469,6 +470,11 @@ impl Engine {
 
     fn holder(&self, run: RunId) -> Option<Holder> {
         self.running.lock().get(&run).map(|held| held.who.clone())
+    }
+
+    /// Whether as many runs are in hand as may be.
+    fn is_full(&self) -> bool {
+        self.running.lock().len() >= self.settings.concurrency
     }
 
     /// How many runs more may be taken before their time: as long as half of what may run at once is free for

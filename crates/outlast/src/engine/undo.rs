@@ -3,21 +3,19 @@
 //! The request lies in the run's inbox until the run has ended: whoever has the run next, after whatever crash, finds
 //! it there and undoes anew. What failed is in the run's record, by which it is counted.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use outlast_core::{AttemptNote, Error, FailureDoc, Status};
+use outlast_core::{AttemptNote, Error, FailureDoc, Op, Status};
 use outlast_store::Next;
 
-use super::drive::panic_message;
+use super::guarded::guarded;
 use super::job::{JobTurn, Past};
 use super::run::{finish, job_ctx};
 use crate::definition::Outcome;
 use crate::registry::Registered;
 
-/// What the attempts of an undo are called in a run's record.
-pub(super) const NAME: &str = "undo";
+/// What the attempts of an undo are called in a run's record. A job may have this name too.
+const NAME: &str = "undo";
 
 /// Ends a run that was asked to stop, undoing first what its job may have done.
 pub(super) async fn cancel(
@@ -47,7 +45,7 @@ pub(super) async fn cancel(
     let next_at = engine.clock.at_most() + pause.unwrap_or_default();
     let gave_up = pause.is_none();
     let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None, gave_up };
-    let entry = past.next(NAME, &note);
+    let entry = past.next(Op::Undo, NAME, &note);
     let next = match pause {
         Some(after) => Next::Retry { after, attempt },
         None => Next::GiveUp { reason: format!("its undo failed {number} times: {}", failure.message()) },
@@ -55,30 +53,11 @@ pub(super) async fn cancel(
     job.end(next, vec![entry]).await;
 }
 
-/// Calls what undoes the job, if there is something; a panic is a failure with its message.
+/// Calls what undoes the job, if there is something.
 async fn undo(job: &Arc<JobTurn>, definition: &Registered, number: u32) -> Option<Outcome> {
     let call = definition.undo.as_ref()?;
-    let name = definition.options.name;
-    let panicked = |panic: Box<dyn std::any::Any + Send>| {
-        let what = format!("the undo of job {name:?}");
-        Err(FailureDoc::Outlast(Error::Panicked { what, message: panic_message(&*panic) }))
-    };
-    let called = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        call(job_ctx(job, number), &job.record.input, job.engine.limits)
-    }));
-    let work = match called {
-        Ok(Ok(work)) => AssertUnwindSafe(work).catch_unwind(),
-        Ok(Err(undecodable)) => return Some(Err(FailureDoc::Outlast(undecodable))),
-        Err(panic) => return Some(panicked(panic)),
-    };
-    let Some(limit) = definition.options.timeout else {
-        return Some(work.await.unwrap_or_else(panicked));
-    };
-    Some(match tokio::time::timeout(limit, work).await {
-        Ok(done) => done.unwrap_or_else(panicked),
-        Err(_) => {
-            let what = format!("the undo of job {name:?}");
-            Err(FailureDoc::Outlast(Error::TimedOut { what, after_ms: limit.as_millis() as u64 }))
-        }
-    })
+    let what = format!("the undo of job {:?}", definition.options.name);
+    let call = || call(job_ctx(job, number), &job.record.input, job.engine.limits);
+    let done = guarded(&what, definition.options.timeout, call).await;
+    Some(done.unwrap_or_else(|undecodable| Err(FailureDoc::Outlast(undecodable))))
 }

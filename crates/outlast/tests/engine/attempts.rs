@@ -217,3 +217,14 @@ engine_test! {
         assert!(run.status().await.unwrap().doing.is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_timeout_in_which_no_attempt_could_begin_is_refused() {
+    let job = || Job::new("note", |_: JobCtx, (): ()| async move { Ok::<_, AnyError>(()) });
+    let nothing = Duration::ZERO;
+    for (job, what) in [(job().timeout(nothing), "timeout"), (job().http_timeout(nothing), "http_timeout")] {
+        let refused = Outlast::open("sqlite::memory:").await.unwrap().job(job).run().await.map(|_| ());
+        let refused = refused.unwrap_err();
+        assert!(refused.code() == "invalid_argument" && refused.to_string().contains(what), "{refused}");
+    }
+}

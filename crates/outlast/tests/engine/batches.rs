@@ -22,6 +22,18 @@ fn docs(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// Gathers for an hour.
+fn patient() -> Job<String, (), AnyError> {
+    Job::batch("patient", 4, 1.hour(), |batch: BatchCtx, docs: Vec<String>| async move {
+        batch.state::<Ledger>().note(docs.join(" "));
+        Ok(())
+    })
+}
+
+async fn is_running(run: &outlast::RunHandle<Job<String, (), AnyError>>) -> bool {
+    run.status().await.unwrap().status == Status::Running
+}
+
 engine_test! {
     async fn as_many_as_fit_are_handed_over_at_once(lab: Lab) {
         lab.start(|app| app.job(index(3))).await;
@@ -66,6 +78,57 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["bad good", "bad good"]);
     }
 
+    async fn a_job_that_is_cancelled_while_it_gathers_leaves_the_others(lab: Lab) {
+        lab.start(|app| app.job(patient())).await;
+        let runs = lab.app().start_many(patient(), docs(&["a", "b"])).await.unwrap();
+        lab.until("in hand", || async { is_running(&runs[0]).await && is_running(&runs[1]).await }).await;
+        runs[0].cancel("not needed").await.unwrap();
+        lab.until("it has ended", || async { runs[0].status().await.unwrap().status == Status::Cancelled }).await;
+        lab.until("the other is done", || async {
+            lab.world.store().clock().advance(10.minutes());
+            runs[1].status().await.unwrap().status == Status::Completed
+        }).await;
+        assert_eq!(lab.ledger.notes(), ["b"]);
+    }
+
+    async fn a_job_whose_time_is_over_while_it_gathers_leaves_the_others(lab: Lab) {
+        lab.start(|app| app.job(patient())).await;
+        let run = lab.app().start(patient(), "a".into()).timeout(10.minutes()).await.unwrap();
+        lab.until("in hand", || async { is_running(&run).await }).await;
+        lab.world.store().clock().advance(11.minutes());
+        assert!(run.result().await.unwrap_err().to_string().contains("timed out"));
+        assert_eq!((run.status().await.unwrap().status, lab.ledger.notes()), (Status::Failed, vec![]));
+    }
+
+    async fn a_batch_is_of_one_tenant(lab: Lab) {
+        let index = || Job::batch("index", 2, 1.hour(), |batch: BatchCtx, mut docs: Vec<String>| async move {
+            docs.sort();
+            batch.state::<Ledger>().note(format!("{}: {}", batch.tenant(), docs.join(" ")));
+            Ok::<_, AnyError>(())
+        });
+        lab.start(|app| app.job(index())).await;
+        for doc in ["a", "b"] {
+            for tenant in ["acme", "evil"] {
+                lab.app().start(index(), doc.into()).tenant(tenant).await.unwrap();
+            }
+        }
+        lab.until("all are done", || async { lab.ledger.notes().len() == 2 }).await;
+        assert_eq!((lab.ledger.count("acme: a b"), lab.ledger.count("evil: a b")), (1, 1));
+    }
+
+    async fn what_gathers_gives_way_when_no_slot_is_free(lab: Lab) {
+        let note = || Job::new("note", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("urgent");
+            Ok::<_, AnyError>(())
+        });
+        lab.start(|app| app.job(patient()).job(note()).concurrency(4)).await;
+        for tenant in ["one", "two", "three", "four"] {
+            lab.app().start(patient(), tenant.into()).tenant(tenant).await.unwrap();
+        }
+        lab.app().start(note(), ()).await.unwrap();
+        lab.until("it has run", || async { lab.ledger.count("urgent") == 1 }).await;
+    }
+
     async fn an_input_that_nobody_can_read_fails_alone(lab: Lab) {
         lab.start(|app| app.job(index(2))).await;
         let wrong = lab.app().store().clone();
@@ -93,4 +156,11 @@ fn outlast_testkit_run(lab: &crate::harness::Lab, input: &str) -> outlast_store:
 async fn a_batch_of_nothing_is_refused() {
     let refused = Outlast::open("sqlite::memory:").await.unwrap().job(index(0)).run().await.map(|_| ());
     assert!(refused.unwrap_err().to_string().contains("jobs of a batch"));
+}
+
+#[tokio::test]
+async fn a_batch_that_no_node_could_have_in_hand_is_refused() {
+    let app = Outlast::open("sqlite::memory:").await.unwrap().job(index(300)).concurrency(200);
+    let refused = app.run().await.map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("300") && refused.contains("at most 200"), "{refused}");
 }

@@ -36,6 +36,25 @@ fn upload() -> Job<String, (), AnyError> {
 }
 
 engine_test! {
+    async fn a_job_may_be_called_undo(lab: Lab) {
+        let undo = || Job::new("undo", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("begin");
+            Err::<(), _>(AnyError::new("down"))
+        }).retry(Retry::fixed(4, 1.hour())).undo(|job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("undone");
+            if job.attempt() < 3 { Err(AnyError::new("not yet")) } else { Ok(()) }
+        });
+        lab.start(|app| app.job(undo())).await;
+        let run = lab.app().start(undo(), ()).await.unwrap();
+        lab.settle().await;
+        lab.advance(150.minutes()).await;
+        assert_eq!(lab.ledger.count("begin"), 3);
+        run.cancel("not needed").await.unwrap();
+        lab.settle().await;
+        lab.advance(5.hours()).await;
+        assert_eq!((lab.ledger.count("undone"), run.status().await.unwrap().status), (3, Status::Cancelled));
+    }
+
     async fn a_job_is_undone_on_cancel_also_after_a_crash_in_the_middle(lab: Lab) {
         let gate = Gate::closed();
         let with = |app: Outlast| app.job(upload()).state(gate.clone());
