@@ -290,7 +290,7 @@ async fn a_draining_queue_works_off_the_children_of_what_it_had(world: World) {
     world.pass(SECOND).await;
     let turn = world.turns_of("node", QUEUE, 10).await.pop().unwrap();
     let child = NewRun { parent: Some(Parent { run: parent.id, op: None }), ..world.start("greet").asked() };
-    world.store().start(&[child.clone()], None).await.unwrap();
+    world.store().start(std::slice::from_ref(&child), None).await.unwrap();
     world.start("greet").await;
     assert_eq!(ids(&world.turns_of("node", QUEUE, 10).await), [child.id], "the other came too late");
     drop(turn);
