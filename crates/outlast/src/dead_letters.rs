@@ -21,6 +21,8 @@ impl Client {
     /// so again; while another is, it cannot be tried again: [`Error::AlreadyExists`]. Periods of `within` and `throttle`,
     /// and the wait of `debounce`, are about starts: a retry is none. Workflows cannot be tried again yet, and what has
     /// completed never can: [`Error::NotRetryable`].
+    ///
+    /// A run whose undo gave up, workflow or job, goes on to undo, with as many attempts again.
     pub async fn retry(&self, run: impl Into<Target>) -> Result<bool, Error> {
         self.retry_as(run.into(), None).await
     }
