@@ -46,7 +46,7 @@ engine_test! {
 
     async fn a_process_that_dies_in_any_body_loses_no_undo_and_keeps_their_order(lab: Lab) {
         lab.start(|app| app.workflow(trip())).await;
-        for dies_in in 0..ALL.len() {
+        for (dies_in, what) in ALL.iter().enumerate() {
             let before = lab.ledger.notes().len();
             let run = lab.app().start(trip(), ()).await.unwrap().id();
             lab.until("a body runs", || async { lab.ledger.notes().len() > before + dies_in }).await;
@@ -56,7 +56,7 @@ engine_test! {
             let mut notes = lab.ledger.notes().split_off(before);
             assert!(notes.len() <= ALL.len() + 1, "only the body in which it died runs again: {notes:?}");
             notes.dedup();
-            assert_eq!(notes, ALL, "it died in {:?}", ALL[dies_in]);
+            assert_eq!(notes, ALL, "it died in {what:?}");
         }
     }
 
