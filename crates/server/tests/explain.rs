@@ -27,7 +27,8 @@ fn a_run_says_why_it_is_not_progressing_and_what_wakes_it() {
     shop.until_status("order/s", "cancelled");
     assert!(shop.ok(&["explain", "order/s"]).contains(" is cancelled: it ended at "));
 
-    dev.kill();
+    dev.signal("TERM");
+    dev.end();
     shop.ok(&["start", "ship", "--key", "later", "--delay", "1h", "--input", "\"tea\""]);
     shop.ok(&["start", "ship", "--key", "now", "--input", "\"tea\""]);
     assert!(shop.ok(&["explain", "ship/later"]).contains("is ready: it is not due before 2"));
