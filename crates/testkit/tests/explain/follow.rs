@@ -55,6 +55,7 @@ pub(crate) struct Play {
     /// Who started whom, by which operation.
     parents: HashMap<RunId, (RunId, String)>,
     has_died: bool,
+    waited: BTreeSet<RunId>,
     renewed_at: Timestamp,
     /// Until when a node that died may be taken for alive.
     haunted_until: Timestamp,
@@ -78,6 +79,7 @@ impl Play {
             written: HashMap::new(),
             parents: HashMap::new(),
             has_died: false,
+            waited: BTreeSet::new(),
             renewed_at: world.now().await,
             haunted_until: Timestamp::default(),
         };
@@ -453,9 +455,15 @@ impl Play {
         let is_alive = self.nodes.values().any(|(card, alive)| card.id == node && *alive);
         // Once in every story it is the node's death that frees it.
         let dies = !std::mem::replace(&mut self.has_died, true);
-        if is_alive && !dies && self.end(run, End::Complete).await {
-            assert!(self.world.status(run).await.is_final());
-            return;
+        if is_alive && !dies {
+            // Once more from a wait, so that what came before does not count for what comes then.
+            let is_job = self.turns.get(&run).is_some_and(|turn| turn.claimed.code.starts_with("mail"));
+            let waits = !is_job && self.waited.insert(run);
+            let suspend = End::Suspend { event: true, promise: false, child: false, sleep: false };
+            if self.end(run, if waits { suspend } else { End::Complete }).await {
+                assert!(waits || self.world.status(run).await.is_final());
+                return;
+            }
         }
         let dead = self.nodes.iter().find(|(_, (card, _))| card.id == node).map(|(place, _)| *place);
         if let Some(place) = dead {
