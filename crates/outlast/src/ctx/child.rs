@@ -10,7 +10,8 @@ use outlast_core::{Error, Failure, FailureDoc, Op, OpenNote, Phase, Retry, RunId
 use outlast_store::{Ended, Listen, Parent};
 use serde::{Deserialize, Serialize};
 
-use super::step::{StepCtx, result_of};
+use super::StepCtx;
+use super::place::result_of;
 use super::undo::Undo;
 use super::wait::Waiting;
 use super::{Ctx, note_of, waiting};

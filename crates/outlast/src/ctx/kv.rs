@@ -4,7 +4,8 @@ use outlast_core::{Error, Failure, Op};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::step::{Place, Step};
+use super::place::Place;
+use super::step::Step;
 use super::{Ctx, JobCtx, StepCtx};
 use crate::definition::Stored;
 use crate::verdict::Source;

@@ -11,8 +11,10 @@ use futures_util::future::BoxFuture;
 use outlast_core::{Entry, Failure, Op, Payload, Phase, Retry, Timestamp};
 use outlast_store::{Committed, StoreError};
 
-use super::step::{Place, Placed, Policy, StepCtx, undo_options};
-use super::undo::Undo;
+use super::StepCtx;
+use super::place::{Place, Placed};
+use super::policy::Policy;
+use super::undo::{Undo, undo_options};
 use super::work::{Work, guarded};
 use super::{Ctx, limits_of};
 use crate::definition::{Stored, StoredError};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use outlast_core::{Op, Payload, Retry};
 
-use super::step::{Place, Step, StepCtx};
+use super::StepCtx;
+use super::place::Place;
+use super::step::Step;
 use crate::Verdict;
 use crate::definition::{Stored, StoredError};
 use crate::engine::turn::Turn;
@@ -13,6 +15,45 @@ use crate::verdict::Source;
 
 /// How often an undo is tried where nobody says otherwise.
 const TIMES: u32 = 10;
+
+/// What steps and transactions say of their undo.
+macro_rules! undo_options {
+    () => {
+        /// What reverts this when the run fails or is cancelled, given what was recorded here. It runs after any number
+        /// of crashes, on whatever node, as a durable step of its own, newest first among those of the run; a crash
+        /// may run it again: pass `s.key()` on. It is tried ten times unless [`Self::undo_retry`] says otherwise.
+        pub fn undo<F, Fut, U>(mut self, undo: F) -> Self
+        where
+            F: Fn(StepCtx, T) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<(), U>> + Send + 'static,
+            U: StoredError,
+        {
+            self.place.undo = Some(Undo::with_value(undo));
+            self
+        }
+
+        /// As [`Self::undo`], also when nobody knows whether this happened: it was begun, and no result was
+        /// recorded. Then there is no value. Costs a record before the first attempt.
+        pub fn undo_in_doubt<F, Fut, U>(mut self, undo: F) -> Self
+        where
+            F: Fn(StepCtx, Option<T>) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<(), U>> + Send + 'static,
+            U: StoredError,
+        {
+            self.place.undo = Some(Undo::new(true, undo));
+            self
+        }
+
+        /// How often the undo is tried, which is said first.
+        pub fn undo_retry(mut self, retry: Retry) -> Self {
+            if let Some(undo) = &mut self.place.undo {
+                undo.retry = retry;
+            }
+            self
+        }
+    };
+}
+pub(super) use undo_options;
 
 /// What an operation said of its undo.
 pub(super) struct Undo {
