@@ -117,7 +117,7 @@ impl StepCtx {
     }
 
     /// The same for every attempt of this step and for no other: pass it on to whatever must not happen
-    /// twice. After [`Ctx::continue_as_new`] a step of the same name is another one, with another key.
+    /// twice. After [`Ctx::continue_as_new`](crate::Ctx::continue_as_new) a step of the same name is another one, with another key.
     #[doc(alias = "idempotency")]
     pub fn key(&self) -> String {
         let undo = if self.0.op == Op::Undo { "#undo" } else { "" };
