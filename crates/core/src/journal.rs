@@ -42,6 +42,9 @@ pub enum Op {
     Job,
     /// What reverts another operation.
     Undo,
+    /// Somebody repaired the run: what of it counts no more, or counts otherwise. The body is a
+    /// [`Revision`](crate::Revision).
+    Revise,
 }
 
 /// An operation by its kind and name, to look it up among those that own theirs.
@@ -67,13 +70,18 @@ pub enum Phase {
     Done,
     /// It ended with a failure; the body is a [`FailureDoc`].
     Failed,
+    /// It counts no more, since somebody repaired the run. It is kept for people to see.
+    Void,
 }
 
-const OPS: [Op; 13] = {
+const OPS: [Op; 14] = {
     use Op::*;
-    [Step, Transaction, Sleep, Event, Promise, Child, Send, Value, State, Cancel, Continue, Job, Undo]
+    [Step, Transaction, Sleep, Event, Promise, Child, Send, Value, State, Cancel, Continue, Job, Undo, Revise]
 };
 const PHASES: [Phase; 4] = [Phase::Opened, Phase::Attempt, Phase::Done, Phase::Failed];
+
+/// What is added to the number of an entry that counts no more.
+pub const VOID: i64 = 1000;
 
 impl Op {
     /// The word for it.
@@ -92,6 +100,7 @@ impl Op {
             Op::Continue => "continue",
             Op::Job => "job",
             Op::Undo => "undo",
+            Op::Revise => "revise",
         }
     }
 }
@@ -123,6 +132,9 @@ impl Entry {
 
     /// Operation and phase of such a number; an unknown one is an error, never a default.
     pub fn kind_from_code(code: i64) -> Result<(Op, Phase), Error> {
+        if code >= VOID {
+            return Entry::kind_from_code(code - VOID).map(|(op, _)| (op, Phase::Void));
+        }
         let place = |n: i64| usize::try_from(n).ok();
         let op = place(code / 10).and_then(|n| OPS.get(n).copied());
         let phase = place(code % 10).and_then(|n| PHASES.get(n).copied());
@@ -203,6 +215,23 @@ pub fn split_life(name: &str) -> (&str, Option<u32>) {
     marked.map_or((name, None), |(name, life)| (name, Some(life)))
 }
 
+/// What stands between a name and how often it was begun anew. No name of the user's has a `#`.
+const ANEW_MARK: &str = "#~";
+
+/// The name of an operation for others (a child that tells its end, a service that gets a key) after what it did was
+/// given up so many times and the run was repaired: what it did before must not be taken for what it does now.
+pub fn name_anew(name: &str, times: u32) -> String {
+    match times {
+        0 => name.to_owned(),
+        times => format!("{name}{ANEW_MARK}{times}"),
+    }
+}
+
+/// The name without such a mark.
+pub fn strip_anew(name: &str) -> &str {
+    name.rsplit_once(ANEW_MARK).map_or(name, |(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +247,13 @@ mod tests {
             }
         }
         assert!(Entry::kind_from_code(-1).is_err() && Entry::kind_from_code(999).is_err());
+    }
+
+    #[test]
+    fn an_entry_that_counts_no_more_still_says_what_it_was_about() {
+        let done = i64::from(Entry::kind_code(Op::Child, Phase::Done));
+        assert_eq!(Entry::kind_from_code(VOID + done).unwrap(), (Op::Child, Phase::Void));
+        assert!(Entry::kind_from_code(VOID + 999).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod journal;
 mod limits;
 mod payload;
 mod queue;
+pub mod repair;
 mod replay;
 mod retry;
 mod status;
@@ -26,11 +27,13 @@ pub use duration::{DurationExt, duration_text, parse_duration};
 pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure, distance, shorten};
 pub use id::{NodeId, RunId, ShardCount, shard_of_key};
 pub use journal::{
-    AttemptNote, Entry, Op, OpName, OpenNote, Phase, mark_life, name_in_any_life, name_in_life, split_life,
+    AttemptNote, Entry, Op, OpName, OpenNote, Phase, VOID, mark_life, name_anew, name_in_any_life,
+    name_in_life, split_life, strip_anew,
 };
 pub use limits::{Limits, check_count, check_key, check_name, check_operation_name};
 pub use payload::Payload;
 pub use queue::{Admission, Admitted, Candidate, HeldBack, QueueRules, QueueState, Rate, Window};
+pub use repair::{Operated, Revision};
 pub use replay::{Asked, Replay};
 pub use retry::Retry;
 pub use status::{Change, Status};

@@ -51,11 +51,15 @@ impl Replay {
     pub fn new(entries: Vec<Entry>) -> Replay {
         let mut replay = Replay { records: HashMap::with_capacity(entries.len()), ..Replay::default() };
         for (place, entry) in entries.iter().enumerate() {
+            if entry.phase == Phase::Void || entry.op == Op::Revise {
+                continue;
+            }
             let record = replay.records.entry((entry.op, entry.name.clone())).or_default();
             match entry.phase {
                 Phase::Opened => record.opened = Some(place),
                 Phase::Attempt => record.attempts.push(place),
                 Phase::Done | Phase::Failed => record.result = Some(place),
+                Phase::Void => {}
             }
         }
         replay.unmet = replay.records.len();

@@ -11,6 +11,7 @@ mod draft;
 mod engine;
 mod explain;
 mod export;
+mod fork;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
@@ -21,6 +22,7 @@ mod logs;
 mod of_jobs;
 mod queue;
 mod registry;
+mod repair;
 mod retention;
 mod schedule;
 mod start;
@@ -41,6 +43,7 @@ pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, 
 pub use engine::Settings;
 pub use explain::Verified;
 pub use export::RunExport;
+pub use fork::ForkRun;
 pub use in_tx::InTx;
 pub use kv::{CompareAndSet, Kv, KvCall, KvEntry, KvPage};
 pub use logs::RunLogs;
@@ -56,6 +59,7 @@ pub use outlast_store::{
     ScheduleView, Unwakeable, Value,
 };
 pub use queue::Queue;
+pub use repair::{RepairPlan, RepairRun};
 pub use retention::Retention;
 pub use schedule::{CatchUp, Overlap, Schedule};
 pub use start::{RunHandle, Start, StartMany};

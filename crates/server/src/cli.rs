@@ -72,8 +72,12 @@ pub(crate) enum Command {
     Settle(MessageArgs),
     /// Ask runs to stop
     Cancel(CancelArgs),
-    /// Try jobs again that failed or were cancelled
+    /// Try runs again that failed or were cancelled
     Retry(RetryArgs),
+    /// Start another run from a step of one that is there
+    Fork(ForkArgs),
+    /// Give a step another result than it had
+    Replace(ReplaceArgs),
     /// Wait for a run's end and print its output
     Wait(WaitArgs),
     /// Delete runs that ended long ago
@@ -208,9 +212,67 @@ pub(crate) struct RetryArgs {
     #[arg(conflicts_with_all = ["filter", "all"])]
     pub(crate) input: Option<String>,
 
+    /// From this step on, instead of where the run went wrong: charge, charge#2 or child:ship
+    #[arg(long, value_name = "STEP", conflicts_with_all = ["filter", "all", "input"])]
+    pub(crate) from: Option<String>,
+
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// From this step on, instead of where the run went wrong: charge, charge#2 or child:ship
+    #[arg(long, value_name = "STEP", conflicts_with = "from_start")]
+    pub(crate) from: Option<String>,
+
+    /// From the beginning
+    #[arg(long)]
+    pub(crate) from_start: bool,
+
+    /// With another input: JSON, @FILE, or - for stdin
+    #[arg(long, short, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) input: Option<String>,
+
+    /// With this version of the code, or the latest
+    #[arg(long, value_name = "NUMBER|latest")]
+    pub(crate) version: Option<String>,
+
+    /// Why, for people who look at it later
+    #[arg(long, short)]
+    pub(crate) reason: Option<String>,
+
+    /// Only say what would run again
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplaceArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// The step: charge, charge#2, child:ship, or undo:charge for an undo that gave up
+    #[arg(value_name = "STEP")]
+    pub(crate) step: String,
+
+    /// What counts as its result: JSON, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "null", allow_hyphen_values = true)]
+    pub(crate) result: String,
+
+    /// Why, for people who look at it later
+    #[arg(long, short)]
+    pub(crate) reason: String,
+
+    /// Only say what would run again
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

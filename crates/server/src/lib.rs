@@ -13,6 +13,7 @@ mod fault;
 mod list;
 mod output;
 mod queue_commands;
+mod repair_commands;
 mod retry;
 mod run_commands;
 mod samples;
@@ -81,6 +82,8 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::Settle(args) => run_commands::settle(&client, args, format).await,
             Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
             Command::Wait(args) => run_commands::wait(&client, args, format).await,
+            Command::Fork(args) => repair_commands::fork(&client, args, format).await,
+            Command::Replace(args) => repair_commands::replace(&client, args, format).await,
             Command::Retry(args) => retry::retry(&client, args, format).await,
             Command::Purge(args) => run_commands::purge(&client, args, format).await,
             Command::Queue(command) => queue_commands::queue(&client, command, format).await,

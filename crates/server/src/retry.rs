@@ -1,4 +1,4 @@
-//! `outlast retry`: jobs that failed, by their names or by a filter.
+//! `outlast retry`: runs that failed, by their names or by a filter.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -20,9 +20,10 @@ pub(crate) async fn retry(client: &Client, args: RetryArgs, format: Format) -> R
     let input = args.input.as_deref().map(|text| given("input", text)).transpose()?;
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
-        let retried = match &input {
-            Some(input) => client.retry_with(run, input).await?,
-            None => client.retry(run).await?,
+        let retried = match (&input, &args.from) {
+            (Some(input), _) => client.retry_with(run, input).await?,
+            (None, Some(step)) => client.repair(run).from(step).await?,
+            (None, None) => client.retry(run).await?,
         };
         print_one(format, &json!({ "id": run, "retried": retried }), run, || match retried {
             true => format!("{run} is ready to be tried again"),
@@ -47,34 +48,34 @@ async fn by_filter(client: &Client, args: RetryArgs, format: Format) -> Result<(
     }
     let retried = client.retry_all(&filter).await?;
     let text = || {
-        let jobs = count(usize::try_from(retried).unwrap_or(usize::MAX), "job");
-        format!("{jobs} ready to be tried again")
+        let runs = count(usize::try_from(retried).unwrap_or(usize::MAX), "run");
+        format!("{runs} ready to be tried again")
     };
     print_one(format, &json!({ "retried": retried }), retried, text)?;
     note_without_node(client).await
 }
 
-/// How many jobs fit.
+/// How many runs fit.
 async fn fitting(client: &Client, filter: &Filter) -> Result<usize, Fault> {
-    let (mut jobs, mut after) = (0, None);
+    let (mut runs, mut after) = (0, None);
     loop {
         let page = client.list(filter, after, PAGE).await?;
-        jobs += page.runs.iter().filter(|view| view.record.kind == outlast_store::RunKind::Job).count();
+        runs += page.runs.len();
         after = page.next;
         if after.is_none() {
-            return Ok(jobs);
+            return Ok(runs);
         }
     }
 }
 
 /// Asks whoever sits there. Where nobody does, nobody can agree.
-fn agree(jobs: usize) -> Result<(), Fault> {
-    let jobs = count(jobs, "job");
+fn agree(runs: usize) -> Result<(), Fault> {
+    let runs = count(runs, "run");
     let (mut input, mut told) = (std::io::stdin().lock(), std::io::stderr());
     if !std::io::stdin().is_terminal() {
-        return Err(Fault::usage(format!("{jobs} would be tried again: say --yes if that is meant")));
+        return Err(Fault::usage(format!("{runs} would be tried again: say --yes if that is meant")));
     }
-    let _ = write!(told, "try {jobs} again? [y/N] ").and_then(|()| told.flush());
+    let _ = write!(told, "try {runs} again? [y/N] ").and_then(|()| told.flush());
     let mut answer = String::new();
     let _ = input.read_line(&mut answer);
     match answer.trim() {

@@ -12,7 +12,7 @@ use crate::output::{
 };
 use crate::run_commands::find;
 use crate::shapes::{EntryJson, LogJson, RunJson, WholeRun};
-use crate::story::{Operation, Story, failure, far, label, standing};
+use crate::story::{Operation, Story, failure, far, label, revised, standing};
 use crate::words::{ago, clock, json_of, shorten, took};
 
 /// The most log lines that are shown.
@@ -202,6 +202,7 @@ impl Tree {
             None if finished_at.is_some() => ("–", DIM, "not waited for any more".to_owned()),
             None => ("…", WAIT, open_words(operation, self.now)),
             Some(end) => match &end.result {
+                Ok(body) if operation.op == Op::Revise => ("✎", NEWS, revised(body.as_ref())),
                 Ok(Some(body)) if operation.op != Op::Sleep => ("✓", GOOD, value(body)),
                 Ok(_) => ("✓", GOOD, String::new()),
                 Err(why) => ("✗", BAD, why.message()),
@@ -271,7 +272,7 @@ fn is_shown(op: Op) -> bool {
 /// What kind of operation it is, where that is no step, and its name.
 fn named(operation: &Operation) -> String {
     match operation.op {
-        Op::Step | Op::Sleep | Op::Job | Op::Cancel => operation.name.clone(),
+        Op::Step | Op::Sleep | Op::Job | Op::Cancel | Op::Revise => operation.name.clone(),
         op => format!("{} {}", op.word(), operation.name),
     }
 }

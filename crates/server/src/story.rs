@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::{Client, Doing, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
-use outlast_core::{AttemptNote, OpenNote, Payload};
+use outlast_core::repair::Replaced;
+use outlast_core::{AttemptNote, OpenNote, Payload, Revision};
 
 use crate::fault::Fault;
 use crate::words::{clock, took};
@@ -110,6 +111,16 @@ impl Story {
             self.places.clear();
             self.last = entry.at;
             return entry.at;
+        }
+        if entry.phase == Phase::Void {
+            return entry.at;
+        }
+        if let Some(replaced) = replaced(entry) {
+            let of = replaced.of;
+            if let Some(place) = self.places.get(&(of.op.0, of.name)) {
+                let result = Ok(Some(Payload { codec: None, bytes: replaced.body.get().to_owned().into() }));
+                self.operations[*place].end = Some(End { at: entry.at, result });
+            }
         }
         let began = match (entry.op, entry.phase) {
             (Op::Step | Op::Transaction | Op::Job, _) => self.last,
@@ -312,4 +323,23 @@ mod tests {
         assert_eq!(story.operations.len(), 1);
         assert_eq!(story.operations[0].began, at(13));
     }
+}
+
+/// The result that a repair put in place of another.
+fn replaced(entry: &Entry) -> Option<Replaced> {
+    (entry.op == Op::Revise).then(|| entry.note::<Revision>().ok()?.result).flatten()
+}
+
+/// What a repair was, for people.
+pub(crate) fn revised(body: Option<&Payload>) -> String {
+    let note: Option<Revision> = body.and_then(|body| body.decode("the repair").ok());
+    let Revision { by, reason, result, fork_of, .. } = note.unwrap_or_default();
+    let what = match (fork_of, result) {
+        (Some(run), _) => format!("forked from {run}"),
+        (None, Some(replaced)) => format!("the result of {} was replaced", replaced.of),
+        (None, None) => "tried again".to_owned(),
+    };
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{what}{by}{reason}")
 }

@@ -15,7 +15,7 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::fault::{Exit, Fault};
 use crate::output::{BAD, BOLD, DIM, GOOD, NEWS, WAIT, call, note, painted, print};
-use crate::story::{Operation, Story, failure, label};
+use crate::story::{Operation, Story, failure, label, revised};
 use crate::words::{clock, json_of, shorten, took};
 
 /// How often to look without any hint. Steps inside of a turn give none.
@@ -324,6 +324,7 @@ fn told(
         (Op::Child, Phase::Failed) => (BAD, format!("✗ {name} failed: {}", failure())),
         (Op::Send, Phase::Done) => (DIM, format!("  sent an event to {}", child()?)),
         (Op::Cancel, Phase::Done) => (WAIT, format!("! asked to stop{result}")),
+        (Op::Revise, Phase::Done) => (NEWS, format!("✎ {}", revised(entry.body.as_ref()))),
         (Op::Continue, Phase::Done) => (DIM, format!("↻ starts over with an empty journal{result}")),
         _ => return None,
     })

@@ -62,7 +62,7 @@ impl Wait {
         let note: OpenNote = match entry.phase {
             Phase::Opened => entry.note().unwrap_or_default(),
             Phase::Attempt => OpenNote::default(),
-            Phase::Done | Phase::Failed => return None,
+            Phase::Done | Phase::Failed | Phase::Void => return None,
         };
         let (on, name) = match (entry.op, entry.phase) {
             // An event is sent by its own name, whatever scope waits for it.

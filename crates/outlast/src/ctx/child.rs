@@ -41,6 +41,9 @@ pub struct ChildStart<D: Definition> {
 struct Found {
     run: RunId,
     told: bool,
+    /// Under what name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 impl<D: Definition> ChildStart<D> {
@@ -111,7 +114,7 @@ impl<D: Definition> ChildStart<D> {
         let (_, name) = names?;
         let turn = ctx.turn.clone();
         // Names begin anew with every life, while a child of an earlier one may still tell its end.
-        let told = name_in_life(&name, turn.life);
+        let told = name_in_life(&turn.name_for_others(Op::Child, &name), turn.life);
         // A child acts for whoever its parent acts for.
         options.owner = turn.record.owner.clone();
         options.roles = turn.record.roles.clone();
@@ -157,13 +160,13 @@ impl<D: Definition> ChildStart<D> {
                 let parent = run.parent.clone();
                 let (run, created) = client.start_run(run).await?;
                 let Some(Parent { run: listener, op: Some(name) }) = parent.clone() else {
-                    return Ok(Found { run, told: false });
+                    return Ok(Found { run, told: false, name: None });
                 };
                 // One that is there already may be ours: started by this step before a crash.
                 if !created && client.status(run).await?.record.parent != parent {
-                    client.listen(Listen { run, listener, name }).await?;
+                    client.listen(Listen { run, listener, name: name.clone() }).await?;
                 }
-                Ok(Found { run, told: true })
+                Ok(Found { run, told: true, name: Some(name) })
             }
         });
         // One that was purged in between leaves its key to a new one.

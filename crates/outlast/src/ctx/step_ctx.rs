@@ -117,11 +117,13 @@ impl StepCtx {
     }
 
     /// The same for every attempt of this step and for no other: pass it on to whatever must not happen
-    /// twice. After [`Ctx::continue_as_new`](crate::Ctx::continue_as_new) a step of the same name is another one, with another key.
+    /// twice. After [`Ctx::continue_as_new`](crate::Ctx::continue_as_new) a step of the same name is another one, with
+    /// another key; so is one that was undone and runs again because somebody had the run tried again.
     #[doc(alias = "idempotency")]
     pub fn key(&self) -> String {
         let undo = if self.0.op == Op::Undo { "#undo" } else { "" };
-        format!("{}/{}{undo}", super::life(&self.0.turn), self.0.name)
+        let name = self.0.turn.name_for_others(self.0.op, &self.0.name);
+        format!("{}/{name}{undo}", super::life(&self.0.turn))
     }
 
     /// The run.

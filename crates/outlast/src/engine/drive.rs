@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use outlast_core::{
-    AttemptNote, Entry, Error, FailureDoc, Limits, Op, Phase, Timestamp, name_in_any_life, shorten,
+    AttemptNote, Entry, Error, FailureDoc, Limits, Op, OpenNote, Phase, Timestamp, name_in_any_life, shorten,
 };
 use outlast_store::{Ended, News, NewsKind};
 use tokio::time::Sleep;
@@ -465,11 +465,16 @@ fn hand_news(state: &mut State) -> bool {
     let found = state.inbox.iter().enumerate().find_map(|(place, news)| Some((place, *awaits(news)?.0)));
     let Some((place, slot)) = found else { return false };
     let Some(news) = state.inbox.remove(place) else { return false };
-    let Some((op, name)) = state.slots.get(&slot).map(|slot| (slot.op, slot.name.clone())) else {
-        return false;
-    };
+    let Some(place) = state.slots.get(&slot) else { return false };
+    let (op, name, event) = (place.op, place.name.clone(), place.scoped_event());
+    // Whoever repairs the run has to know what was sent.
+    let tells = !place.opened && event.is_some();
     state.outbox.consumed.push(news.seq);
     state.replaying = false;
+    if tells {
+        let note = OpenNote { event, ..OpenNote::default() };
+        state.record(op, Phase::Opened, name.clone(), Some(note_payload(&note)));
+    }
     let (phase, body) = match news.kind {
         NewsKind::Child => child_end(news.body),
         NewsKind::Rejected => (Phase::Failed, news.body),

@@ -91,6 +91,13 @@ impl Slot {
         matches!(self.stage, Stage::Body | Stage::MayStart | Stage::Ended(_))
     }
 
+    /// The own name of an event that is waited for in a scope, where its name does not tell what has to be sent.
+    pub(super) fn scoped_event(&self) -> Option<String> {
+        let occurrence = self.name.strip_prefix(&*self.plain).map(|rest| rest.trim_start_matches('#'));
+        let is_own = occurrence.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        (self.op == Op::Event && !is_own).then(|| self.plain.to_string())
+    }
+
     /// Whether its time may come.
     pub(crate) fn waits_for_timer(&self) -> bool {
         matches!(self.stage, Stage::Wait | Stage::Backoff)

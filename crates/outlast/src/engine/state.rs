@@ -198,11 +198,7 @@ impl State {
         for id in open {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             slot.opened = true;
-            // In a scope the name does not tell what has to be sent.
-            let occurrence = slot.name.strip_prefix(&*slot.plain).map(|rest| rest.trim_start_matches('#'));
-            let is_own = occurrence.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-            let event = (slot.op == Op::Event && !is_own).then(|| slot.plain.to_string());
-            let note = OpenNote { until: slot.until, run: None, event };
+            let note = OpenNote { until: slot.until, run: None, event: slot.scoped_event() };
             let (op, name) = (slot.op, slot.name.clone());
             self.record(op, Phase::Opened, name, Some(note_payload(&note)));
         }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use hashbrown::{HashMap, HashSet};
 use outlast_core::{
-    AttemptNote, Entry, Error, Limits, Op, OpName, OpenNote, Payload, Phase, Replay, RunId, Timestamp,
+    AttemptNote, Entry, Error, Limits, Op, OpName, OpenNote, Operated, Payload, Phase, Replay, RunId,
+    Timestamp, name_anew, repair,
 };
 use outlast_store::{Doing, LogLine, News, NewsKind, Next, RunCommit, RunRecord};
 use parking_lot::{Mutex, MutexGuard};
@@ -36,6 +37,8 @@ pub(crate) struct Turn {
     pub(crate) input: Payload,
     /// Where `continue_as_new` began this journal; 0 in a run's first life.
     pub(crate) life: u32,
+    /// How often operations were begun anew, since somebody repaired the run.
+    anew: BTreeMap<Operated, u32>,
     pub(crate) limits: Limits,
     /// It only repeats what was recorded: see [`check`](super::check).
     pub(crate) checks: bool,
@@ -80,11 +83,16 @@ impl Turn {
     pub(crate) fn new(
         engine: Arc<Engine>,
         record: RunRecord,
-        entries: Vec<Entry>,
+        mut entries: Vec<Entry>,
         doing: Vec<Doing>,
         arrival: Arrival,
     ) -> Turn {
         let limits = engine.limits;
+        // What another version wrote waits for that.
+        let (anew, misfit) = match repair::revise(&mut entries) {
+            Ok(anew) => (anew, None),
+            Err(error) => (BTreeMap::new(), Some(Verdict::of_error(error, None))),
+        };
         let continued = entries.iter().rev().find(|entry| entry.op == Op::Continue);
         let life = continued.map_or(0, |entry| entry.pos);
         let input = continued.and_then(|entry| entry.body.clone()).unwrap_or_else(|| record.input.clone());
@@ -126,7 +134,7 @@ impl Turn {
             was_early: arrival.was_early,
             arrived_at: arrival.at,
             continue_with: None,
-            misfit: None,
+            misfit,
             strayed: None,
             mail: Mail::default(),
             saved,
@@ -147,6 +155,7 @@ impl Turn {
             record,
             input,
             life,
+            anew,
             limits,
             checks: false,
             state: Mutex::new(state),
@@ -293,6 +302,12 @@ impl Turn {
                 plain.clone()
             }
         }
+    }
+
+    /// The name of an operation for others: after a repair another one, if what it did before was taken back.
+    pub(crate) fn name_for_others(&self, op: Op, name: &Arc<str>) -> String {
+        let operated = Operated { op: repair::OpWord(op), name: name.clone() };
+        name_anew(name, self.anew.get(&operated).copied().unwrap_or_default())
     }
 
     /// Polls or calls the body of a step, which must not use the run's context.

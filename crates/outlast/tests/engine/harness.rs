@@ -22,6 +22,11 @@ impl Ledger {
         self.0.lock().clone()
     }
 
+    /// All notes so far, which are forgotten.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+
     pub fn count(&self, what: &str) -> usize {
         self.0.lock().iter().filter(|note| *note == what).count()
     }

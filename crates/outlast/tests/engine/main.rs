@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub, reason = "tests")]
 
+mod forks;
 mod harness;
 
 mod attempts;
@@ -20,6 +21,7 @@ mod pace;
 mod queues;
 mod quiet;
 mod races;
+mod repair;
 mod repeats;
 mod replay;
 mod retention;

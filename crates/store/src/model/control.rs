@@ -1,8 +1,8 @@
 //! What people and programs ask of runs, queues and schedules.
 
-use outlast_core::{Payload, RunId, Status};
+use outlast_core::{Entry, Payload, RunId, Status};
 
-use crate::{Address, Purge, Purged, QueueCard, QueueChange, ScheduleChange, ScheduleView};
+use crate::{Address, NewRun, NewsKind, Purge, Purged, QueueCard, QueueChange, ScheduleChange, ScheduleView};
 
 /// What people and programs ask of a run, of many, or of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub enum Control {
         /// Why.
         reason: String,
     },
-    /// Makes a job that failed or was cancelled ready again, due now: the same run, with all its attempts before it. What
-    /// its earlier turns may still write does not fit any more, and its parent, which has heard of its end, hears
-    /// nothing further. One that has not ended stays as it is.
+    /// Makes a run that failed or was cancelled ready again, due now: the same run, with all that it recorded before it,
+    /// but for what `repair` takes back. What its earlier turns may still write does not fit any more, and its parent,
+    /// which has heard of its end, hears nothing further. One that has not ended stays as it is, unless it is repaired.
     Retry {
         /// Which.
         run: Address,
@@ -26,7 +26,12 @@ pub enum Control {
         epoch: Option<i64>,
         /// What it is called with from now on, instead of what it was started with.
         input: Option<Payload>,
+        /// What changes of its journal. With one, a run that no node holds is repaired also before its end, if it is
+        /// still in that epoch; one that is paused stays so.
+        repair: Option<Repair>,
     },
+    /// Starts a run with a journal that another has recorded.
+    Fork(Box<Fork>),
     /// Deletes ended runs with everything of them, a bounded number at a time.
     Purge(Purge),
     /// Changes what a queue does.
@@ -43,6 +48,37 @@ pub enum Control {
         /// How.
         change: ScheduleChange,
     },
+}
+
+/// What changes of a run's journal when it is repaired. Nothing is deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// The entry that says so: behind all that the journal has.
+    pub entry: Entry,
+    /// Positions of entries that count no more.
+    pub void: Vec<u32>,
+    /// What it hears again.
+    pub hears: Hears,
+}
+
+/// A run to start with what another has recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The run: without a key, and not the only one of its kind.
+    pub run: NewRun,
+    /// Its journal.
+    pub entries: Vec<Entry>,
+    /// What it hears again.
+    pub hears: Hears,
+}
+
+/// What a run hears although it, or another one, has heard of it before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hears {
+    /// Messages, oldest first.
+    pub news: Vec<(NewsKind, String, Option<Payload>)>,
+    /// Runs of whose end it is told, now or when they end, and under what name.
+    pub ends: Vec<(RunId, String)>,
 }
 
 /// The answer to a [`Control`].
@@ -69,9 +105,14 @@ pub enum Controlled {
         /// Whether this call made it so.
         by_this: bool,
     },
-    /// The run cannot be tried again: only jobs can.
-    NoJob {
+    /// The run cannot be repaired now: a node holds it.
+    Held {
         /// The run.
+        run: RunId,
+    },
+    /// The fork is there, by this call or by an earlier try of the same call.
+    Forked {
+        /// The new run.
         run: RunId,
     },
     /// The run cannot be tried again now: it was the only one of its kind until it ended, and another is now.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use outlast_core::{
-    RunId, ShardCount, Timestamp, Unread, Wait, WaitOn, live_waits, name_in_any_life, split_life,
+    RunId, ShardCount, Timestamp, Unread, Wait, WaitOn, live_waits, name_in_any_life, split_life, strip_anew,
 };
 
 use super::turns::lives;
@@ -66,7 +66,7 @@ pub(super) async fn waits(
     for row in take(ends) {
         let wait = Wait {
             on: WaitOn::Child,
-            name: split_life(&row.text(2)?).0.to_owned(),
+            name: strip_anew(split_life(&row.text(2)?).0).to_owned(),
             since: row.time(3)?,
             until: None,
             run: Some(row.run(1)?),

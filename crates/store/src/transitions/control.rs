@@ -10,6 +10,7 @@ use super::listen::{self, Listener};
 use super::post::{self, Post, Receiver};
 use super::purge::purge;
 use super::queue;
+use super::repair;
 use super::results;
 use super::retry::retry;
 use super::schedule;
@@ -30,8 +31,9 @@ pub(crate) async fn control(
             }
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
-        Control::Retry { run, epoch, input } => match named(tx, run, shards).await? {
-            Some(run) => retry(tx, run, *epoch, input.as_ref()).await,
+        Control::Fork(fork) => repair::fork(tx, fork).await,
+        Control::Retry { run, epoch, input, repair } => match named(tx, run, shards).await? {
+            Some(run) => retry(tx, run, *epoch, input.as_ref(), repair.as_ref()).await,
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Purge(ask) => purge(tx, ask, shards).await.map(Controlled::Purged),

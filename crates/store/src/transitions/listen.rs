@@ -118,14 +118,14 @@ static LISTEN_UNREAD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Text]);
 
-static LISTENERS_ADD: Sql = Sql::new(
+pub(super) static LISTENERS_ADD: Sql = Sql::new(
     "listeners_add",
     "insert into outlast.listeners (shard, run, listener, name) values ({p1}, {p2}, {p3}, {p4})
      on conflict do nothing",
 )
 .takes(&[Type::Int, Type::Id, Type::Id, Type::Text]);
 
-static LISTENERS_SAY: Sql =
+pub(super) static LISTENERS_SAY: Sql =
     Sql::new("listeners_say", "update outlast.agenda set heard = 1 where shard = {p1} and id = {p2}")
         .takes(&[Type::Int, Type::Id]);
 

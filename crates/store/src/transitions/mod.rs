@@ -29,6 +29,7 @@ mod purge;
 mod queue;
 mod record;
 mod renew;
+mod repair;
 mod results;
 mod retry;
 mod schedule;
@@ -86,6 +87,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         wake_short::STATEMENTS,
         listen::STATEMENTS,
         control::STATEMENTS,
+        repair::STATEMENTS,
         retry::STATEMENTS,
         &purge::statements(),
         kv::STATEMENTS,

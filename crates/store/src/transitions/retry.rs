@@ -1,13 +1,15 @@
-//! Tries a job again that ended without a result, or an undo that gave up.
+//! Tries a run again that ended without a result, or an undo that gave up; and repairs one that has not ended.
 
 use outlast_core::{Change, Payload, RunId, Status};
 
-use super::agenda::{self, by_shard};
+use super::agenda::{self, AgendaRow, by_shard};
 use super::flight::Flight;
 use super::keys::KeyName;
+use super::post::Post;
+use super::repair::{self, Tellers};
 use super::unique;
 use crate::rows::{ReadRow, cells, payload_cells};
-use crate::{Controlled, RunKind, Signal, Sql, StoreError, Tx, Type, code};
+use crate::{Controlled, Hears, Repair, Row, Signal, Sql, StoreError, Tx, Type, code};
 
 /// Takes the run's end away and gives it a place in line, as at its start but for the epoch: that is greater than every
 /// one before, so that nothing fits which earlier turns may still write. One that was the only one of its kind is so again,
@@ -20,46 +22,42 @@ pub(crate) async fn retry(
     run: RunId,
     epoch: Option<i64>,
     input: Option<&Payload>,
+    repair: Option<&Repair>,
 ) -> Result<Controlled, StoreError> {
-    let (shard, runs) = (run.shard(), by_shard([run]));
+    let nothing = Hears::default();
+    let hears = repair.map_or(&nothing, |repair| &repair.hears);
+    let (shard, own) = (run.shard(), by_shard([run]));
     let mut flight = Flight::default();
-    let locks = agenda::add_locks(&mut flight, &runs, true);
+    let all = by_shard(hears.ends.iter().map(|(run, _)| *run).chain([run]));
+    let locks = agenda::add_locks(&mut flight, &all, true);
     let end = flight.add(RETRY_LOCK.with(cells![shard, run]));
     let record = flight.add(RETRY_LOOK.with(cells![shard, run]));
     // Whoever waited for the end's lock may find that another made the run ready.
-    let looks = agenda::add_looks(&mut flight, &runs);
+    let looks = agenda::add_looks(&mut flight, &own);
+    let ends = repair::add_looks(&mut flight, hears);
     let mut answers = flight.send(tx).await?;
 
-    let unfinished = agenda::found(&mut answers, &[locks, looks].concat())?;
-    let gave_up = unfinished.get(&run).filter(|row| row.status == Status::UndoFailed);
-    if gave_up.is_some_and(|row| epoch.is_none_or(|known| known == row.epoch)) {
-        let mut flight = Flight::default();
-        flight.add(RETRY_UNDO.with(cells![shard, run, Status::Ready]));
-        flight.send_last(tx).await?;
-        tx.signal(Signal::Due);
-        return Ok(Controlled::Retried { run, by_this: true });
-    }
-    let is_unfinished = !unfinished.is_empty();
+    let mut unfinished = agenda::found(&mut answers, &[locks, looks].concat())?;
+    let row = unfinished.remove(&run);
+    let tellers = repair::found(&mut answers, &ends, unfinished)?;
     let (end, record) = (answers.take(end).pop(), answers.take(record).pop());
-    let refused = match (end, &record) {
-        _ if is_unfinished => Err(Controlled::Retried { run, by_this: false }),
-        (Some(end), Some(record)) => {
-            let (status, ended_in) = (end.status(0)?, end.int(1)?);
-            match status.after(Change::Revive) {
-                None => Err(Controlled::Final { run, status, by_this: false }),
-                Some(_) if record.kind(0)? != RunKind::Job => Err(Controlled::NoJob { run }),
-                Some(_) if epoch.is_some_and(|known| known != ended_in) => {
-                    Err(Controlled::Retried { run, by_this: false })
-                }
-                Some(ready) => Ok((ready, ended_in, record)),
-            }
+    if let Some(row) = row {
+        return go_on(tx, row, epoch, repair, &tellers).await;
+    }
+    let (Some(end), Some(record)) = (end, record) else {
+        return Flight::default().send_last(tx).await.map(|_| Controlled::Unknown);
+    };
+    let (status, ended_in) = (end.status(0)?, end.int(1)?);
+    let refused = match status.after(Change::Revive) {
+        None => Some(Controlled::Final { run, status, by_this: false }),
+        Some(_) if epoch.is_some_and(|known| known != ended_in) => {
+            Some(Controlled::Retried { run, by_this: false })
         }
-        _ => Err(Controlled::Unknown),
+        Some(_) => None,
     };
-    let (status, ended_in, record) = match refused {
-        Ok(found) => found,
-        Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),
-    };
+    if let Some(answer) = refused {
+        return Flight::default().send_last(tx).await.map(|_| answer);
+    }
     let (definition, tenant) = (record.text(1)?, record.text(5)?);
     if let Some(key) = record.opt_text(7)? {
         let kind = KeyName::in_shard(shard, &tenant, &definition, &key);
@@ -75,25 +73,84 @@ pub(crate) async fn retry(
         let (codec, input) = payload_cells(input);
         flight.add(RETRY_INPUT.with(cells![shard, run, codec, input]));
     }
-    flight.add(RETRY_AGENDA.with(cells![
-        shard,
-        run,
-        status,
-        RunKind::Job,
-        record.int(4)?,
-        ended_in + 1,
-        record.text(3)?,
-        // What an older version started does not say its group; most are the tenant's.
-        record.opt_text(6)?.or(Some(tenant).filter(|tenant| !tenant.is_empty())),
-        code(&definition, record.number(2)?),
-    ]));
+    add_place(&mut flight, run, &record, ended_in + 1)?;
+    if let Some(repair) = repair {
+        repair::add_journal(&mut flight, run, ended_in, repair);
+        let mut post = Post::to([(run, AgendaRow::started(run, 0))].into());
+        tellers.add(&mut flight, &mut post, run, hears);
+        post.add(&mut flight, tx);
+    }
     flight.send_last(tx).await?;
     tx.signal(Signal::Due);
     Ok(Controlled::Retried { run, by_this: true })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&RETRY_LOCK, &RETRY_LOOK, &RETRY_END, &RETRY_RECORD, &RETRY_INPUT, &RETRY_AGENDA, &RETRY_UNDO];
+/// Adds the place in line of a run with this record.
+fn add_place(flight: &mut Flight, run: RunId, record: &Row, epoch: i64) -> Result<(), StoreError> {
+    let (definition, tenant) = (record.text(1)?, record.text(5)?);
+    flight.add(RETRY_AGENDA.with(cells![
+        run.shard(),
+        run,
+        Status::Ready,
+        record.kind(0)?,
+        record.int(4)?,
+        epoch,
+        record.text(3)?,
+        // What an older version started does not say its group; most are the tenant's.
+        record.opt_text(6)?.or(Some(tenant).filter(|tenant| !tenant.is_empty())),
+        code(&definition, record.number(2)?),
+    ]));
+    Ok(())
+}
+
+/// Lets a run go on that has not ended: one whose undo gave up, or one that is repaired and that no node holds.
+async fn go_on(
+    tx: &mut dyn Tx,
+    row: AgendaRow,
+    epoch: Option<i64>,
+    repair: Option<&Repair>,
+    tellers: &Tellers,
+) -> Result<Controlled, StoreError> {
+    let (run, shard, ended_in) = (row.id, row.id.shard(), row.epoch);
+    let stays = match repair {
+        _ if epoch.is_some_and(|known| known != row.epoch) => {
+            Some(Controlled::Retried { run, by_this: false })
+        }
+        Some(_) if row.node.is_some() => Some(Controlled::Held { run }),
+        None if row.status != Status::UndoFailed => Some(Controlled::Retried { run, by_this: false }),
+        _ => None,
+    };
+    if let Some(answer) = stays {
+        return Flight::default().send_last(tx).await.map(|_| answer);
+    }
+    // Whoever is paused goes on when somebody says so.
+    let is_paused = row.status == Status::Paused;
+    let mut flight = Flight::default();
+    let mut post = Post::to([(run, row)].into());
+    if let Some(repair) = repair {
+        repair::add_journal(&mut flight, run, ended_in, repair);
+        tellers.add(&mut flight, &mut post, run, &repair.hears);
+        post.add(&mut flight, tx);
+    }
+    match is_paused {
+        true => flight.add(REPAIR_PAUSED.with(cells![shard, run])),
+        false => flight.add(RETRY_UNDO.with(cells![shard, run, Status::Ready])),
+    };
+    flight.send_last(tx).await?;
+    tx.signal(Signal::Due);
+    Ok(Controlled::Retried { run, by_this: true })
+}
+
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &RETRY_LOCK,
+    &RETRY_LOOK,
+    &RETRY_END,
+    &RETRY_RECORD,
+    &RETRY_INPUT,
+    &RETRY_AGENDA,
+    &RETRY_UNDO,
+    &REPAIR_PAUSED,
+];
 
 static RETRY_LOCK: Sql = Sql::new(
     "retry_lock",
@@ -148,3 +205,7 @@ static RETRY_UNDO: Sql = Sql::new(
       where shard = {p1} and id = {p2}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int]);
+
+static REPAIR_PAUSED: Sql =
+    Sql::new("repair_paused", "update outlast.agenda set epoch = epoch + 1 where shard = {p1} and id = {p2}")
+        .takes(&[Type::Int, Type::Id]);

@@ -180,7 +180,7 @@ async fn a_cancelled_run_is_lost_to_its_late_turn(world: World) {
 }
 
 fn retry(run: RunId) -> Control {
-    Control::Retry { run: Address::Run(run), epoch: None, input: None }
+    Control::Retry { run: Address::Run(run), epoch: None, input: None, repair: None }
 }
 
 /// A job that has failed, with one attempt recorded.
@@ -218,7 +218,7 @@ async fn a_retry_may_bring_another_input_but_not_to_one_that_has_not_ended(world
     let turn = failed(&world).await;
     let with = |input: &str| {
         let input = Some(payload(input));
-        Control::Retry { run: key("mail", "m-1"), epoch: None, input }
+        Control::Retry { run: key("mail", "m-1"), epoch: None, input, repair: None }
     };
     assert_eq!(world.control(&with("edited")).await, Controlled::Retried { run: turn.run, by_this: true });
     assert_eq!(world.view(turn.run).await.record.input, payload("edited"));
@@ -269,14 +269,11 @@ async fn a_job_that_is_tried_again_is_in_the_group_it_was_started_with(world: Wo
 }
 
 #[store_test]
-async fn workflows_and_what_completed_and_nobody_are_not_tried_again(world: World) {
-    let workflow = world.start("greet").await;
-    world.cancel(workflow.id, "enough").await;
+async fn what_completed_and_nobody_are_not_tried_again(world: World) {
     let job = world.start("mail").job().held_by("node").await;
     job.completed("done").await;
     let nobody = world.start("mail").asked().id;
     let before = world.snapshot().await;
-    assert_eq!(world.control(&retry(workflow.id)).await, Controlled::NoJob { run: workflow.id });
     let completed = Controlled::Final { run: job.run, status: Status::Completed, by_this: false };
     assert_eq!(world.control(&retry(job.run)).await, completed);
     assert_eq!(world.control(&retry(nobody)).await, Controlled::Unknown);

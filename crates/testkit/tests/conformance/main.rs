@@ -20,6 +20,7 @@ mod queues;
 mod races;
 mod reads;
 mod renew;
+mod repair;
 mod repeat;
 mod schedules;
 mod short_way;

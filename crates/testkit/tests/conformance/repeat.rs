@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use outlast_core::{QueueRules, Rate, Status, Timestamp, shard_of_key};
 use outlast_store::{
-    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Expect, Fire, Fired, Hold,
-    Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, Next, Purge, Purged, QueueClaim, Renew,
-    ScheduleChange, Started, Store, Sweep,
+    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Expect, Fire, Fired, Fork,
+    Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind, Next, Purge,
+    Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
 };
-use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, store_test};
+use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, step, store_test};
 
 use crate::kv::set;
 use crate::{DAY, MINUTE};
@@ -308,7 +308,12 @@ async fn control(world: World) {
     let end = Ended { status: Status::Failed, output: None, error: None };
     world.commit(failed.writes().next(Next::Finish(end.clone()))).await;
     let run = failed.run;
-    let retry = Control::Retry { run: Address::Run(run), epoch: Some(1), input: Some(payload("edited")) };
+    let retry = Control::Retry {
+        run: Address::Run(run),
+        epoch: Some(1),
+        input: Some(payload("edited")),
+        repair: None,
+    };
     let (first, second) = twice(&world, async || world.control(&retry).await).await;
     let retried = |by_this| Controlled::Retried { run, by_this };
     assert_eq!((first, second), (retried(true), retried(false)));
@@ -319,6 +324,25 @@ async fn control(world: World) {
     let before = world.snapshot().await;
     assert_eq!(world.control(&retry).await, retried(false));
     assert_eq!(world.snapshot().await, before);
+
+    let heard = || Hears { news: vec![(NewsKind::Event, "go".into(), None)], ends: Vec::new() };
+    let broken = world.start("greet").held_by("node").await;
+    let end = Ended { status: Status::Failed, output: None, error: None };
+    world.commit(broken.records(1, "one").next(Next::Finish(end))).await;
+    let repair = Some(Repair { entry: step(2, "repair"), void: vec![1], hears: heard() });
+    let run = broken.run;
+    let retry = Control::Retry { run: Address::Run(run), epoch: Some(1), input: None, repair };
+    let (first, second) = twice(&world, async || world.control(&retry).await).await;
+    assert_eq!(
+        (first, second),
+        (Controlled::Retried { run, by_this: true }, Controlled::Retried { run, by_this: false })
+    );
+
+    let new = world.start("greet").asked();
+    let run = new.id;
+    let fork = Control::Fork(Box::new(Fork { run: new, entries: vec![step(1, "one")], hears: heard() }));
+    let (first, second) = twice(&world, async || world.control(&fork).await).await;
+    assert_eq!((first, second), (Controlled::Forked { run }, Controlled::Forked { run }));
 }
 
 #[store_test]

@@ -38,7 +38,7 @@ async fn kinds_are_told_apart_by_tenant_definition_and_key(world: World) {
 async fn one_that_is_tried_again_is_the_only_one_of_its_kind_or_stays_as_it_is(world: World) {
     let ask = || world.start("mail").job().unique("welcome", Scope::Unfinished, Clash::Return);
     let retry = async |run| {
-        let control = Control::Retry { run: Address::Run(run), epoch: None, input: None };
+        let control = Control::Retry { run: Address::Run(run), epoch: None, input: None, repair: None };
         world.control(&control).await
     };
     let first = ask().await;

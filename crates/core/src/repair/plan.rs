@@ -1,0 +1,321 @@
+//! Where a journal is cut, and what follows from that: pure, so that it can be said before it is done.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde::Deserialize;
+
+use super::{OpWord, Operated, counts};
+use crate::{
+    Entry, Error, FailureDoc, Op, OpenNote, Payload, Phase, RunId, name_anew, name_in_any_life, name_in_life,
+};
+
+/// Where a journal is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CutAt {
+    /// Where the run went wrong: at the operation whose failure it ended with, or where it was asked to stop. Where
+    /// neither is known, all of it counts.
+    Failure,
+    /// At an operation, which runs again.
+    Operation(Operated),
+    /// Behind an operation, whose result is replaced.
+    Behind(Operated),
+    /// Nowhere: all of it counts.
+    Nowhere,
+    /// At the beginning.
+    Start,
+}
+
+/// What a repair takes back, keeps and asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Positions of entries that count no more.
+    pub void: Vec<u32>,
+    /// How many results are kept.
+    pub kept: usize,
+    /// Steps, transactions and children that had happened, wholly or in part, and run again; in the order of the journal.
+    pub again: Vec<Operated>,
+    /// Operations that begin anew: see [`Revision::anew`].
+    pub anew: Vec<Operated>,
+    /// Messages that were consumed by what counts no more: they arrive again.
+    pub messages: Vec<Message>,
+    /// Children that are waited for again, and under what name they tell their end.
+    pub children: Vec<(RunId, String)>,
+}
+
+/// A message that arrives again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// An event.
+    Event(String, Option<Payload>),
+    /// The value of a promise.
+    Settled(String, Option<Payload>),
+    /// The refusal of a promise.
+    Rejected(String, Option<Payload>),
+    /// The end of a child: its output, or its error.
+    Ended(String, Result<Option<Payload>, String>),
+}
+
+/// Children that a journal started and whose end it may have to hear of anew: it knows no result of theirs.
+pub fn children(entries: &[Entry]) -> Vec<RunId> {
+    let of = |phase: Phase| entries.iter().filter(move |entry| entry.op == Op::Child && entry.phase == phase);
+    let done: HashSet<&str> = of(Phase::Done).map(|entry| &*entry.name).collect();
+    let open = of(Phase::Opened).filter(|entry| !done.contains(&*entry.name));
+    open.filter_map(|entry| entry.note::<OpenNote>().ok()?.run).collect()
+}
+
+fn is_result(entry: &Entry) -> bool {
+    matches!(entry.phase, Phase::Done | Phase::Failed)
+}
+
+/// An operation's entries that count.
+#[derive(Default)]
+struct Record<'a> {
+    opened: Option<&'a Entry>,
+    attempts: Vec<&'a Entry>,
+    result: Option<&'a Entry>,
+}
+
+impl<'a> Record<'a> {
+    fn entries(&self) -> impl Iterator<Item = &'a Entry> {
+        self.opened.into_iter().chain(self.attempts.iter().copied()).chain(self.result)
+    }
+
+    fn first(&self) -> u32 {
+        self.entries().map(|entry| entry.pos).min().unwrap_or(u32::MAX)
+    }
+
+    /// The run that it started, if it is known here.
+    fn child(&self) -> Option<RunId> {
+        self.opened?.note::<OpenNote>().ok()?.run
+    }
+}
+
+/// Plans where to cut a journal, and what follows.
+///
+/// `failure` is what the run ended with. Children in `gone` ended without a result: whoever waits for one of these
+/// again starts it anew. `anew` is what [`revise`] gave.
+pub fn plan(
+    entries: &[Entry],
+    at: &CutAt,
+    failure: Option<&FailureDoc>,
+    gone: &HashSet<RunId>,
+    anew: &BTreeMap<Operated, u32>,
+) -> Plan {
+    let live: Vec<&Entry> = entries.iter().filter(|entry| counts(entry) && binds(entry)).collect();
+    let mut records: HashMap<Operated, Record<'_>> = HashMap::new();
+    for entry in &live {
+        let record = records.entry(Operated::of(entry)).or_default();
+        match entry.phase {
+            Phase::Opened => record.opened = Some(entry),
+            Phase::Attempt => record.attempts.push(entry),
+            Phase::Done | Phase::Failed => record.result = Some(entry),
+            Phase::Void => {}
+        }
+    }
+    let named = match at {
+        CutAt::Failure => failed(&live, failure),
+        CutAt::Operation(operated) => Some(operated.clone()),
+        CutAt::Behind(_) | CutAt::Start | CutAt::Nowhere => None,
+    };
+    let undone: HashSet<Operated> = live.iter().filter_map(|entry| undone(entry)).collect();
+    let anyway = matches!(at, CutAt::Operation(_));
+    let cut = Cut { pos: cut_pos(at, named.as_ref(), &undone, &live, &records), named, anyway, undone, gone };
+
+    let void: BTreeSet<u32> =
+        records.iter().flat_map(|(operated, record)| cut.takes_back(operated, record)).collect();
+    let life = entries.iter().rev().find(|entry| entry.op == Op::Continue).map_or(0, |entry| entry.pos);
+    let told = |operated: &Operated| {
+        let times = anew.get(operated).copied().unwrap_or_default();
+        name_in_life(&name_anew(&operated.name, times), life)
+    };
+    cut.follow(void, &live, &records, told)
+}
+
+/// What neither opens a life nor says what it brought along.
+fn binds(entry: &Entry) -> bool {
+    !matches!(entry.op, Op::Revise | Op::Continue) && !entry.name.starts_with('=')
+}
+
+/// The position before which everything counts that is not begun anew.
+fn cut_pos(
+    at: &CutAt,
+    named: Option<&Operated>,
+    undone: &HashSet<Operated>,
+    live: &[&Entry],
+    records: &HashMap<Operated, Record<'_>>,
+) -> u32 {
+    let end =
+        |operated: &Operated| records.get(operated).and_then(|record| record.result).map(|entry| entry.pos);
+    let first = |operated: &Operated| records.get(operated).map(Record::first);
+    let asked = match (at, named) {
+        (CutAt::Start, _) => live.first().map(|entry| entry.pos),
+        (CutAt::Behind(operated), _) => end(operated).map(|pos| pos + 1),
+        (_, Some(operated)) => end(operated).or_else(|| first(operated)),
+        (_, None) => None,
+    };
+    // Whoever was asked to stop would only be asked again.
+    let stopped = live.iter().find(|entry| entry.op == Op::Cancel && is_result(entry)).map(|entry| entry.pos);
+    let reverted = undone.iter().filter_map(end).min();
+    match at {
+        CutAt::Nowhere => u32::MAX,
+        _ => [asked, stopped, reverted].into_iter().flatten().min().unwrap_or(u32::MAX),
+    }
+}
+
+/// Where a journal is cut, and what begins anew wherever it stands.
+struct Cut<'a> {
+    pos: u32,
+    named: Option<Operated>,
+    /// Somebody wants what is named to run again, whatever became of it.
+    anyway: bool,
+    undone: HashSet<Operated>,
+    gone: &'a HashSet<RunId>,
+}
+
+impl Cut<'_> {
+    /// The positions of an operation's entries that count no more.
+    fn takes_back(&self, operated: &Operated, record: &Record<'_>) -> Vec<u32> {
+        let restarts = self.named.as_ref() == Some(operated) || self.undone.contains(operated);
+        if record.result.is_some_and(|result| result.pos < self.pos) && !restarts {
+            return Vec::new();
+        }
+        let waits = matches!(operated.op.0, Op::Sleep | Op::Event | Op::Promise);
+        // A child that is there, or has a result, is waited for; others are started again.
+        let keeps_opening = match operated.op.0 {
+            Op::Child => {
+                let anyway = self.undone.contains(operated) || (restarts && self.anyway);
+                record.child().is_some_and(|child| !self.gone.contains(&child)) && !anyway
+            }
+            _ => waits && !restarts,
+        };
+        let ended = record.result.is_some();
+        let is_void = |entry: &&Entry| match entry.phase {
+            Phase::Opened if keeps_opening => entry.pos >= self.pos,
+            Phase::Opened if operated.op.0 == Op::Child => true,
+            // An attempt that failed counts while there is no result.
+            _ => entry.pos >= self.pos || restarts || ended,
+        };
+        record.entries().filter(is_void).map(|entry| entry.pos).collect()
+    }
+
+    /// What follows when the entries at these positions count no more.
+    fn follow(
+        &self,
+        mut void: BTreeSet<u32>,
+        live: &[&Entry],
+        records: &HashMap<Operated, Record<'_>>,
+        told: impl Fn(&Operated) -> String,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        let mut order: Vec<(&Operated, &Record<'_>)> = records.iter().collect();
+        order.sort_unstable_by_key(|(_, record)| record.first());
+        for (operated, record) in order {
+            let is_void = |entry: &&Entry| void.contains(&entry.pos);
+            let starts_again = match operated.op.0 {
+                Op::Step | Op::Transaction => record.entries().any(|entry| is_void(&entry)),
+                Op::Child => record.opened.as_ref().is_some_and(is_void),
+                _ => false,
+            };
+            let is_child = operated.op.0 == Op::Child;
+            let reverts = operated.op.0 == Op::Undo
+                && record.entries().any(|e| e.phase != Phase::Opened && is_void(&e));
+            if self.undone.contains(operated) || (is_child && starts_again) || reverts {
+                plan.anew.push(operated.clone());
+            }
+            let has_result = record.result.is_some_and(|result| !is_void(&result));
+            // One that has completed says so once for ever; another may have been tried again since.
+            let completed = record.result.is_some_and(|result| result.phase == Phase::Done);
+            if let Some(child) =
+                record.child().filter(|_| is_child && !completed && !has_result && !starts_again)
+            {
+                plan.children.push((child, told(operated)));
+            }
+            plan.kept += usize::from(has_result);
+            if let Some(result) = record.result.filter(is_void) {
+                // A promise is settled once for ever.
+                match self.named.as_ref() == Some(operated) && operated.op.0 != Op::Promise {
+                    false if starts_again => {}
+                    false => plan.messages.extend(message(result, record.opened, || told(operated))),
+                    // One that was found by its key is looked for again, and told under another name.
+                    true if is_child && record.opened.is_none() => {
+                        plan.anew.push(operated.clone());
+                        let found = live.iter().find(|entry| finds(entry, &told(operated)));
+                        void.extend(found.map(|entry| entry.pos));
+                    }
+                    true => {}
+                }
+            }
+            if starts_again {
+                plan.again.push(operated.clone());
+            }
+        }
+        plan.void = void.into_iter().collect();
+        plan
+    }
+}
+
+/// Whether an entry records that a child was found by its key, which tells its end under this name.
+fn finds(entry: &Entry, told: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Found {
+        name: Option<String>,
+    }
+    entry.op == Op::Step
+        && entry.phase == Phase::Done
+        && entry.name.contains("start ")
+        && entry.note::<Found>().is_ok_and(|found| found.name.as_deref() == Some(told))
+}
+
+/// The message that an entry recorded the arrival of.
+fn message(entry: &Entry, opened: Option<&Entry>, told: impl Fn() -> String) -> Option<Message> {
+    let body = entry.body.clone();
+    Some(match (entry.op, entry.phase) {
+        (Op::Event, Phase::Done) => {
+            let note = opened.and_then(|entry| entry.note::<OpenNote>().ok());
+            let own = entry.name.split('#').next().unwrap_or_default();
+            Message::Event(note.and_then(|note| note.event).unwrap_or_else(|| own.to_owned()), body)
+        }
+        (Op::Promise, Phase::Done) => Message::Settled(name_in_any_life(&entry.name), body),
+        (Op::Promise, Phase::Failed) if !timed_out(entry) => {
+            Message::Rejected(name_in_any_life(&entry.name), body)
+        }
+        (Op::Child, Phase::Done) => Message::Ended(told(), Ok(body)),
+        // Of others the run itself says how it ended.
+        (Op::Child, Phase::Failed) if opened.is_none() => {
+            let error = body.and_then(|body| body.json().map(str::to_owned)).unwrap_or_default();
+            Message::Ended(told(), Err(error))
+        }
+        _ => return None,
+    })
+}
+
+fn timed_out(entry: &Entry) -> bool {
+    matches!(entry.failure(), Ok(FailureDoc::Outlast(Error::TimedOut { .. })))
+}
+
+/// The operation that an undo entry says is reverted.
+fn undone(entry: &Entry) -> Option<Operated> {
+    if entry.op != Op::Undo || entry.phase != Phase::Done {
+        return None;
+    }
+    let marked = entry.name.rsplit_once('#').and_then(|(name, word)| match word {
+        "transaction" => Some((Op::Transaction, name)),
+        "child" => Some((Op::Child, name)),
+        _ => None,
+    });
+    let (op, name) = marked.unwrap_or((Op::Step, &*entry.name));
+    Some(Operated { op: OpWord(op), name: name.into() })
+}
+
+/// The operation whose failure the run ended with: the last one that failed so, or else the last result, if it is a
+/// failure.
+fn failed(live: &[&Entry], failure: Option<&FailureDoc>) -> Option<Operated> {
+    let failure = failure?;
+    let fits = |op: Op| matches!(op, Op::Step | Op::Transaction | Op::Event | Op::Promise | Op::Child);
+    let mut results = live.iter().rev().filter(|entry| is_result(entry) && fits(entry.op));
+    let last = results.clone().next().filter(|entry| entry.phase == Phase::Failed);
+    let says_it = |entry: &&&Entry| {
+        entry.phase == Phase::Failed && entry.failure().is_ok_and(|own| own.message() == failure.message())
+    };
+    results.find(says_it).or(last).map(|entry| Operated::of(entry))
+}
