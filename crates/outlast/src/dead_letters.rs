@@ -63,7 +63,12 @@ impl Client {
 
     /// Tries again what ended in this epoch. Naming it makes the call one that can be repeated: whatever happens to the
     /// run between two of them, it is tried again once.
-    async fn retry_end(&self, run: RunId, epoch: i64, input: Option<Payload>) -> Result<bool, Error> {
+    pub(crate) async fn retry_end(
+        &self,
+        run: RunId,
+        epoch: i64,
+        input: Option<Payload>,
+    ) -> Result<bool, Error> {
         let control = Control::Retry { run: Address::Run(run), epoch: Some(epoch), input };
         let tries = AtomicU32::new(0);
         let ask = || {
