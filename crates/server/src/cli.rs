@@ -181,12 +181,39 @@ pub(crate) struct MessageArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     /// The runs: ids, or DEFINITION/KEY
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present_any = ["filter", "all"], conflicts_with_all = ["filter", "all"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
 
     /// Why, for whoever looks at the run later
     #[arg(long, short, default_value = "asked from the command line")]
     pub(crate) reason: String,
+
+    #[command(flatten)]
+    pub(crate) many: ManyArgs,
+}
+
+/// Of every command that can be about all runs that fit a filter.
+#[derive(Debug, Args)]
+pub(crate) struct ManyArgs {
+    /// All that fit, such as 'status:failed def:mail since:2h'; where it names no status, those that are usually meant
+    #[arg(long, short, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+
+    /// All of them, whatever they are
+    #[arg(long, conflicts_with = "filter")]
+    pub(crate) all: bool,
+
+    /// With a filter: only say what would happen to each run
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) dry_run: bool,
+
+    /// With a filter: do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// With a filter: do not wait for the end, and let the nodes do it
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) no_wait: bool,
 }
 
 #[derive(Debug, Args)]
@@ -195,22 +222,13 @@ pub(crate) struct RetryArgs {
     #[arg(required_unless_present_any = ["filter", "all"], conflicts_with_all = ["filter", "all"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
 
-    /// All that fit, such as 'status:failed def:mail since:2h'; those that failed unless it says otherwise
-    #[arg(long, short, value_name = "FILTER")]
-    pub(crate) filter: Option<String>,
-
-    /// All that failed, whatever they are
-    #[arg(long, conflicts_with = "filter")]
-    pub(crate) all: bool,
-
     /// Call them with this from now on: JSON, @FILE, or - for stdin
     #[arg(long, short, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["filter", "all"])]
     pub(crate) input: Option<String>,
 
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) many: ManyArgs,
 }
 
 #[derive(Debug, Args)]
