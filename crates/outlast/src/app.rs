@@ -208,16 +208,25 @@ impl Outlast {
         self
     }
 
+    /// Does nothing but bulk operations ([`Client::bulk`]): for a process that is there for one where no other node is. It
+    /// fires no schedule, and nobody's run is blocked because this process does not know its code.
+    #[doc(hidden)]
+    pub fn only_bulks(mut self) -> Outlast {
+        self.settings.only_bulks = true;
+        self
+    }
+
     /// A client only: starts, sends and looks, but runs nothing.
     pub fn client(self) -> Client {
         Client::new(self.store, self.limits, self.notify_in_tx, self.home)
     }
 
     /// The engine, which does nothing yet.
-    pub(crate) fn into_engine(self) -> Result<Arc<Engine>, Error> {
+    pub(crate) fn into_engine(mut self) -> Result<Arc<Engine>, Error> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
+        self.registry.add_built_in()?;
         self.settings.check()?;
         self.registry.check_batches(self.settings.concurrency)?;
         let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx, self.home);

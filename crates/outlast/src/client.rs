@@ -17,6 +17,7 @@ use crate::RunHandle;
 use crate::definition::{Definition, check_duration};
 use crate::draft::{StartOptions, active};
 use crate::engine::Engine;
+use crate::registry::is_built_in;
 use crate::start::{Start, StartMany};
 use crate::waiter::Waiter;
 
@@ -283,7 +284,7 @@ impl Client {
         found.ok_or_else(|| Error::UnknownRun { run: run.to_string() })
     }
 
-    /// Runs, newest first, a page at a time.
+    /// Runs, newest first unless the filter says otherwise, a page at a time.
     pub async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, Error> {
         match limit {
             1..=500 => Ok(repeated(|| self.0.store.list(filter, after, limit)).await?),
@@ -311,9 +312,10 @@ impl Client {
         Ok(repeated(|| self.0.store.nodes()).await?)
     }
 
-    /// The definitions that nodes have registered.
+    /// The definitions that nodes have registered. Outlast's own are not among them.
     pub async fn definitions(&self) -> Result<Vec<DefinitionCard>, Error> {
-        Ok(repeated(|| self.0.store.definitions()).await?)
+        let cards = repeated(|| self.0.store.definitions()).await?;
+        Ok(cards.into_iter().filter(|card| !is_built_in(&card.name)).collect())
     }
 
     /// The active version of one definition.

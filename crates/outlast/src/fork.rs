@@ -25,6 +25,7 @@ pub struct ForkRun {
     from: ForkFrom,
     input: Option<Result<Payload, Error>>,
     version: ForkVersion,
+    once_for: Option<RunId>,
     who: Who,
 }
 
@@ -79,6 +80,7 @@ impl Client {
             from: ForkFrom::Failure,
             input: None,
             version: ForkVersion::Same,
+            once_for: None,
             who: Who::default(),
         }
     }
@@ -125,6 +127,12 @@ impl ForkRun {
     /// Who asks for it, for people who look at the fork later.
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.who.by = Some(who.into());
+        self
+    }
+
+    /// Whoever asks for it twice, for the same `who`, gets the same fork.
+    pub(crate) fn once_for(mut self, who: RunId) -> Self {
+        self.once_for = Some(who);
         self
     }
 
@@ -219,9 +227,18 @@ impl ForkRun {
             tenant: record.tenant.clone(),
             roles: record.roles.clone(),
             trace: record.trace.clone(),
+            shard: Some(record.id.shard()),
             ..StartOptions::default()
         };
         client.apply(&mut run, options)?;
+        if let Some(who) = self.once_for {
+            let (a, b) = (who.uuid().as_u64_pair(), record.id.uuid().as_u64_pair());
+            run.id = RunId::new(
+                run.id.shard(),
+                record.created_at,
+                a.0 ^ a.1.rotate_left(7) ^ b.0.rotate_left(13) ^ b.1,
+            );
+        }
         Ok(run)
     }
 }

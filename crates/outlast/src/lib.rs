@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
+mod bulk;
 mod check;
 mod client;
 mod ctx;
@@ -33,6 +34,7 @@ mod verdict;
 mod waiter;
 
 pub use app::{App, Outlast};
+pub use bulk::{Bulk, BulkAsk, BulkCall, BulkFailure, BulkJob, BulkReport, BulkRun, Planned, Preview, What};
 pub use check::{Check, CheckReport, Checked};
 pub use client::{Client, Target, Untyped};
 pub use ctx::{

@@ -5,8 +5,8 @@ use std::time::Duration;
 use outlast_core::{Error, QueueRules, Rate, check_name};
 use outlast_store::{Control, Controlled, QueueCard, QueueChange, QueueView};
 
-use crate::Client;
 use crate::client::repeated;
+use crate::{Client, bulk};
 
 /// What a queue allows: given to [`Outlast::queue`](crate::Outlast::queue).
 ///
@@ -88,7 +88,10 @@ impl Queue {
 impl Client {
     /// Every queue that has rules or unfinished runs, with what stands in it.
     pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
-        Ok(repeated(|| self.store().queue_views()).await?)
+        let views = repeated(|| self.store().queue_views()).await?;
+        // Outlast's own only where somebody did something to it.
+        let is_shown = |view: &QueueView| view.queue.name != bulk::QUEUE || view.queue.is_managed();
+        Ok(views.into_iter().filter(is_shown).collect())
     }
 
     /// Nothing of the queue begins until it is resumed; what runs goes on. A name that nothing knows is refused, here and
@@ -142,7 +145,8 @@ impl Client {
     /// Whether there are rules or runs for a queue of this name, or a definition that goes there.
     async fn knows_queue(&self, name: &str) -> Result<bool, Error> {
         let cards = repeated(|| self.store().queues()).await?;
-        Ok(cards.iter().any(|card| card.name == name)
+        Ok(name == bulk::QUEUE
+            || cards.iter().any(|card| card.name == name)
             || self.engine().is_some_and(|engine| engine.served().iter().any(|queue| queue == name))
             || self.definitions().await?.iter().any(|card| card.queue == name)
             || self.queues().await?.iter().any(|view| view.queue.name == name))

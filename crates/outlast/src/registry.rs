@@ -7,10 +7,19 @@ use std::time::Duration;
 use outlast_core::{Error, Payload, check_name};
 use outlast_store::{DefinitionCard, RunKind, code};
 
-use crate::definition::{Erased, Options, UniqueArgs, check_duration, check_priority};
+use crate::definition::{Definition, Erased, Options, UniqueArgs, check_duration, check_priority};
 use crate::judge::Backoff;
 use crate::of_jobs::{ErasedBatch, ErasedUndo};
 use crate::{Ctx, JobCtx, Retention, Verdict};
+
+/// What the names of Outlast's own definitions begin with. Every node knows them, and nobody is shown them who lists
+/// what there is.
+const BUILT_IN: &str = "outlast.";
+
+/// Whether a definition is Outlast's own.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    name.starts_with(BUILT_IN)
+}
 
 /// A definition in the registry.
 #[doc(hidden)]
@@ -62,8 +71,22 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Adds a definition, or says what is wrong with it.
+    /// Adds a definition of the user's, or says what is wrong with it.
     pub(crate) fn add(&mut self, definition: Registered) -> Result<(), Error> {
+        let name = definition.options.name;
+        if is_built_in(name) {
+            let remedy = format!("none that begins with {BUILT_IN:?}: those are Outlast's own");
+            return Err(Error::invalid("definition name", name, remedy));
+        }
+        self.add_any(definition)
+    }
+
+    /// Adds what every node knows.
+    pub(crate) fn add_built_in(&mut self) -> Result<(), Error> {
+        self.add_any(crate::bulk::job().erase())
+    }
+
+    fn add_any(&mut self, definition: Registered) -> Result<(), Error> {
         let options = &definition.options;
         check_name("definition name", options.name)?;
         check_name("queue", options.queue)?;
@@ -120,7 +143,8 @@ impl Registry {
         if !versions.is_empty() {
             return Verdict::NoSuchVersion { name: name.to_owned(), version, known: versions };
         }
-        let mut known: Vec<String> = self.by_code.values().map(|d| d.options.name.to_owned()).collect();
+        let own = self.by_code.values().map(|d| d.options.name).filter(|name| !is_built_in(name));
+        let mut known: Vec<String> = own.map(str::to_owned).collect();
         known.sort_unstable();
         known.dedup();
         Verdict::NoSuchDefinition { name: name.to_owned(), known }

@@ -144,9 +144,9 @@ impl Test {
             let due = self.app.store().next_due().await?.filter(|due| *due > now);
             let due = due.or_else(|| self.app.engine().queues.holds_back().flatten());
             match due {
-                Some(due) if due <= target => self.clock.advance(due.since(now)),
+                Some(due) if due <= target => self.pass(due.since(now)),
                 _ => {
-                    self.clock.advance(target.since(self.now().await?));
+                    self.pass(target.since(self.now().await?));
                     return self.settle().await;
                 }
             }
@@ -156,6 +156,12 @@ impl Test {
             size: u64::from(TIMERS) + 1,
             limit: TIMERS.into(),
         })
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+        // What its queue held back until now is held back no longer, before anybody has looked.
+        self.app.engine().queues.note_change();
     }
 
     /// Does at once what a node does every few seconds beside its runs: it frees those of dead nodes, blocks what nobody

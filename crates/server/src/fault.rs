@@ -28,6 +28,8 @@ pub(crate) enum Exit {
     Unreachable = 6,
     /// It took longer than it may.
     Timeout = 7,
+    /// It was done to many, and could not be done to some of them.
+    Partly = 8,
     /// Somebody pressed Ctrl-C.
     Interrupted = 130,
 }

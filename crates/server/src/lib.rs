@@ -4,6 +4,7 @@
 //! The commands live in this library, apart from the binary, so that a binary with workflows of its own
 //! can have them too. Each command is a module; `output` is the only one that prints.
 
+mod bulk;
 mod check;
 mod cli;
 mod database;
@@ -27,6 +28,7 @@ mod words;
 use std::process::ExitCode;
 
 use clap::Parser;
+use outlast::Bulk;
 
 use self::cli::{Cli, Command, ScheduleCommand};
 use self::database::Place;
@@ -35,7 +37,8 @@ use self::fault::{Exit, Fault};
 /// Does what the command line asks and says how the process shall end.
 ///
 /// Answers go to stdout, everything else to stderr. 0 means done; the other numbers are part of the
-/// interface: 1 failed, 2 usage, 3 not found, 4 conflict, 6 unreachable, 7 timeout, 130 interrupted.
+/// interface: 1 failed, 2 usage, 3 not found, 4 conflict, 6 unreachable, 7 timeout, 8 done to
+/// many but not to all, 130 interrupted.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -59,6 +62,19 @@ async fn run(cli: Cli) -> Result<(), Fault> {
     let command = match cli.command {
         // It has its own way to end.
         Command::Dev(args) => return dev::dev(&place, args, format).await,
+        // What they began goes on when they end.
+        Command::Cancel(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, Bulk::cancel(args.reason), args.many, format).await;
+        }
+        Command::Retry(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, Bulk::retry(), args.many, format).await;
+        }
+        Command::Fork(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, repair_commands::fork_many(&args)?, args.many, format).await;
+        }
+        Command::Replace(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, repair_commands::replace_many(&args)?, args.many, format).await;
+        }
         // What it looks at, it only reads.
         Command::Check(args) => return check::check(&place, args, format).await,
         // Expressions mean the same everywhere: no database is asked.

@@ -138,6 +138,9 @@ fn near(word: &str, run: Option<RunId>) -> String {
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.
 pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    if args.many.dry_run {
+        return Err(Fault::usage("--dry-run is for --filter: what is named is asked to stop"));
+    }
     each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
 }
 

@@ -14,13 +14,15 @@ fn a_failed_workflow_goes_on_from_its_failed_step_or_with_another_result() {
     let shop = Shop::new();
     let _dev = shop.dev();
     let run = shop.until_status("pay_invoice/invoice-7", "failed")["id"].as_str().unwrap().to_owned();
+    let told = shop.ok(&["retry", "pay_invoice/invoice-7", "--dry-run"]);
+    assert_eq!(told, format!("{run}: 0 results kept; runs again: pay\n"));
     assert_eq!(shop.ok(&["retry", "pay_invoice/invoice-7"]), format!("{run} is ready to be tried again\n"));
     shop.until_status(&run, "failed");
 
-    let ask = ["replace", &run, "pay", "--reason", "paid in cash"];
+    let ask = ["replace", "pay", &run, "--reason", "paid in cash"];
     let told = shop.ok(&[&ask[..], &["--dry-run"]].concat());
     assert_eq!(told, format!("{run}: 1 result kept; nothing that ran before runs again\n"));
-    let told = shop.refused(&["replace", &run, "pya", "--reason", "paid in cash"], 2);
+    let told = shop.refused(&["replace", "pya", &run, "--reason", "paid in cash"], 2);
     assert!(told.contains("pya") && told.contains("one that the run has recorded: pay"), "{told}");
     assert_eq!(shop.ok(&ask), format!("{run} goes on with another result of pay\n"));
     shop.until_status(&run, "completed");
@@ -51,4 +53,10 @@ fn a_run_is_forked_from_a_step_with_another_input() {
     assert!(told.contains("the run has not gone wrong anywhere"), "{told}");
     let told = shop.refused(&["fork", &run, "--from", "charge", "--version", "7"], 2);
     assert!(told.contains("version") && told.contains("registered for order"), "{told}");
+
+    // And all that fit, each once.
+    let told = shop.ok(&["fork", "--filter", "key:s", "--from", "charge", "--dry-run"]);
+    assert!(told.contains("is forked, and runs again: charge"), "{told}");
+    let told = shop.ok(&["fork", "--filter", "key:s status:waiting", "--from", "charge", "--yes"]);
+    assert!(told.starts_with("1 run forked"), "{told}");
 }

@@ -117,7 +117,7 @@ pub trait Reads: Send + Sync + 'static {
     /// The run that an address names, if it exists.
     async fn find(&self, address: &Address) -> Result<Option<RunId>, StoreError>;
 
-    /// Runs, newest first.
+    /// Runs, newest first unless the filter says otherwise.
     async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, StoreError>;
 
     /// How those of `runs` that have ended ended.

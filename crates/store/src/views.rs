@@ -1,6 +1,7 @@
 //! What reads give: runs as turns, clients and people see them, pages of them, values that are kept, and nodes.
 
 use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::{Doing, Ended, Parent, QueueCard, RunKind, ScheduleCard};
 
@@ -86,29 +87,45 @@ pub struct RunView {
 }
 
 /// Which runs to list. Everything that is set must fit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// Where one is kept (what a bulk operation is about), a field that a reader does not know is refused: leaving it out
+/// would mean more runs than were meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Filter {
     /// Of this tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Of this definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
     /// In one of these; empty means any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<Status>,
     /// In this queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// With this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// With all these tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<(String, String)>,
     /// Started by this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
     /// Started at or after.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Started before.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// From the oldest on, instead of from the newest.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub oldest_first: bool,
 }
 
-/// One page of a list, newest first.
+/// One page of a list, newest first unless the filter says otherwise.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
     /// The runs.
@@ -118,7 +135,7 @@ pub struct Page {
 }
 
 /// A place in a list: just after this run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// Its start.
     pub created_at: Timestamp,

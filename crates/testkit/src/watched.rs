@@ -19,7 +19,7 @@ use outlast_store::{
     Sweep, Swept, UserTx, VerifyMark, VerifyPage,
 };
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -45,6 +45,8 @@ pub struct Watched {
     holds_renew: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold the next answer to a write of a value.
     holds_kv_write: Mutex<Option<HeldAnswer>>,
+    /// Who wants to hold what people ask.
+    holds_controls: Mutex<Option<HeldControls>>,
 }
 
 /// The store has its answer; whoever asked gets it when they are let.
@@ -54,6 +56,41 @@ pub struct HeldAnswer {
     pub there: Arc<Notify>,
     /// It may go.
     pub go: Arc<Notify>,
+}
+
+/// What people ask does not reach the store until it is let.
+#[derive(Debug, Clone)]
+pub struct HeldControls {
+    /// How many are let through first.
+    left: Arc<Mutex<usize>>,
+    waiting: Arc<watch::Sender<usize>>,
+    is_open: Arc<watch::Sender<bool>>,
+}
+
+impl HeldControls {
+    /// Until so many wait.
+    pub async fn until_waiting(&self, count: usize) {
+        let mut waiting = self.waiting.subscribe();
+        waiting.wait_for(|waiting| *waiting >= count).await.expect("its sender is here");
+    }
+
+    /// Lets all of them go, and those that come later.
+    pub fn let_go(&self) {
+        self.is_open.send_replace(true);
+    }
+
+    async fn pass(&self) {
+        let is_let = {
+            let mut left = self.left.lock();
+            let is_let = *left > 0;
+            *left = left.saturating_sub(1);
+            is_let
+        };
+        if !is_let {
+            self.waiting.send_modify(|waiting| *waiting += 1);
+            self.is_open.subscribe().wait_for(|is_open| *is_open).await.expect("its sender is here");
+        }
+    }
 }
 
 impl std::fmt::Debug for Watched {
@@ -83,6 +120,7 @@ impl Watched {
             holds_load: Mutex::default(),
             holds_renew: Mutex::default(),
             holds_kv_write: Mutex::default(),
+            holds_controls: Mutex::default(),
         })
     }
 
@@ -135,6 +173,16 @@ impl Watched {
     /// Holds the next answer to a write of a value, which has happened then.
     pub fn hold_kv_write(&self) -> HeldAnswer {
         self.holds_kv_write.lock().insert(HeldAnswer::default()).clone()
+    }
+
+    /// Lets the next `first` through of what people ask, and holds all others before they reach the store.
+    pub fn hold_controls(&self, first: usize) -> HeldControls {
+        let held = HeldControls {
+            left: Arc::new(Mutex::new(first)),
+            waiting: Arc::default(),
+            is_open: Arc::default(),
+        };
+        self.holds_controls.lock().insert(held).clone()
     }
 
     /// All hints get lost, and whoever begins to listen hears what is sent here.
@@ -256,6 +304,10 @@ impl Store for Watched {
     }
 
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
+        let held = self.holds_controls.lock().clone();
+        if let Some(held) = held {
+            held.pass().await;
+        }
         pass_on!(self.control(control))
     }
 

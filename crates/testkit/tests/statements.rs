@@ -237,12 +237,16 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
         _ => "definition 3@1".to_owned(),
     };
     if is_list(sql) {
-        // From the newest on, of one definition or parent where the text is about that, of any status.
+        // From the newest or the oldest on, of one definition or parent where the text is about that, of any status.
         let wanted = match (sql.name, at) {
+            (name, 1) if name.ends_with("_oldest") => Some(Value::Int(i64::MIN)),
+            (name, 2) if name.ends_with("_oldest") => {
+                Some(value_of(world, &Uuid::nil().to_string(), Type::Id))
+            }
             (_, 1) => Some(Value::Int(i64::MAX)),
             (_, 2) => Some(value_of(world, &Uuid::max().to_string(), Type::Id)),
-            ("list_definition", 4) => Some(Value::Text("definition 3".into())),
-            ("list_children", 7) => None,
+            ("list_definition" | "list_definition_oldest", 4) => Some(Value::Text("definition 3".into())),
+            ("list_children" | "list_children_oldest", 7) => None,
             (_, 3..=9) => Some(Value::Null),
             (_, 11) => Some(Value::Int(0)),
             _ => None,

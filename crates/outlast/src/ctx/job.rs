@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlast_core::{Error, Payload, RunId, shorten};
+use outlast_core::{Error, Payload, RunId, Timestamp, shorten};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -119,11 +119,29 @@ impl JobCtx {
     }
 
     /// Saves where the work stands: the next attempt gets it from [`JobCtx::saved`], also when this process dies.
-    /// What was saved just before a process dies may be lost; what was saved before that is not.
+    /// What was saved just before a process dies may be lost; what was saved before that is not. If the job is asked to
+    /// stop, what it saved last is kept as the output of its run.
     pub fn save<T: Serialize>(&self, value: &T) -> Result<(), Error> {
         let payload = Payload::encode("what a job saves", value, &self.job.engine.limits)?;
         self.job.tell(|doing| doing.saved = Some(payload));
         Ok(())
+    }
+
+    /// The same, and waits until it is durable: what comes after is done only if a later attempt will know of it.
+    pub async fn save_now<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        let payload = Payload::encode("what a job saves", value, &self.job.engine.limits)?;
+        let told = self.job.tell(|doing| doing.saved = Some(payload));
+        let is_durable = match told {
+            Some(told) => self.job.until_durable(told).await,
+            None => false,
+        };
+        match is_durable {
+            true => Ok(()),
+            false => {
+                let detail = format!("run {} is no longer this process's", self.job.record.id);
+                Err(Error::Store { detail, retryable: true })
+            }
+        }
     }
 
     /// What this attempt or an earlier one saved last.
@@ -186,6 +204,16 @@ impl JobCtx {
     /// ```
     pub async fn complete_in<T: Serialize>(&self, tx: impl InTx, output: &T) -> Result<(), Error> {
         self.job.complete_in(tx, output).await
+    }
+
+    /// When the run was started.
+    pub(crate) fn started_at(&self) -> Timestamp {
+        self.job.record.created_at
+    }
+
+    /// Whether this process is about to stop: who can hands its work back.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.job.engine.stop.is_cancelled()
     }
 
     /// This job as a batch of one.

@@ -41,6 +41,8 @@ pub(crate) struct JobTurn {
     /// What is told is written in the order in which it was told.
     telling: Mutex<()>,
     waker: AtomicWaker,
+    /// The number of the last word told of which it is known that it is durable.
+    durable: watch::Sender<u32>,
     /// Set when someone asks the job to stop.
     pub(crate) cancel: watch::Sender<Option<String>>,
     /// The handler said that another attempt makes no sense.
@@ -54,6 +56,8 @@ struct JobState {
     doing: Doing,
     /// Whether that stands in the database, or is on its way there.
     did: bool,
+    /// How often that was told.
+    told: u32,
     logs: Vec<LogLine>,
     log_lines: u32,
     stop: bool,
@@ -72,8 +76,9 @@ struct JobState {
 }
 
 impl Hears for JobTurn {
-    fn acked(&self, _pos: u32, ended: bool) {
+    fn acked(&self, told: u32, ended: bool) {
         self.state.lock().ended |= ended;
+        self.durable.send_modify(|durable| *durable = told.max(*durable));
         self.waker.wake();
     }
 
@@ -99,6 +104,7 @@ impl JobTurn {
             state: Mutex::new(state),
             telling: Mutex::default(),
             waker: AtomicWaker::new(),
+            durable: watch::Sender::new(0),
             cancel: watch::Sender::new(asked),
             terminal: AtomicBool::new(false),
         })
@@ -127,6 +133,8 @@ impl JobTurn {
 
     pub(super) fn lose(&self) {
         self.state.lock().lost = true;
+        // Whoever waits until something is durable waits no longer.
+        self.durable.send_replace(u32::MAX);
         self.waker.wake();
     }
 
@@ -140,21 +148,30 @@ impl JobTurn {
         self.state.lock().doing.saved.clone()
     }
 
-    /// Tells how far the job is. Of what is told while a commit is on its way, the last is kept.
-    pub(crate) fn tell(self: &Arc<Self>, change: impl FnOnce(&mut Doing)) {
+    /// Tells how far the job is. Of what is told while a commit is on its way, the last is kept. Gives the number of
+    /// this word, or `None` when the attempt is over.
+    pub(crate) fn tell(self: &Arc<Self>, change: impl FnOnce(&mut Doing)) -> Option<u32> {
         let _in_order = self.telling.lock();
-        let doing = {
+        let (doing, told) = {
             let mut state = self.state.lock();
             if state.over || state.lost {
-                return;
+                return None;
             }
             change(&mut state.doing);
             state.did = true;
-            state.doing.clone()
+            state.told += 1;
+            (state.doing.clone(), state.told)
         };
         let (run, epoch) = (self.record.id, self.epoch);
         let commit = RunCommit { doing: vec![doing], did: false, ..RunCommit::new(run, epoch) };
-        self.engine.committer.submit(commit, 0, self.clone());
+        self.engine.committer.submit(commit, told, self.clone());
+        Some(told)
+    }
+
+    /// Waits until what was told is durable; `false` when the run is no longer this process's.
+    pub(crate) async fn until_durable(&self, told: u32) -> bool {
+        let known = self.durable.subscribe().wait_for(|durable| *durable >= told).await.is_ok();
+        known && !self.state.lock().lost
     }
 
     /// If this attempt fails, the next one comes after this long.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::NodeId;
+use outlast_core::{Limits, NodeId};
 use outlast_store::{Renew, Sweep};
 use tokio::time::Instant;
 
@@ -169,10 +169,12 @@ pub(super) async fn sweep_all(engine: &Arc<Engine>) {
 
 /// Sweeps one shard once; gives how many rows were old, of the kind that had the most.
 async fn sweep(engine: &Arc<Engine>, shard: u16) -> u64 {
+    // A node that is there for bulks alone does not know what others know who are not there now.
+    let never = engine.settings.only_bulks.then_some(Limits::DURATION);
     let ask = Sweep {
         by: engine.node(),
         shard,
-        unknown_after: engine.settings.unknown_after,
+        unknown_after: never.unwrap_or(engine.settings.unknown_after),
         forget_after: FORGET_AFTER,
         limit: SWEEP_ROWS,
     };

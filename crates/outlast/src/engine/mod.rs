@@ -53,7 +53,7 @@ use self::seldom::Troubles;
 use self::turn::Turn;
 use self::warm::Warm;
 use crate::registry::Registry;
-use crate::{Client, Retention};
+use crate::{Client, Retention, bulk};
 
 /// How an engine works. Every bound has a name here.
 #[derive(Debug, Clone)]
@@ -82,10 +82,13 @@ pub struct Settings {
     pub verify: u32,
     /// A name of this node for people.
     pub name: String,
-    /// The queues to take from; empty for those of the registered definitions.
+    /// The queues to take from; empty for those of the registered definitions. Bulk operations
+    /// ([`Client::bulk`](crate::Client::bulk)) are taken by every node.
     pub queues: Vec<String>,
     /// How long ended runs are kept: for ever. See [`Outlast::retention`](crate::Outlast::retention).
     pub retention: Retention,
+    /// Whether this node is there for bulk operations alone: no.
+    pub(crate) only_bulks: bool,
     /// What handlers may call: see [`Outlast::egress`](crate::Outlast::egress).
     #[cfg(feature = "http")]
     #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
@@ -107,6 +110,7 @@ impl Default for Settings {
             name: format!("pid-{}", std::process::id()),
             queues: Vec::new(),
             retention: Retention::forever(),
+            only_bulks: false,
             #[cfg(feature = "http")]
             egress: crate::http::Egress::new(),
         }
@@ -279,7 +283,9 @@ impl Engine {
         self.committer.start(self);
         self.spawn(claim::listen(self.clone()));
         self.spawn(claim::run(self.clone()));
-        self.spawn(schedules::run(self.clone()));
+        if !self.settings.only_bulks {
+            self.spawn(schedules::run(self.clone()));
+        }
         self.spawn(lease::renew_loop(self.clone()));
         self.spawn(lease::watch_loop(self.clone()));
         self.spawn(lease::sweep_loop(self.clone()));
@@ -414,9 +420,16 @@ impl Engine {
         }
     }
 
-    /// The queues that this node takes from.
+    /// The queues that this node takes from: Outlast's own is among them, whatever the settings say.
     pub(crate) fn served(&self) -> Vec<String> {
-        if self.settings.queues.is_empty() { self.registry.queues() } else { self.settings.queues.clone() }
+        let mut queues = self.settings.queues.clone();
+        if queues.is_empty() {
+            return self.registry.queues();
+        }
+        if queues.iter().all(|queue| queue != bulk::QUEUE) {
+            queues.push(bulk::QUEUE.to_owned());
+        }
+        queues
     }
 
     /// Those of them that have no rules.

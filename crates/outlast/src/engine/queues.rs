@@ -62,8 +62,8 @@ impl Queues {
         *idle = if began { (0, next) } else { (idle.0.saturating_add(1), next) };
     }
 
-    /// A run has ended: others may begin.
-    pub(super) fn note_end(&self) {
+    /// A run has ended, time has passed or rules were changed: others may begin, whatever the last round said.
+    pub(crate) fn note_change(&self) {
         self.idle.lock().0 = 0;
     }
 
@@ -114,6 +114,7 @@ pub(super) async fn learn(engine: &Arc<Engine>, changes: Option<i64>) {
             if let Some(changes) = changes {
                 *engine.queues.changes.write() = changes;
             }
+            engine.queues.note_change();
             engine.nudge();
         }
         // The next renewal tells again.

@@ -181,7 +181,7 @@ fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
     drop(running);
     // A claim loop that waits for a slot wakes by this alone.
     drop(slot);
-    engine.queues.note_end();
+    engine.queues.note_change();
     if engine.queues.take_full() {
         engine.nudge();
     }

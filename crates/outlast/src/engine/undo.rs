@@ -27,7 +27,8 @@ pub(super) async fn cancel(
 ) {
     let cancelled = || {
         let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.clone() });
-        finish(&job.record, Status::Cancelled, None, Some(&failure))
+        // How far it had come, for whoever asks later: no other attempt will need it.
+        finish(&job.record, Status::Cancelled, job.saved(), Some(&failure))
     };
     let engine = &job.engine;
     let outcome = tokio::select! {

@@ -8,6 +8,7 @@ mod harness;
 mod attempts;
 mod batches;
 mod bounds;
+mod bulk;
 mod cancel;
 mod checks;
 mod children;

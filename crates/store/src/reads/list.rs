@@ -1,6 +1,6 @@
-//! Lists runs, newest first, page by page.
+//! Lists runs, newest or oldest first, page by page.
 //!
-//! Each shard gives its newest that fit, and the newest of those are the page. A filter that is not set
+//! Each shard gives the first that fit, and the first of those are the page. A filter that is not set
 //! is null and fits everything. There are a few texts, so that the most selective filter finds its
 //! index; no text is ever made of what a user wrote.
 
@@ -37,7 +37,10 @@ pub(crate) async fn list(
     let rows = places.into_iter().flat_map(|place| answers.take(place));
     let views = rows.filter_map(|row| view(&row).transpose()).collect::<Result<Vec<RunView>, _>>()?;
     let mut views: Vec<RunView> = views;
-    views.sort_by_key(|view| std::cmp::Reverse((view.record.created_at, view.record.id)));
+    views.sort_by_key(|view| (view.record.created_at, view.record.id));
+    if !filter.oldest_first {
+        views.reverse();
+    }
     let more = views.len() > limit as usize;
     views.truncate(limit as usize);
 
@@ -59,17 +62,19 @@ fn shards_of(filter: &Filter, shards: ShardCount) -> std::ops::Range<u16> {
 
 fn text_for(filter: &Filter) -> &'static Sql {
     let open = !filter.statuses.is_empty() && !filter.statuses.iter().any(|status| status.is_final());
-    match filter {
+    let by = match filter {
         Filter { parent: Some(_), .. } => &LIST_CHILDREN,
         _ if open => &LIST_OPEN,
         Filter { definition: Some(_), .. } => &LIST_DEFINITION,
         _ => &LIST,
-    }
+    };
+    if filter.oldest_first { &by.oldest } else { &by.newest }
 }
 
 fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec<Cell> {
     let (time, id) = match after {
         Some(cursor) => (cursor.created_at.micros(), cursor.id.uuid()),
+        None if filter.oldest_first => (i64::MIN, Uuid::nil()),
         None => (i64::MAX, Uuid::max()),
     };
     let statuses = if filter.statuses.is_empty() { &Status::ALL[..] } else { &filter.statuses[..] };
@@ -95,11 +100,26 @@ fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec
     ]
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&LIST, &LIST_DEFINITION, &LIST_CHILDREN, &LIST_OPEN];
+pub(super) static STATEMENTS: &[&Sql] = &[
+    &LIST.newest,
+    &LIST_DEFINITION.newest,
+    &LIST_CHILDREN.newest,
+    &LIST_OPEN.newest,
+    &LIST.oldest,
+    &LIST_DEFINITION.oldest,
+    &LIST_CHILDREN.oldest,
+    &LIST_OPEN.oldest,
+];
 
-/// `$runs`, `$tags`: which index SQLite has to use, where it would choose another for the order.
+/// The texts of one list, in either order.
+struct Lists {
+    newest: Sql,
+    oldest: Sql,
+}
+
+/// `$beyond`, `$by`: the order. `$runs`, `$tags`: which index SQLite has to use, where it would choose another for it.
 macro_rules! list_text {
-    ($agenda:literal, $which:literal, $runs:literal, $tags:literal) => {
+    ($agenda:literal, $which:literal, $runs:literal, $tags:literal, $beyond:literal, $by:literal) => {
         concat!(
             "select ",
             run_columns!(),
@@ -109,7 +129,9 @@ macro_rules! list_text {
             $agenda,
             " outlast.agenda as a on a.shard = r.shard and a.id = r.id
               left join outlast.results as z on z.shard = r.shard and z.run = r.id
-             where r.shard = {p1} and (r.created_at, r.id) < ({p2}, {p3}) ",
+             where r.shard = {p1} and (r.created_at, r.id) ",
+            $beyond,
+            " ({p2}, {p3}) ",
             $which,
             " and ({p4} is null or r.tenant = {p4}) and ({p5} is null or r.definition = {p5})
               and ({p6} is null or r.queue = {p6}) and ({p7} is null or r.key = {p7})
@@ -120,7 +142,11 @@ macro_rules! list_text {
               and ({p12} = 0 or {p12} = (select count(*) from outlast.tags as t ",
             $tags,
             "       where t.shard = r.shard and t.run = r.id and t.name || {p14} || t.value {in:p13}))
-             order by r.created_at desc, r.id desc limit {p15}"
+             order by r.created_at ",
+            $by,
+            ", r.id ",
+            $by,
+            " limit {p15}"
         )
     };
 }
@@ -144,26 +170,39 @@ const VALUES: &[Type] = &[
 ];
 
 macro_rules! list_sql {
-    ($name:literal, $agenda:literal, $which:literal, $runs:literal) => {
-        Sql::new($name, list_text!($agenda, $which, "", ""))
-            .on_sqlite(list_text!($agenda, $which, $runs, "indexed by outlast.tags_by_run"))
+    ($name:expr, $agenda:literal, $which:literal, $runs:literal, $beyond:literal, $by:literal) => {
+        Sql::new($name, list_text!($agenda, $which, "", "", $beyond, $by))
+            .on_sqlite(list_text!($agenda, $which, $runs, "indexed by outlast.tags_by_run", $beyond, $by))
             .takes(VALUES)
     };
 }
 
-static LIST: Sql = list_sql!("list", "left join", "", "").by("runs_by_time");
+macro_rules! lists {
+    ($name:literal, $agenda:literal, $which:literal, $runs:literal $(, $index:literal)?) => {
+        Lists {
+            newest: list_sql!($name, $agenda, $which, $runs, "<", "desc")$(.by($index))?,
+            oldest: list_sql!(concat!($name, "_oldest"), $agenda, $which, $runs, ">", "asc")$(.by($index))?,
+        }
+    };
+}
 
-static LIST_DEFINITION: Sql = list_sql!(
+static LIST: Lists = lists!("list", "left join", "", "", "runs_by_time");
+
+static LIST_DEFINITION: Lists = lists!(
     "list_definition",
     "left join",
     "and r.definition = {p5}",
-    "indexed by outlast.runs_by_definition "
-)
-.by("runs_by_definition");
+    "indexed by outlast.runs_by_definition ",
+    "runs_by_definition"
+);
 
-static LIST_CHILDREN: Sql =
-    list_sql!("list_children", "left join", "and r.parent = {p8}", "indexed by outlast.runs_by_parent ")
-        .by("runs_by_parent");
+static LIST_CHILDREN: Lists = lists!(
+    "list_children",
+    "left join",
+    "and r.parent = {p8}",
+    "indexed by outlast.runs_by_parent ",
+    "runs_by_parent"
+);
 
 // Only unfinished runs are asked for, which may be few among many: whoever plans may begin with those.
-static LIST_OPEN: Sql = list_sql!("list_open", "join", "", "");
+static LIST_OPEN: Lists = lists!("list_open", "join", "", "");

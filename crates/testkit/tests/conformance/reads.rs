@@ -39,6 +39,11 @@ async fn pages_of_runs_with_equal_times_lose_and_repeat_nothing(world: World) {
     for limit in [1, 7, 26, 51, 52, 53, 1_000] {
         assert_eq!(listed(&world, &Filter::default(), limit).await, wanted, "{limit} a page");
     }
+    wanted.reverse();
+    let oldest_first = Filter { oldest_first: true, ..Filter::default() };
+    for limit in [1, 7, 26, 51, 52, 53, 1_000] {
+        assert_eq!(listed(&world, &oldest_first, limit).await, wanted, "{limit} a page, oldest first");
+    }
 }
 
 #[store_test]

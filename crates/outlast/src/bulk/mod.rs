@@ -1,0 +1,194 @@
+//! Bulk operations: one thing done to all runs that fit a filter.
+//!
+//! A bulk is a run itself, of a job that every node knows (`work`): so it survives crashes, is taken over, tells how far
+//! it is, is listed, shown and cancelled like any other. What can be done to many runs, and what that would do to each,
+//! is in `op` alone; `preview` says it without doing it.
+
+mod op;
+mod preview;
+mod work;
+
+use outlast_core::{AnyError, Error, Retry, RunId};
+use outlast_store::Filter;
+use serde::{Deserialize, Serialize};
+
+pub use self::op::{Bulk, What};
+pub use self::preview::{Planned, Preview};
+use crate::{Client, Job, RunHandle};
+
+/// The job that does it.
+const NAME: &str = "outlast.bulk";
+/// Its queue, which every node serves.
+pub(crate) const QUEUE: &str = "outlast";
+/// How often it is tried while the database is out of reach, with pauses of at most half a minute: most of an hour.
+const ATTEMPTS: u32 = 100;
+
+/// What a bulk is asked to do: the input of its run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BulkAsk {
+    /// What is done.
+    pub op: Bulk,
+    /// To which runs.
+    pub filter: Filter,
+}
+
+/// What became of a bulk: the output of its run. Of one that was cancelled, how far it had come.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BulkReport {
+    /// To how many runs it was done.
+    pub done: u64,
+    /// For how many there was nothing to do (any more).
+    pub skipped: u64,
+    /// For how many it could not be done.
+    pub failed: u64,
+    /// The first hundred of those.
+    pub failures: Vec<BulkFailure>,
+}
+
+/// A run for which it could not be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkFailure {
+    /// The run.
+    pub run: RunId,
+    /// Why not.
+    pub reason: String,
+}
+
+/// The job that a bulk is a run of.
+pub type BulkJob = Job<BulkAsk, BulkReport, AnyError>;
+
+/// A bulk that was started: [`RunHandle::result`] waits for its report, [`BulkRun::report`] says how far it is,
+/// [`RunHandle::cancel`] stops it after the runs in hand.
+pub type BulkRun = RunHandle<BulkJob>;
+
+/// The definition that every node registers by itself.
+pub(crate) fn job() -> BulkJob {
+    // Before all others: whoever stops a flood of runs must not stand in line behind it.
+    let retry = Retry::times(ATTEMPTS).at_most(std::time::Duration::from_secs(30));
+    Job::new(NAME, work::work).queue(QUEUE).priority(0).retry(retry)
+}
+
+/// A bulk about to be started or previewed: see [`Client::bulk`].
+#[must_use = "nothing happens until .start() or .preview() is called"]
+pub struct BulkCall {
+    client: Client,
+    op: Bulk,
+    filter: Filter,
+    is_all: bool,
+    by: Option<String>,
+    key: Option<String>,
+}
+
+impl Client {
+    /// Does one thing to all runs that fit a filter, durably: the bulk is a run itself, which any node takes over, and
+    /// which reports its progress. It goes through those that were there when it was started, oldest first. What cannot
+    /// be done to one run is in its report and holds nobody up.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// use outlast::{Bulk, Filter};
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # async fn mail(_job: JobCtx, to: String) -> Result<(), AnyError> { Err(AnyError::new("down")) }
+    /// # let mail = Job::new("mail", mail).retry(Retry::times(1));
+    /// # let app = Outlast::open("sqlite::memory:").await?.job(mail.clone()).run().await?;
+    /// # let _ = app.start(mail, "ada".to_owned()).await?.result().await;
+    /// let failed = Filter { definition: Some("mail".into()), ..Filter::default() };
+    /// let preview = app.bulk(Bulk::retry()).filter(failed.clone()).preview().await?;
+    /// assert_eq!(preview.acts, 1);
+    ///
+    /// let bulk = app.bulk(Bulk::retry()).filter(failed).by("ann").start().await?;
+    /// let report = bulk.result().await?;
+    /// assert_eq!((report.done, report.failed), (1, 0));
+    /// # Ok::<(), AnyError>(()) }).unwrap();
+    /// ```
+    pub fn bulk(&self, op: Bulk) -> BulkCall {
+        let client = self.clone();
+        BulkCall { client, op, filter: Filter::default(), is_all: false, by: None, key: None }
+    }
+
+    /// A bulk that was started before.
+    pub fn bulk_run(&self, run: RunId) -> BulkRun {
+        self.handle(&job(), run)
+    }
+}
+
+impl BulkCall {
+    /// To which runs. Where it names no status, those are meant to which the operation is usually done: unfinished ones
+    /// are cancelled, failed ones tried again.
+    pub fn filter(mut self, filter: Filter) -> BulkCall {
+        self.filter = filter;
+        self
+    }
+
+    /// To all of them, where there is no filter: without this an empty one is refused.
+    pub fn all(mut self) -> BulkCall {
+        self.is_all = true;
+        self
+    }
+
+    /// Who asks for it: the owner of its run.
+    pub fn by(mut self, who: impl Into<String>) -> BulkCall {
+        self.by = Some(who.into());
+        self
+    }
+
+    /// An idempotency key: the same bulk with the same key is never started twice.
+    pub fn key(mut self, key: impl Into<String>) -> BulkCall {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Starts it; returns as soon as it is durable.
+    pub async fn start(self) -> Result<BulkRun, Error> {
+        let ask = self.ask()?;
+        let mut start = self.client.start(job(), ask);
+        if let Some(by) = self.by {
+            start = start.owner(by);
+        }
+        if let Some(key) = self.key {
+            start = start.key(key);
+        }
+        start.await
+    }
+
+    /// Says what it would do, run by run, and does nothing.
+    pub async fn preview(self) -> Result<Preview, Error> {
+        preview::preview(&self.client, &self.ask()?).await
+    }
+
+    /// What is asked, or what is wrong with it.
+    fn ask(&self) -> Result<BulkAsk, Error> {
+        let everything = Filter { oldest_first: self.filter.oldest_first, ..Filter::default() };
+        if self.filter == everything && !self.is_all {
+            let remedy = "one that names something, or all() where every run is meant";
+            return Err(Error::invalid("filter", "(empty)", remedy));
+        }
+        let mut filter = Filter { oldest_first: true, ..self.filter.clone() };
+        if filter.statuses.is_empty() {
+            filter.statuses = self.op.usual();
+        }
+        filter.statuses.retain(|status| self.op.fits(*status));
+        if filter.statuses.is_empty() {
+            let all = outlast_core::Status::ALL.into_iter().filter(|status| self.op.fits(*status));
+            let all = all.map(|status| status.word()).collect::<Vec<_>>().join(", ");
+            let remedy = format!("{all}: there is nothing to {} in others", self.op.word());
+            return Err(Error::invalid("filter", "status", remedy));
+        }
+        self.op.check()?;
+        Ok(BulkAsk { op: self.op.clone(), filter })
+    }
+}
+
+impl BulkRun {
+    /// How far it is, or how far it had come when it was cancelled.
+    pub async fn report(&self) -> Result<BulkReport, Error> {
+        let view = self.status().await?;
+        let output = view.ended.and_then(|ended| ended.output);
+        let saved = output.or_else(|| view.doing.into_iter().next().and_then(|doing| doing.saved));
+        let what = format_args!("the report of {}", self.id());
+        saved.map_or_else(|| Ok(BulkReport::default()), |saved| saved.decode(what))
+    }
+}

@@ -1,0 +1,295 @@
+//! What can be done to many runs, and what that would do to each of them.
+//!
+//! Whoever adds an operation adds a variant, and its arm in each function here; everything else follows.
+
+use std::fmt;
+
+use outlast_core::{Change, Error, Op, Phase, RunId, Status, check_name};
+use outlast_store::{DefinitionCard, RunKind, RunView};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Client, ForkRun, RepairPlan, RepairRun};
+
+/// How many entries of a journal are read at once.
+const ENTRIES: u32 = 1_000;
+
+/// What is done to many runs: see [`Client::bulk`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Bulk {
+    /// They are asked to stop.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// They are tried again.
+    Retry,
+    /// Each is forked: another run goes on from one of its steps.
+    Fork {
+        /// From which step; where they went wrong unless said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        /// With the version that new runs take, instead of their own.
+        #[serde(default)]
+        latest: bool,
+        /// Why, for people who look at the forks later.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A step of each gets another result, and they go on with that.
+    Replace {
+        /// Which.
+        step: String,
+        /// The result, as JSON.
+        result: String,
+        /// Why, for people who look at them later.
+        reason: String,
+    },
+}
+
+impl Bulk {
+    /// Asks runs to stop, as [`Client::cancel`] does.
+    pub fn cancel(reason: impl Into<String>) -> Bulk {
+        Bulk::Cancel { reason: reason.into() }
+    }
+
+    /// Tries runs again that failed, or were cancelled if the filter says so, and undos that gave up, as
+    /// [`Client::retry`] does.
+    pub fn retry() -> Bulk {
+        Bulk::Retry
+    }
+
+    /// Starts another run for each that goes on from a step of it, or from where it went wrong, as [`Client::fork`] does;
+    /// with the version that new runs take, if `latest`.
+    pub fn fork(from: Option<&str>, latest: bool) -> Bulk {
+        Bulk::Fork { from: from.map(str::to_owned), latest, reason: None }
+    }
+
+    /// Gives a step of each another result, as [`Client::repair`] does.
+    pub fn replace<T: Serialize + ?Sized>(
+        step: impl Into<String>,
+        result: &T,
+        reason: impl Into<String>,
+    ) -> Result<Bulk, Error> {
+        let result = serde_json::to_string(result)
+            .map_err(|error| Error::invalid("result", "(a value)", error.to_string()))?;
+        Ok(Bulk::Replace { step: step.into(), result, reason: reason.into() })
+    }
+
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Bulk::Cancel { .. } => "cancel",
+            Bulk::Retry => "retry",
+            Bulk::Fork { .. } => "fork",
+            Bulk::Replace { .. } => "replace",
+        }
+    }
+
+    /// Says what is wrong with it, if something is.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self {
+            Bulk::Cancel { reason } => check_name("reason", reason).map(|_| ()),
+            Bulk::Replace { result, .. } => RawValue::from_string(result.clone())
+                .map(|_| ())
+                .map_err(|error| Error::invalid("result", result, format!("JSON: {error}"))),
+            Bulk::Retry | Bulk::Fork { .. } => Ok(()),
+        }
+    }
+
+    /// Whether there may be something to do for a run in this status.
+    pub(super) fn fits(&self, status: Status) -> bool {
+        match self {
+            Bulk::Cancel { .. } => {
+                !status.is_final() && !matches!(status, Status::Undoing | Status::UndoFailed)
+            }
+            Bulk::Retry => status.after(Change::Revive).is_some() || status == Status::UndoFailed,
+            Bulk::Fork { from, .. } => from.is_some() || matches!(status, Status::Failed | Status::Cancelled),
+            // What runs is refused one by one.
+            Bulk::Replace { .. } => status != Status::Completed,
+        }
+    }
+
+    /// The statuses that are meant where a filter names none.
+    pub(super) fn usual(&self) -> Vec<Status> {
+        match self {
+            Bulk::Cancel { .. } => Status::ALL.into_iter().filter(|status| self.fits(*status)).collect(),
+            Bulk::Replace { step, .. } if step.starts_with("undo:") => vec![Status::UndoFailed],
+            Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => vec![Status::Failed],
+        }
+    }
+
+    /// Why there is nothing to do for a run as it stands, if so.
+    pub(super) fn refuses(&self, view: &RunView) -> Option<String> {
+        if !self.fits(view.status) {
+            return Some(format!("it is {}", view.status));
+        }
+        match self {
+            Bulk::Cancel { .. } => {
+                view.cancel_reason.as_ref().map(|why| format!("it was asked to stop before: {why}"))
+            }
+            Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => None,
+        }
+    }
+
+    /// What it would do to a run as it stands.
+    pub(super) async fn plan(
+        &self,
+        client: &Client,
+        view: &RunView,
+        cards: &[DefinitionCard],
+    ) -> Result<What, Error> {
+        if let Some(why) = self.refuses(view) {
+            return Ok(What::Nothing(why));
+        }
+        Ok(match self {
+            Bulk::Cancel { .. } => match undone(client, view, cards).await? {
+                names if !names.is_empty() => What::WouldUndo(names),
+                // Nobody has to be asked who never began, or cannot go on.
+                _ if view.epoch == 0 || matches!(view.status, Status::Paused | Status::Blocked) => {
+                    What::WouldEnd
+                }
+                _ => What::WouldStop,
+            },
+            Bulk::Retry if view.status == Status::UndoFailed => {
+                What::WouldUndo(undone(client, view, cards).await?)
+            }
+            Bulk::Retry => planned(client.repair(view.record.id).plan().await, What::WouldRunAgain)?,
+            Bulk::Fork { .. } => planned(self.forks(client, view.record.id).plan().await, What::WouldFork)?,
+            Bulk::Replace { .. } => {
+                planned(self.replaces(client, view.record.id).plan().await, What::WouldRunAgain)?
+            }
+        })
+    }
+
+    /// Does it to a run that was seen with this epoch. `false` when there was nothing to do any more.
+    pub(super) async fn apply(
+        &self,
+        client: &Client,
+        bulk: RunId,
+        run: RunId,
+        epoch: i64,
+    ) -> Result<bool, Error> {
+        let done = match self {
+            Bulk::Cancel { reason } => client.cancel(run, reason).await,
+            Bulk::Retry => client.repair(run).only_in(epoch).await,
+            Bulk::Fork { .. } => self.forks(client, run).once_for(bulk).await.map(|_| true),
+            Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).await,
+        };
+        match done {
+            // Purged meanwhile.
+            Err(Error::UnknownRun { .. }) => Ok(false),
+            other => other,
+        }
+    }
+
+    /// Whether a run for which there was nothing to do stands as if it had been done: by the node that began with these
+    /// runs and died before it could say so.
+    pub(super) fn was_done(&self, view: &RunView) -> bool {
+        match self {
+            Bulk::Cancel { .. } => view.status == Status::Cancelled,
+            Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => true,
+        }
+    }
+
+    fn forks(&self, client: &Client, run: RunId) -> ForkRun {
+        let fork = client.fork(run);
+        let Bulk::Fork { from, latest, reason } = self else { return fork };
+        let fork = from.iter().fold(fork, |fork, step| fork.from(step));
+        let fork = reason.iter().fold(fork, |fork, reason| fork.reason(reason));
+        if *latest { fork.active_version() } else { fork }
+    }
+
+    fn replaces(&self, client: &Client, run: RunId) -> RepairRun {
+        let repair = client.repair(run);
+        let Bulk::Replace { step, result, reason } = self else { return repair };
+        match RawValue::from_string(result.clone()) {
+            Ok(result) => repair.replace(step, &result).reason(reason),
+            // Judged when it was started.
+            Err(_) => repair.replace(step, result).reason(reason),
+        }
+    }
+}
+
+/// What a plan says, or why there is none for this run.
+fn planned(plan: Result<RepairPlan, Error>, does: fn(Vec<String>) -> What) -> Result<What, Error> {
+    match plan {
+        Ok(plan) => Ok(does(plan.again)),
+        Err(error @ Error::Store { .. }) => Err(error),
+        Err(error) => Ok(What::Nothing(error.to_string())),
+    }
+}
+
+/// What a bulk would do to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum What {
+    /// It ends at once: none of its code is called.
+    WouldEnd,
+    /// Its code is asked to stop.
+    WouldStop,
+    /// What it did is undone: these steps, the last first, or the job itself.
+    WouldUndo(Vec<String>),
+    /// These run again.
+    WouldRunAgain(Vec<String>),
+    /// Another run goes on from there, and these run again in it.
+    WouldFork(Vec<String>),
+    /// It stays as it is; says why.
+    Nothing(String),
+}
+
+impl What {
+    /// Whether something would happen at all.
+    pub fn acts(&self) -> bool {
+        !matches!(self, What::Nothing(_))
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::WouldEnd => f.write_str("ends at once"),
+            What::WouldStop => f.write_str("is asked to stop"),
+            What::WouldUndo(names) => write!(f, "undoes {}", names.join(", ")),
+            What::WouldRunAgain(names) if names.is_empty() => f.write_str("goes on, and nothing runs again"),
+            What::WouldRunAgain(names) => write!(f, "runs again: {}", names.join(", ")),
+            What::WouldFork(names) => write!(f, "is forked, and runs again: {}", names.join(", ")),
+            What::Nothing(why) => write!(f, "stays as it is: {why}"),
+        }
+    }
+}
+
+/// What a run would have to undo, the last first: of a workflow the steps that said so and are not undone yet, of a job
+/// that began the job itself, if it knows how.
+async fn undone(client: &Client, view: &RunView, cards: &[DefinitionCard]) -> Result<Vec<String>, Error> {
+    let record = &view.record;
+    if view.epoch == 0 {
+        return Ok(Vec::new());
+    }
+    if record.kind == RunKind::Job {
+        let card =
+            cards.iter().find(|card| (&card.name, card.version) == (&record.definition, record.version));
+        let options = card.and_then(|card| serde_json::from_str::<serde_json::Value>(&card.options).ok());
+        let undoes = options.is_some_and(|options| options["undo"] == true);
+        return Ok(if undoes { vec![record.definition.clone()] } else { Vec::new() });
+    }
+    let (mut names, mut after) = (Vec::<String>::new(), 0);
+    loop {
+        let entries = client.journal(record.id, after, ENTRIES).await?;
+        let Some(last) = entries.last() else { break };
+        after = last.pos;
+        for entry in entries.iter().filter(|entry| entry.op == Op::Undo) {
+            match entry.phase {
+                // Not the one that says that undoing has begun, which is no name of the user's.
+                Phase::Opened if &*entry.name != "*" => names.push(entry.name.to_string()),
+                Phase::Done => names.retain(|name| **name != *entry.name),
+                _ => {}
+            }
+        }
+    }
+    names.reverse();
+    Ok(names)
+}

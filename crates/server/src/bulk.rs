@@ -1,0 +1,265 @@
+//! Commands about all runs that fit a filter: look first, ask, start a bulk, follow it to its report.
+//!
+//! The bulk is a run, which the nodes do; where none is up, this process does it. Whoever stops following stops nothing:
+//! it goes on, or waits for the next node.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::time::Duration;
+
+use outlast::{App, Bulk, BulkCall, BulkRun, Client, Outlast, Preview, RunView, Status};
+use outlast_store::StoreError;
+use serde_json::json;
+
+use crate::cli::ManyArgs;
+use crate::database::Place;
+use crate::fault::{Exit, Fault};
+use crate::list::filter;
+use crate::output::{Column, Format, Row, call, json as to_json, note, print, print_one, style_of, table};
+use crate::run_commands::note_without_node;
+use crate::words::count;
+
+/// How often a bulk is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// After so many looks it is seen whether there is still a node that does it.
+const LOOKS: u32 = 10;
+/// How long this process, where it does the bulk itself, may take to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Does one thing to all runs that fit.
+pub(crate) async fn bulk(place: &Place, op: Bulk, args: ManyArgs, format: Format) -> Result<(), Fault> {
+    let client = place.client().await?;
+    let words: Vec<String> =
+        args.filter.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() && !args.all {
+        let message = format!("the filter is empty: say what to {}, such as def:mail, or --all", op.word());
+        return Err(Fault::usage(message));
+    }
+    let filter = filter(&words, client.store().now().await?)?;
+    let ask = || {
+        let ask = client.bulk(op.clone()).filter(filter.clone());
+        if args.all { ask.all() } else { ask }
+    };
+    if args.dry_run {
+        return tell(&op, &ask().preview().await?, format);
+    }
+    if !args.yes {
+        agree(&op, ask()).await?;
+    }
+    let run = ask().start().await?;
+    if args.no_wait {
+        print_one(format, &json!({ "id": run.id() }), run.id(), || run.id().to_string())?;
+        note_without_node(&client).await?;
+        if format == Format::Text {
+            note(&format!("started; `{}` waits for its end", call(&format!("wait {}", run.id()))));
+        }
+        return Ok(());
+    }
+    let mut server = Server::default();
+    let followed = tokio::select! {
+        followed = follow(&client, &run, &mut server) => followed,
+        _ = tokio::signal::ctrl_c() => {
+            Err(Fault::new(Exit::Interrupted, "interrupted", left(&run, server.app.is_some())))
+        }
+    };
+    clear_line();
+    // What is not done yet is for the next node.
+    if let Some(app) = server.app {
+        let _ = app.shutdown(GRACE).await;
+    }
+    report(&op, &run, &followed?, format).await
+}
+
+/// Asks whoever sits there, once they know how many it is about. Where nobody does, nobody can agree.
+async fn agree(op: &Bulk, ask: BulkCall) -> Result<(), Fault> {
+    let would = would(op, &ask.preview().await?);
+    if !std::io::stdin().is_terminal() {
+        return Err(Fault::usage(format!("{would}: say --yes if that is meant, or --dry-run to see which")));
+    }
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut told = std::io::stderr();
+        let _ = write!(told, "{would}. Go on? [y/N] ").and_then(|()| told.flush());
+        let mut answer = String::new();
+        let _ = std::io::stdin().lock().read_line(&mut answer);
+        answer
+    });
+    let answer = tokio::select! {
+        answer = answer => answer.unwrap_or_default(),
+        _ = tokio::signal::ctrl_c() => String::new(),
+    };
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Fault::usage("nothing was changed")),
+    }
+}
+
+/// What would happen, in a line.
+fn would(op: &Bulk, preview: &Preview) -> String {
+    let number = usize::try_from(preview.acts).unwrap_or(usize::MAX);
+    let runs = match preview.is_all {
+        true => count(number, "run"),
+        false => format!("more than {number} runs"),
+    };
+    match op {
+        Bulk::Cancel { .. } => format!("{runs} would be asked to stop"),
+        Bulk::Retry => format!("{runs} would be tried again"),
+        Bulk::Fork { .. } => format!("{runs} would be forked"),
+        Bulk::Replace { step, .. } => format!("{runs} would go on with another result of {step}"),
+        other => format!("{runs} would be acted on ({})", other.word()),
+    }
+}
+
+/// What has happened, in a line.
+fn did(op: &Bulk, done: u64) -> String {
+    let runs = count(usize::try_from(done).unwrap_or(usize::MAX), "run");
+    match op {
+        Bulk::Cancel { .. } => format!("{runs} asked to stop"),
+        Bulk::Retry => format!("{runs} ready to be tried again"),
+        Bulk::Fork { .. } => format!("{runs} forked"),
+        Bulk::Replace { step, .. } => format!("{runs} with another result of {step}"),
+        other => format!("{runs} acted on ({})", other.word()),
+    }
+}
+
+/// Says what would happen to each run.
+fn tell(op: &Bulk, preview: &Preview, format: Format) -> Result<(), Fault> {
+    match format {
+        Format::Json => return print(&to_json(preview, true)?),
+        Format::Jsonl | Format::Name => {
+            let line = |run: &outlast::Planned| match format {
+                Format::Name => Ok(run.run.to_string()),
+                _ => to_json(run, false),
+            };
+            let lines = preview.runs.iter().map(line).collect::<Result<Vec<_>, _>>()?;
+            return if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) };
+        }
+        Format::Text => {}
+    }
+    let columns = [
+        Column { head: "STATUS", spare: 0 },
+        Column { head: "DEFINITION", spare: 1 },
+        Column { head: "KEY", spare: 2 },
+        Column { head: "ID", spare: 0 },
+        Column { head: "WOULD", spare: 0 },
+    ];
+    let rows = preview.runs.iter().map(|run| Row {
+        style: style_of(run.status),
+        cells: vec![
+            run.status.word().to_owned(),
+            run.definition.clone(),
+            run.key.clone().unwrap_or_default(),
+            run.run.to_string(),
+            run.does.to_string(),
+        ],
+    });
+    let rows: Vec<Row> = rows.collect();
+    if !rows.is_empty() {
+        print(&table(&columns, &rows))?;
+    }
+    let more = preview.acts + preview.stays - rows.len() as u64;
+    if more > 0 {
+        note(&format!("… and {} more", if preview.is_all { more.to_string() } else { format!("{more} or") }));
+    }
+    note(&format!("{}, {} would stay as they are; nothing was changed", would(op, preview), preview.stays));
+    Ok(())
+}
+
+/// This process as a node, where it has to be one.
+#[derive(Default)]
+struct Server {
+    app: Option<App>,
+}
+
+impl Server {
+    /// Does bulks here if nobody else would.
+    async fn serve(&mut self, client: &Client) -> Result<(), Fault> {
+        let store = client.store();
+        let is_needed = match store.name() {
+            // Whose file it is does the work, and nobody else can.
+            "sqlite" => match store.own().await {
+                Ok(()) => true,
+                Err(StoreError::Owned { .. }) => false,
+                Err(error) => return Err(error.into()),
+            },
+            _ => client.nodes().await?.is_empty(),
+        };
+        if is_needed && self.app.is_none() {
+            self.app = Some(Outlast::on(store.clone()).only_bulks().run().await?);
+        }
+        Ok(())
+    }
+}
+
+/// Looks at a bulk until it has ended, and shows how far it is on a terminal.
+async fn follow(client: &Client, run: &BulkRun, server: &mut Server) -> Result<RunView, Fault> {
+    let shows = std::io::stderr().is_terminal();
+    let mut looks = 0;
+    loop {
+        let view = run.status().await?;
+        if view.status.is_final() {
+            return Ok(view);
+        }
+        if looks % LOOKS == 0 && server.app.is_none() {
+            server.serve(client).await?;
+        }
+        looks += 1;
+        if let Some(doing) = view.doing.first().filter(|_| shows) {
+            let (percent, message) =
+                (doing.percent.unwrap_or(0), doing.message.as_deref().unwrap_or_default());
+            let mut told = std::io::stderr();
+            let _ = write!(told, "\r\x1b[K{percent:>3} %  {message}").and_then(|()| told.flush());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn clear_line() {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+}
+
+/// What to do with a bulk that nobody follows any more.
+fn left(run: &BulkRun, was_done_here: bool) -> String {
+    let id = run.id();
+    let goes_on = if was_done_here { "waits for the next node" } else { "goes on" };
+    let (wait, cancel) = (call(&format!("wait {id}")), call(&format!("cancel {id}")));
+    format!("stopped by Ctrl-C, and {id} {goes_on}: `{wait}` waits for its end, `{cancel}` ends it")
+}
+
+/// Says what became of it.
+async fn report(op: &Bulk, run: &BulkRun, view: &RunView, format: Format) -> Result<(), Fault> {
+    let (id, report) = (run.id(), run.report().await?);
+    let answer = json!({
+        "id": id,
+        "status": view.status.word(),
+        "done": report.done,
+        "skipped": report.skipped,
+        "failed": report.failed,
+        "failures": report.failures,
+    });
+    let words = || {
+        let mut words = did(op, report.done);
+        if report.skipped > 0 {
+            words += &format!(", {} skipped", report.skipped);
+        }
+        words
+    };
+    print_one(format, &answer, id, words)?;
+    for failure in report.failures.iter().filter(|_| format == Format::Text) {
+        note(&format!("{}: {}", failure.run, failure.reason));
+    }
+    match view.status {
+        Status::Completed if report.failed == 0 => Ok(()),
+        Status::Completed => {
+            let runs = count(usize::try_from(report.failed).unwrap_or(usize::MAX), "run");
+            let message =
+                format!("{runs} could not be acted on: `{}` says more", call(&format!("show {id}")));
+            Err(Fault::new(Exit::Partly, "partly_failed", message))
+        }
+        status => {
+            let again = call(&format!("retry {id}"));
+            let message = format!("{id} was {status} before it was through: `{again}` does the rest");
+            Err(Fault::new(Exit::Failed, status.word(), message))
+        }
+    }
+}
