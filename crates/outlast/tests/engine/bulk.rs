@@ -348,7 +348,7 @@ engine_test! {
     async fn a_process_that_is_there_for_bulks_alone_fires_no_schedule_and_blocks_nobody(lab: Lab) {
         lab.start(register).await;
         tomorrow(lab.app(), "later", 3).await;
-        lab.app().schedule(Schedule::every("often", 1.minute()), &idle("other"), 7).await.unwrap();
+        lab.app().schedule(Schedule::every("often", 1.minute()), &idle("other"), &7).await.unwrap();
         let due = lab.app().start(idle("other"), 1).delay(1.second()).await.unwrap().id();
         lab.kill().await;
         lab.start(|app| app.only_bulks()).await;

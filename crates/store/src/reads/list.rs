@@ -62,13 +62,13 @@ fn shards_of(filter: &Filter, shards: ShardCount) -> std::ops::Range<u16> {
 
 fn text_for(filter: &Filter) -> &'static Sql {
     let open = !filter.statuses.is_empty() && !filter.statuses.iter().any(|status| status.is_final());
-    let by = match filter {
-        Filter { parent: Some(_), .. } => &LIST_CHILDREN,
-        _ if open => &LIST_OPEN,
-        Filter { definition: Some(_), .. } => &LIST_DEFINITION,
-        _ => &LIST,
+    let [newest, oldest] = match filter {
+        Filter { parent: Some(_), .. } => [&LIST_CHILDREN, &LIST_CHILDREN_OLDEST],
+        _ if open => [&LIST_OPEN, &LIST_OPEN_OLDEST],
+        Filter { definition: Some(_), .. } => [&LIST_DEFINITION, &LIST_DEFINITION_OLDEST],
+        _ => [&LIST, &LIST_OLDEST],
     };
-    if filter.oldest_first { &by.oldest } else { &by.newest }
+    if filter.oldest_first { oldest } else { newest }
 }
 
 fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec<Cell> {
@@ -101,21 +101,15 @@ fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec
 }
 
 pub(super) static STATEMENTS: &[&Sql] = &[
-    &LIST.newest,
-    &LIST_DEFINITION.newest,
-    &LIST_CHILDREN.newest,
-    &LIST_OPEN.newest,
-    &LIST.oldest,
-    &LIST_DEFINITION.oldest,
-    &LIST_CHILDREN.oldest,
-    &LIST_OPEN.oldest,
+    &LIST,
+    &LIST_DEFINITION,
+    &LIST_CHILDREN,
+    &LIST_OPEN,
+    &LIST_OLDEST,
+    &LIST_DEFINITION_OLDEST,
+    &LIST_CHILDREN_OLDEST,
+    &LIST_OPEN_OLDEST,
 ];
-
-/// The texts of one list, in either order.
-struct Lists {
-    newest: Sql,
-    oldest: Sql,
-}
 
 /// `$beyond`, `$by`: the order. `$runs`, `$tags`: which index SQLite has to use, where it would choose another for it.
 macro_rules! list_text {
@@ -170,39 +164,50 @@ const VALUES: &[Type] = &[
 ];
 
 macro_rules! list_sql {
-    ($name:expr, $agenda:literal, $which:literal, $runs:literal, $beyond:literal, $by:literal) => {
+    ($name:literal, $agenda:literal, $which:literal, $runs:literal, $beyond:literal, $by:literal) => {
         Sql::new($name, list_text!($agenda, $which, "", "", $beyond, $by))
             .on_sqlite(list_text!($agenda, $which, $runs, "indexed by outlast.tags_by_run", $beyond, $by))
             .takes(VALUES)
     };
 }
 
-macro_rules! lists {
-    ($name:literal, $agenda:literal, $which:literal, $runs:literal $(, $index:literal)?) => {
-        Lists {
-            newest: list_sql!($name, $agenda, $which, $runs, "<", "desc")$(.by($index))?,
-            oldest: list_sql!(concat!($name, "_oldest"), $agenda, $which, $runs, ">", "asc")$(.by($index))?,
-        }
+static LIST: Sql = list_sql!("list", "left join", "", "", "<", "desc").by("runs_by_time");
+static LIST_OLDEST: Sql = list_sql!("list_oldest", "left join", "", "", ">", "asc").by("runs_by_time");
+
+macro_rules! list_definition {
+    ($name:literal, $beyond:literal, $by:literal) => {
+        list_sql!(
+            $name,
+            "left join",
+            "and r.definition = {p5}",
+            "indexed by outlast.runs_by_definition ",
+            $beyond,
+            $by
+        )
+        .by("runs_by_definition")
     };
 }
 
-static LIST: Lists = lists!("list", "left join", "", "", "runs_by_time");
+static LIST_DEFINITION: Sql = list_definition!("list_definition", "<", "desc");
+static LIST_DEFINITION_OLDEST: Sql = list_definition!("list_definition_oldest", ">", "asc");
 
-static LIST_DEFINITION: Lists = lists!(
-    "list_definition",
-    "left join",
-    "and r.definition = {p5}",
-    "indexed by outlast.runs_by_definition ",
-    "runs_by_definition"
-);
+macro_rules! list_children {
+    ($name:literal, $beyond:literal, $by:literal) => {
+        list_sql!(
+            $name,
+            "left join",
+            "and r.parent = {p8}",
+            "indexed by outlast.runs_by_parent ",
+            $beyond,
+            $by
+        )
+        .by("runs_by_parent")
+    };
+}
 
-static LIST_CHILDREN: Lists = lists!(
-    "list_children",
-    "left join",
-    "and r.parent = {p8}",
-    "indexed by outlast.runs_by_parent ",
-    "runs_by_parent"
-);
+static LIST_CHILDREN: Sql = list_children!("list_children", "<", "desc");
+static LIST_CHILDREN_OLDEST: Sql = list_children!("list_children_oldest", ">", "asc");
 
 // Only unfinished runs are asked for, which may be few among many: whoever plans may begin with those.
-static LIST_OPEN: Lists = lists!("list_open", "join", "", "");
+static LIST_OPEN: Sql = list_sql!("list_open", "join", "", "", "<", "desc");
+static LIST_OPEN_OLDEST: Sql = list_sql!("list_open_oldest", "join", "", "", ">", "asc");
