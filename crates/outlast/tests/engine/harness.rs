@@ -49,6 +49,11 @@ impl Lab {
         Lab { world: World::open(kind, shards).await, ledger: Ledger::default(), warm, test: None }
     }
 
+    /// How many waiting runs an engine of this story keeps warm.
+    pub fn warm(&self) -> usize {
+        self.warm
+    }
+
     /// Starts an engine; a second call without [`Lab::kill`] is a second start.
     pub async fn start(&mut self, with: impl FnOnce(Outlast) -> Outlast) {
         let warm = self.warm;

@@ -12,6 +12,7 @@ mod checks;
 mod children;
 mod clients;
 mod dead_letters;
+mod deaths;
 mod deploys;
 mod explain;
 mod jobs;
