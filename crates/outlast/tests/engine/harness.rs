@@ -78,6 +78,11 @@ impl Lab {
         self.start(with).await;
     }
 
+    /// Another engine takes the place of this one, which goes on beside it.
+    pub fn replace(&mut self, test: Test) -> Test {
+        self.test.replace(test).expect("an engine was started")
+    }
+
     pub fn test(&self) -> &Test {
         self.test.as_ref().expect("an engine was started")
     }

@@ -24,6 +24,7 @@ mod races;
 mod repeats;
 mod replay;
 mod retention;
+mod rollbacks;
 mod sagas;
 mod schedules;
 mod steps;
