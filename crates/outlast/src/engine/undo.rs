@@ -29,6 +29,10 @@ pub(super) async fn cancel(
         let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.clone() });
         finish(&job.record, Status::Cancelled, None, Some(&failure))
     };
+    // Said first, so that everybody sees what it is at.
+    if definition.undo.is_some() && !past.undoing {
+        return job.end(Next::Undo, vec![past.begins_undo()]).await;
+    }
     let engine = &job.engine;
     let outcome = tokio::select! {
         biased;

@@ -18,6 +18,7 @@ mod explain;
 mod jobs;
 mod kv;
 mod pace;
+mod poison;
 mod queues;
 mod quiet;
 mod races;
