@@ -155,7 +155,7 @@ impl Tree {
         story: &Story,
         depth: usize,
     ) -> Result<(), Fault> {
-        for operation in story.operations.iter().filter(|operation| is_shown(operation.op)) {
+        for operation in story.operations.iter().filter(|operation| is_shown(operation)) {
             self.add(operation, view, depth);
             let Some(child) = operation.child.filter(|_| operation.op == Op::Child) else { continue };
             self.children += 1;
@@ -264,9 +264,14 @@ impl Tree {
     }
 }
 
-/// Values fixed at their first use are for the code, not for people.
-fn is_shown(op: Op) -> bool {
-    !matches!(op, Op::Value | Op::State)
+/// Values fixed at their first use are for the code, not for people, and so is that something could be undone.
+fn is_shown(operation: &Operation) -> bool {
+    let is_done = operation.end.is_some() || !operation.attempts.is_empty();
+    match operation.op {
+        Op::Value | Op::State => false,
+        Op::Undo => is_done,
+        _ => true,
+    }
 }
 
 /// What kind of operation it is, where that is no step, and its name.

@@ -48,8 +48,8 @@ const NEVER: &[(&str, &str)] = &[
         "select count(*) from outlast.agenda where status = {blocked} and (reason is null or due_at is not null)",
     ),
     (
-        "a run has a reason and is not blocked",
-        "select count(*) from outlast.agenda where status <> {blocked} and reason is not null",
+        "a run has a reason and neither is blocked nor gave up undoing",
+        "select count(*) from outlast.agenda where status not in ({blocked}, {undo_failed}) and reason is not null",
     ),
     (
         "a run that was asked to stop never got the request, and still waits",

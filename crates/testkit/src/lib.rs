@@ -20,6 +20,7 @@
 //! tell(StoreKind::Sqlite, 1, a_node_that_returns_after_its_lease_changes_nothing);
 //! ```
 
+mod death;
 mod invariants;
 mod postgres;
 mod snapshot;
@@ -28,6 +29,7 @@ mod tell;
 mod watched;
 mod world;
 
+pub use death::Death;
 pub use outlast_testkit_macros::store_test;
 pub use postgres::{TestDatabase, skipped};
 pub use snapshot::{Snapshot, TABLES};

@@ -23,6 +23,8 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::death::{Death, Life, MortalTx};
+
 /// Whoever asks more often is in a loop that never ends, and time that waits for it would never pass.
 const MOST_CALLS: usize = 10_000;
 
@@ -47,6 +49,8 @@ pub struct Watched {
     holds_kv_write: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold what people ask.
     holds_controls: Mutex<Option<HeldControls>>,
+    /// Of the process that asks, which may be told to die at one of its writes.
+    life: Arc<Life>,
 }
 
 /// The store has its answer; whoever asked gets it when they are let.
@@ -121,6 +125,7 @@ impl Watched {
             holds_renew: Mutex::default(),
             holds_kv_write: Mutex::default(),
             holds_controls: Mutex::default(),
+            life: Arc::default(),
         })
     }
 
@@ -190,6 +195,26 @@ impl Watched {
         self.hints.get_or_init(|| broadcast::Sender::new(16))
     }
 
+    /// The process that asks through this dies at one of its writes.
+    pub fn dies(&self, death: Death) {
+        self.life.end_at(death);
+    }
+
+    /// Waits until the process has died, if it was told to.
+    pub async fn died(&self) {
+        self.life.over().await;
+    }
+
+    /// Whether it has: then it does nothing more.
+    pub fn is_dead(&self) -> bool {
+        self.life.is_over()
+    }
+
+    /// Nobody is left who could act on an answer: the calls of the dead end.
+    pub fn bury(&self) {
+        self.life.bury();
+    }
+
     /// Notes a call and lets it through if the database is there. Time stands still until the answer.
     fn ask(&self, call: &'static str) -> Result<TimeStands, StoreError> {
         let count = {
@@ -238,25 +263,38 @@ impl TimeStands {
 
 /// Calls that are passed on as they are.
 macro_rules! pass_on {
-    ($watched:ident . $call:ident ( $($arg:expr),* )) => {{
+    ($watched:ident . $call:ident ( $($arg:expr),* )) => {
+        pass_on!($watched.$call($($arg),*), |_| false)
+    };
+    ($watched:ident . $call:ident ( $($arg:expr),* ), $wrote:expr) => {{
         let _time = $watched.ask(stringify!($call))?;
+        $watched.life.goes_on().await?;
         let answer = $watched.store.$call($($arg),*).await;
+        $watched.life.ends(answer.as_ref().is_ok_and($wrote)).await?;
         $watched.reply(stringify!($call), answer)
+    }};
+}
+
+/// The same for those that write, whatever the answer.
+macro_rules! pass_on_write {
+    ($watched:ident . $call:ident ( $($arg:expr),* )) => {{
+        $watched.life.begins_write().await?;
+        pass_on!($watched.$call($($arg),*), |_| true)
     }};
 }
 
 #[async_trait]
 impl Store for Watched {
     async fn join(&self, node: &NodeCard) -> Result<(), StoreError> {
-        pass_on!(self.join(node))
+        pass_on_write!(self.join(node))
     }
 
     async fn leave(&self, node: NodeId) -> Result<(), StoreError> {
-        pass_on!(self.leave(node))
+        pass_on_write!(self.leave(node))
     }
 
     async fn start(&self, runs: &[NewRun], hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
-        pass_on!(self.start(runs, hold))
+        pass_on_write!(self.start(runs, hold))
     }
 
     async fn claim(&self, ask: &Claim) -> Result<Claims, StoreError> {
@@ -265,15 +303,15 @@ impl Store for Watched {
             let now = self.store.now().await?;
             return Ok(Claims { now, next_due: Some(now), ..Claims::default() });
         }
-        pass_on!(self.claim(ask))
+        pass_on!(self.claim(ask), |claims| !claims.runs.is_empty())
     }
 
     async fn claim_queue(&self, ask: &QueueClaim) -> Result<Claims, StoreError> {
-        pass_on!(self.claim_queue(ask))
+        pass_on!(self.claim_queue(ask), |claims| !claims.runs.is_empty())
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
-        pass_on!(self.commit(batch))
+        pass_on_write!(self.commit(batch))
     }
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
@@ -283,11 +321,11 @@ impl Store for Watched {
     }
 
     async fn single_out(&self, node: NodeId, run: RunId, epoch: i64) -> Result<bool, StoreError> {
-        pass_on!(self.single_out(node, run, epoch))
+        pass_on_write!(self.single_out(node, run, epoch))
     }
 
     async fn deliver(&self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
-        pass_on!(self.deliver(messages))
+        pass_on_write!(self.deliver(messages))
     }
 
     async fn wake(
@@ -296,11 +334,11 @@ impl Store for Watched {
         hold: Hold,
         epoch: i64,
     ) -> Result<(Delivered, Option<Claimed>), StoreError> {
-        pass_on!(self.wake(message, hold, epoch))
+        pass_on_write!(self.wake(message, hold, epoch))
     }
 
     async fn listen(&self, ask: &Listen) -> Result<Listened, StoreError> {
-        pass_on!(self.listen(ask))
+        pass_on_write!(self.listen(ask))
     }
 
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
@@ -308,25 +346,26 @@ impl Store for Watched {
         if let Some(held) = held {
             held.pass().await;
         }
-        pass_on!(self.control(control))
+        pass_on_write!(self.control(control))
     }
 
     async fn fire(&self, ask: &Fire) -> Result<Fired, StoreError> {
-        pass_on!(self.fire(ask))
+        pass_on_write!(self.fire(ask))
     }
 
     async fn kv_write(&self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
-        let answer = pass_on!(self.kv_write(writes));
+        let answer = pass_on_write!(self.kv_write(writes));
         held(&self.holds_kv_write).await;
         answer
     }
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
-        pass_on!(self.sweep(ask))
+        pass_on!(self.sweep(ask), |swept| swept.freed > 0)
     }
 
     async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {
-        pass_on!(self.begin())
+        let tx = pass_on!(self.begin())?;
+        Ok(Box::new(MortalTx { tx, life: self.life.clone() }))
     }
 
     fn signals(&self) -> broadcast::Receiver<Signal> {

@@ -39,7 +39,7 @@ pub(crate) use self::undo::{Undoable, undo_all};
 use self::wait::Waiting;
 pub(crate) use self::work::Work;
 use crate::definition::{Definition, Stored, StoredError};
-use crate::engine::turn::{Cancelled, Deadline, Turn};
+use crate::engine::turn::{Cancelled, Deadline, PATCH, Turn};
 use crate::{Tx, Verdict};
 
 /// What a workflow is given: the door to every durable operation. Cheap to clone.
@@ -367,7 +367,7 @@ impl Ctx {
         if let Err(error) = check_name("patch", name) {
             self.block(error.to_string());
         }
-        let name = format!("patch:{name}");
+        let name = format!("{PATCH}{name}");
         let mut state = self.turn.state();
         if let Some(had) = state.patches.get(&name) {
             return *had;

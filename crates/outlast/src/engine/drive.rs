@@ -19,7 +19,7 @@ use outlast_store::{Ended, News, NewsKind};
 use tokio::time::Sleep;
 
 use super::turn::{
-    BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_NAME, CUT_SLOT, Cancelled, Handed, Stage, State, Turn,
+    BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_NAME, CUT_SLOT, Cancelled, Handed, PATCH, Stage, State, Turn,
     cancel_reason, note_payload,
 };
 use crate::Verdict;
@@ -30,7 +30,7 @@ use crate::verdict::{Difference, Operation};
 /// How often the user's code is polled in a row before other tasks get their turn.
 const POLLS: u32 = 128;
 /// The most names that a run says whose undo gave up.
-const MOST_LEFT: usize = 20;
+pub(super) const MOST_LEFT: usize = 20;
 
 /// How a turn ends.
 pub(crate) enum TurnEnd {
@@ -65,7 +65,7 @@ pub(crate) struct Drive {
 }
 
 /// The mark in the journal that the run has begun to undo.
-const BEGUN: &str = "*";
+pub(super) const BEGUN: &str = "*";
 
 /// Tells whether the code asked to be polled again.
 struct Flag {
@@ -198,6 +198,9 @@ impl Drive {
         let wanting = !turn.checks && state.slots.values().any(|slot| matches!(slot.stage, Stage::WantsBody));
         if state.mail.stop && !bodies {
             return Idle::End(TurnEnd::Stopped);
+        }
+        if wanting && let Some(misfit) = misfit_with_patch(&state) {
+            return Idle::End(TurnEnd::Misfit(misfit));
         }
         if wanting && state.all_durable() && !state.reserved {
             for slot in state.slots.values_mut().filter(|slot| matches!(slot.stage, Stage::WantsBody)) {
@@ -544,6 +547,14 @@ fn misfit_at_wait(state: &State) -> Option<Verdict> {
         difference.is_new = new.is_some();
     }
     Some(Verdict::Diverges(difference))
+}
+
+/// Code that wants to do something new, has not come to what was recorded and does not know a patch that the run took is
+/// older than the run: what is new to it was done in another way. It may come to that later, but only a step that was added
+/// without a patch before one would, and that is not worth doing something twice.
+fn misfit_with_patch(state: &State) -> Option<Verdict> {
+    let is_patch = |entry: &&Entry| entry.op == Op::Value && entry.name.starts_with(PATCH);
+    state.replay.leftovers().iter().any(is_patch).then(|| misfit_at_wait(state)).flatten()
 }
 
 /// What a run says whose undo gave up.

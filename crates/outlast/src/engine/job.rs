@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use super::Engine;
 use super::committer::Hears;
-use super::drive::panic_message;
+use super::drive::{BEGUN, panic_message};
 use super::guarded::guarded;
 use super::run::{finish, job_ctx};
 use super::turn::{cancel_reason, note_payload};
@@ -322,18 +322,30 @@ impl JobTurn {
 pub(super) struct Past {
     last: u32,
     pub(super) undos: u32,
+    /// Whether it says that it is being undone.
+    pub(super) undoing: bool,
 }
 
 impl Past {
     /// Of the attempts of one that is about to begin its attempt of this number.
     fn of(entries: &[Entry], attempt: u32) -> Past {
-        let mut undos = 0;
+        let (mut undos, mut undoing) = (0, false);
         for entry in entries.iter().filter(|entry| entry.op == Op::Undo) {
+            if entry.phase == Phase::Opened {
+                undoing = true;
+                continue;
+            }
             // Whoever wants one tried again that gave up begins to count anew.
             let gave_up = entry.note::<AttemptNote>().is_ok_and(|note| note.gave_up);
             undos = if gave_up { 0 } else { undos + 1 };
         }
-        Past { last: entries.last().map_or(0, |entry| entry.pos).max(attempt - 1), undos }
+        Past { last: entries.last().map_or(0, |entry| entry.pos).max(attempt - 1), undos, undoing }
+    }
+
+    /// The entry that tells that it is undone from here on.
+    pub(super) fn begins_undo(self) -> Entry {
+        let (op, phase) = (Op::Undo, Phase::Opened);
+        Entry { pos: self.last + 1, op, phase, name: BEGUN.into(), at: Timestamp::default(), body: None }
     }
 
     /// The entry that tells of another.

@@ -13,6 +13,7 @@ mod floor;
 mod guarded;
 pub(crate) mod job;
 mod lease;
+mod poison;
 mod queues;
 mod retention;
 mod run;

@@ -14,7 +14,7 @@ use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
 use super::job::JobTurn;
 use super::turn::{Arrival, Cancelled, Turn};
 use super::verify::verify;
-use super::{Engine, Holder, Running, Slot, strict};
+use super::{Engine, Holder, Running, Slot, poison, strict};
 use crate::definition::Outcome;
 use crate::registry::{Body, Registered};
 use crate::{Ctx, JobCtx, Verdict};
@@ -36,7 +36,6 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
         return;
     }
     engine.clone().spawn(async move {
-        let id = claimed.id;
         match engine.registry.get(&claimed.code) {
             None => {
                 let record = &loaded.record;
@@ -48,10 +47,10 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                 placeholder.end(Next::Block { reason }, Vec::new()).await;
             }
             Some(definition) if crashes::is_poison(claimed.crashes, engine.settings.crashes) => {
-                let error = FailureDoc::Outlast(Error::Poison { crashes: claimed.crashes });
-                let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
-                tracing::error!(run = %id, definition = definition.options.name, "poison: {}", error.message());
-                placeholder.end_with(next, sends).await;
+                let mut loaded = loaded;
+                if load_rest(&placeholder, &mut loaded).await {
+                    poison::end(&placeholder, &definition, &loaded, claimed.crashes).await;
+                }
             }
             // Not in the middle of a run that was begun before its code asked for a role.
             Some(definition)
@@ -207,6 +206,30 @@ fn unreadable(detail: impl std::fmt::Display) -> String {
     format!("its journal holds what this version cannot read: {detail}")
 }
 
+/// Reads the rest of a long journal. `false` when that cannot be read, and the turn is over.
+async fn load_rest(placeholder: &Arc<JobTurn>, loaded: &mut Loaded) -> bool {
+    let id = loaded.record.id;
+    while loaded.more {
+        let after = loaded.entries.last().map_or(0, |entry| entry.pos);
+        match placeholder.engine.store.journal(id, after, PAGE).await {
+            Ok(page) => {
+                loaded.more = page.len() == PAGE as usize;
+                loaded.entries.extend(page);
+            }
+            Err(StoreError::Unreadable { detail, .. }) => {
+                placeholder.end(Next::Block { reason: unreadable(detail) }, Vec::new()).await;
+                return false;
+            }
+            // Not ours to guess: the run is due again when the next renewal finds it unknown.
+            Err(error) => {
+                tracing::error!(%error, run = %id, "the journal could not be read");
+                return false;
+            }
+        }
+    }
+    true
+}
+
 async fn begin_workflow(
     placeholder: &Arc<JobTurn>,
     definition: Arc<Registered>,
@@ -214,19 +237,8 @@ async fn begin_workflow(
     claimed: Claimed,
 ) {
     let (engine, id, epoch) = (&placeholder.engine, claimed.id, claimed.epoch);
-    while loaded.more {
-        let after = loaded.entries.last().map_or(0, |entry| entry.pos);
-        match engine.store.journal(id, after, PAGE).await {
-            Ok(page) => {
-                loaded.more = page.len() == PAGE as usize;
-                loaded.entries.extend(page);
-            }
-            Err(StoreError::Unreadable { detail, .. }) => {
-                return placeholder.end(Next::Block { reason: unreadable(detail) }, Vec::new()).await;
-            }
-            // Not ours to guess: the run is due again when the next renewal finds it unknown.
-            Err(error) => return tracing::error!(%error, run = %id, "the journal could not be read"),
-        }
+    if !load_rest(placeholder, &mut loaded).await {
+        return;
     }
     let turn =
         Turn::new(engine.clone(), loaded.record, loaded.entries, loaded.doing, arrival(engine, claimed));

@@ -62,6 +62,9 @@ pub(crate) const CANCEL_NAME: &str = "cancel";
 pub(crate) const CUT_SLOT: usize = usize::MAX;
 pub(crate) const CUT_NAME: &str = "cut";
 
+/// What the record of a patch that a run took is called, before its name.
+pub(crate) const PATCH: &str = "patch:";
+
 /// What a claim brings to a turn.
 pub(crate) struct Arrival {
     pub(crate) epoch: i64,

@@ -30,6 +30,10 @@ pub(super) async fn cancel(
         // How far it had come, for whoever asks later: no other attempt will need it.
         finish(&job.record, Status::Cancelled, job.saved(), Some(&failure))
     };
+    // Said first, so that everybody sees what it is at.
+    if definition.undo.is_some() && !past.undoing {
+        return job.end(Next::Undo, vec![past.begins_undo()]).await;
+    }
     let engine = &job.engine;
     let outcome = tokio::select! {
         biased;

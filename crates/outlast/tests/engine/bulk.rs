@@ -45,6 +45,21 @@ fn patient() -> Workflow<(), (), AnyError> {
     Workflow::new("patient", |ctx: Ctx, (): ()| async move { Ok(ctx.event::<()>("go").await?) })
 }
 
+/// Does one thing, and fails with the next.
+fn stuck() -> Workflow<(), (), AnyError> {
+    Workflow::new("stuck", |ctx: Ctx, (): ()| async move {
+        for name in ["first", "bad"] {
+            let ledger = ctx.state::<Ledger>();
+            ctx.step(name, |_| async {
+                ledger.note(name);
+                if name == "bad" { Err(AnyError::new("broken")) } else { Ok(()) }
+            })
+            .await?;
+        }
+        Ok(())
+    })
+}
+
 fn of(definition: &str) -> Filter {
     Filter { definition: Some(definition.to_owned()), ..Filter::default() }
 }
@@ -72,7 +87,12 @@ async fn watched(lab: &Lab) -> (Arc<Watched>, Test) {
 }
 
 fn register(app: Outlast) -> Outlast {
-    app.job(idle("later")).job(idle("other")).job(broken()).workflow(trip()).workflow(patient())
+    app.job(idle("later"))
+        .job(idle("other"))
+        .job(broken())
+        .workflow(trip())
+        .workflow(patient())
+        .workflow(stuck())
 }
 
 engine_test! {
@@ -131,6 +151,54 @@ engine_test! {
         for n in 0..120 {
             assert_eq!(lab.ledger.count(&format!("call {n}")), 2, "once, and once again: {n}");
         }
+    }
+
+    async fn a_bulk_whose_process_dies_forks_each_run_once(lab: Lab) {
+        let (store, test) = watched(&lab).await;
+        let mut runs = Vec::new();
+        for _ in 0..40 {
+            runs.push(test.app().start(stuck(), ()).await.unwrap());
+        }
+        for run in &runs {
+            run.result().await.unwrap_err();
+        }
+        let held = store.hold_controls(20);
+        let bulk = test.app().bulk(Bulk::fork(None, false)).filter(of("stuck")).start().await.unwrap().id();
+        held.until_waiting(16).await;
+        test.kill().await;
+        lab.world.pass(1.minute()).await;
+
+        lab.start(register).await;
+        assert_eq!(lab.app().bulk_run(bulk).result().await.unwrap(), done(40));
+        let all = lab.app().list(&of("stuck"), None, 500).await.unwrap().runs;
+        assert_eq!(all.len(), 80, "one fork of each");
+        assert_eq!(lab.ledger.count("first"), 40, "what was recorded before does not run again");
+    }
+
+    async fn workflows_are_tried_again_and_repaired_in_bulk(lab: Lab) {
+        lab.start(register).await;
+        for _ in 0..5 {
+            lab.app().start(stuck(), ()).await.unwrap().result().await.unwrap_err();
+        }
+        let preview = lab.app().bulk(Bulk::retry()).filter(of("stuck")).preview().await.unwrap();
+        let again = What::WouldRunAgain(vec!["bad".to_owned()]);
+        assert!(preview.acts == 5 && preview.runs.iter().all(|run| run.does == again), "{preview:?}");
+        let bulk = lab.app().bulk(Bulk::retry()).filter(of("stuck")).start().await.unwrap();
+        assert_eq!(bulk.result().await.unwrap(), done(5));
+        lab.settle().await;
+        assert_eq!((lab.ledger.count("first"), lab.ledger.count("bad")), (5, 10));
+
+        let replace = || Bulk::replace("bad", &(), "it is not needed").unwrap();
+        let preview = lab.app().bulk(replace()).filter(of("stuck")).preview().await.unwrap();
+        assert!(preview.runs.iter().all(|run| run.does == What::WouldRunAgain(Vec::new())), "{preview:?}");
+        let nothing = Bulk::replace("worse", &(), "it is not there").unwrap();
+        let preview = lab.app().bulk(nothing).filter(of("stuck")).preview().await.unwrap();
+        assert!(preview.runs.iter().all(|run| !run.does.acts()), "{preview:?}");
+        let bulk = lab.app().bulk(replace()).filter(of("stuck")).start().await.unwrap();
+        assert_eq!(bulk.result().await.unwrap(), done(5));
+        lab.settle().await;
+        assert_eq!(count(lab.app(), "stuck", Status::Completed).await, 5);
+        assert_eq!((lab.ledger.count("first"), lab.ledger.count("bad")), (5, 10));
     }
 
     async fn a_bulk_that_is_cancelled_stops_after_the_runs_in_hand_and_says_how_far_it_came(lab: Lab) {

@@ -54,6 +54,11 @@ impl Lab {
         Lab { world: World::open(kind, shards).await, ledger: Ledger::default(), warm, test: None }
     }
 
+    /// How many waiting runs an engine of this story keeps warm.
+    pub fn warm(&self) -> usize {
+        self.warm
+    }
+
     /// Starts an engine; a second call without [`Lab::kill`] is a second start.
     pub async fn start(&mut self, with: impl FnOnce(Outlast) -> Outlast) {
         let warm = self.warm;
@@ -76,6 +81,11 @@ impl Lab {
     pub async fn restart(&mut self, with: impl FnOnce(Outlast) -> Outlast) {
         self.kill().await;
         self.start(with).await;
+    }
+
+    /// Another engine takes the place of this one, which goes on beside it.
+    pub fn replace(&mut self, test: Test) -> Test {
+        self.test.replace(test).expect("an engine was started")
     }
 
     pub fn test(&self) -> &Test {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use outlast::prelude::*;
+use outlast::{Op, Phase};
 use tokio::sync::Semaphore;
 
 use crate::engine_test;
-use crate::harness::Ledger;
+use crate::harness::{Lab, Ledger};
 
 #[derive(Clone)]
 struct Gate(Arc<Semaphore>);
@@ -33,6 +34,12 @@ fn upload() -> Job<String, (), AnyError> {
         }
     })
     .retry(Retry::fixed(3, 1.hour()))
+}
+
+/// Whether an attempt to undo the run has failed.
+async fn has_failed(lab: &Lab, run: RunId) -> bool {
+    let journal = lab.test().journal(run).await.unwrap();
+    journal.iter().any(|entry| entry.op == Op::Undo && entry.phase == Phase::Attempt)
 }
 
 engine_test! {
@@ -63,12 +70,12 @@ engine_test! {
         lab.until("it runs", || async { lab.ledger.count("upload a") == 1 }).await;
         lab.app().cancel(run.id(), "enough").await.unwrap();
         lab.until("it is being undone", || async { lab.ledger.count("remove a (1)") == 1 }).await;
+        assert_eq!(run.status().await.unwrap().status, Status::Undoing, "while it runs");
         lab.restart(with).await;
         lab.until("it is undone anew", || async { lab.ledger.count("remove a (1)") == 2 }).await;
         gate.0.add_permits(1);
-        lab.until("that failed", || async {
-            lab.app().status(run.id()).await.unwrap().status == Status::Ready
-        }).await;
+        lab.until("that failed", || async { has_failed(&lab, run.id()).await }).await;
+        assert_eq!(lab.app().status(run.id()).await.unwrap().status, Status::Undoing, "between two attempts");
         gate.0.add_permits(1);
         lab.advance(2.hours()).await;
         assert_eq!(lab.app().status(run.id()).await.unwrap().status, Status::Cancelled);
@@ -103,7 +110,7 @@ engine_test! {
         let run = lab.app().start(job.clone(), ()).await.unwrap();
         lab.until("it runs", || async { lab.ledger.count("run") == 1 }).await;
         lab.app().cancel(run.id(), "enough").await.unwrap();
-        lab.until("it was undone once", || async { run.status().await.unwrap().status == Status::Ready }).await;
+        lab.until("it was undone once", || async { has_failed(&lab, run.id()).await }).await;
         lab.advance(5.minutes()).await;
         let view = run.status().await.unwrap();
         assert_eq!(view.status, Status::UndoFailed);

@@ -130,7 +130,7 @@ pub enum Next {
     },
     /// What the run did is undone from here on: `ready`, due now, shown as `undoing`. Its time is no longer limited.
     Undo,
-    /// Not all could be undone: `undo_failed` until somebody wants it tried again.
+    /// Not all could be undone: `undo_failed` until somebody wants it tried again. Its time is no longer limited.
     GiveUp {
         /// What failed, and what is left.
         reason: String,

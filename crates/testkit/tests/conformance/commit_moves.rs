@@ -246,3 +246,20 @@ async fn a_run_that_was_asked_to_stop_is_not_put_aside_for_long(world: World) {
     world.pass(SECOND).await;
     assert_eq!(world.claim_as("node").await.run, run.id);
 }
+
+#[store_test]
+async fn a_run_whose_undo_gave_up_has_all_the_time_it_needs_and_shows_that_it_undoes_when_it_goes_on(
+    world: World,
+) {
+    let run = world.start("greet").with(|run| run.timeout = Some(MINUTE)).await;
+    let turn = run.claimed_by("node").await;
+    let gave_up = turn.writes().next(Next::GiveUp { reason: "stuck".into() });
+    assert_eq!(world.commit(gave_up).await, Committed::Done);
+    world.pass(DAY).await;
+    world.sweep().await;
+    assert_eq!(world.status(run.id).await, Status::UndoFailed);
+    let retry =
+        Control::Retry { run: outlast_store::Address::Run(run.id), epoch: None, input: None, repair: None };
+    world.control(&retry).await;
+    assert_eq!(world.status(run.id).await, Status::Undoing);
+}

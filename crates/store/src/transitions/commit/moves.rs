@@ -100,7 +100,7 @@ impl Moves {
             place.attempt,
             place.reason,
             i64::from(!commit.entries.is_empty()),
-            i64::from(matches!(next, Next::Undo)),
+            i64::from(matches!(next, Next::Undo | Next::GiveUp { .. })),
         ]);
     }
 
