@@ -4,6 +4,7 @@
 mod app;
 mod check;
 mod client;
+mod control;
 mod ctx;
 mod dead_letters;
 mod definition;
@@ -34,8 +35,8 @@ pub use app::{App, Outlast};
 pub use check::{Check, CheckReport, Checked};
 pub use client::{Client, Target, Untyped};
 pub use ctx::{
-    BatchCtx, CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, PromiseWait, Sleep, Step, StepCtx,
-    TransactionStep,
+    BatchCtx, CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, ParentEnd, PromiseWait, Sleep, Step,
+    StepCtx, TransactionStep,
 };
 pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, Workflow};
 pub use engine::Settings;

@@ -72,6 +72,12 @@ pub(crate) enum Command {
     Settle(MessageArgs),
     /// Ask runs to stop
     Cancel(CancelArgs),
+    /// End runs at once, without undoing what they did
+    Kill(CancelArgs),
+    /// Hold runs back until they are resumed
+    Pause(CancelArgs),
+    /// Let runs go on that were paused
+    Resume(ResumeArgs),
     /// Try jobs again that failed or were cancelled
     Retry(RetryArgs),
     /// Wait for a run's end and print its output
@@ -187,6 +193,13 @@ pub(crate) struct CancelArgs {
     /// Why, for whoever looks at the run later
     #[arg(long, short, default_value = "asked from the command line")]
     pub(crate) reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The runs: ids, or DEFINITION/KEY
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
 }
 
 #[derive(Debug, Args)]

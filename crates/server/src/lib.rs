@@ -12,6 +12,7 @@ mod explain;
 mod fault;
 mod list;
 mod output;
+mod pause_commands;
 mod queue_commands;
 mod retry;
 mod run_commands;
@@ -80,6 +81,9 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::Send(args) => run_commands::send(&client, args, format).await,
             Command::Settle(args) => run_commands::settle(&client, args, format).await,
             Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
+            Command::Kill(args) => run_commands::kill(&client, args, format).await,
+            Command::Pause(args) => pause_commands::pause(&client, args, format).await,
+            Command::Resume(args) => pause_commands::resume(&client, args, format).await,
             Command::Wait(args) => run_commands::wait(&client, args, format).await,
             Command::Retry(args) => retry::retry(&client, args, format).await,
             Command::Purge(args) => run_commands::purge(&client, args, format).await,

@@ -1,4 +1,4 @@
-//! Commands that act on runs: start, send, settle, cancel, wait, purge.
+//! Commands that act on runs: start, send, settle, cancel, kill, wait, purge.
 
 use std::io::Read;
 use std::time::Duration;
@@ -141,6 +141,11 @@ pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) ->
     each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
 }
 
+/// Ends runs at once. Goes through all of them, whatever one of them says.
+pub(crate) async fn kill(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    each(&args.ids, async |text| kill_one(client, text, &args.reason, format).await).await
+}
+
 /// Goes through all runs that were named, whatever one of them says; the last fault is the command's.
 pub(crate) async fn each(ids: &[String], one: impl AsyncFn(&str) -> Result<(), Fault>) -> Result<(), Fault> {
     let mut first_fault: Option<Fault> = None;
@@ -171,6 +176,16 @@ async fn cancel_one(client: &Client, text: &str, reason: &str, format: Format) -
         true => format!("{run} is {}", view.status),
         false => format!("{run} was asked to stop"),
     })
+}
+
+async fn kill_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+    let run = find(client, text).await?.record.id;
+    let is_ours = client.kill(run, reason).await?;
+    let status = client.status(run).await?.status;
+    if !is_ours {
+        return Err(Error::Closed { run, status: status.to_string() }.into());
+    }
+    print_one(format, &json!({ "id": run, "status": status.word() }), run, || format!("{run} was killed"))
 }
 
 /// Waits for a run's end.

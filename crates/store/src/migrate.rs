@@ -51,6 +51,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         text: include_str!("../migrations/0014_group_of_runs.sql"),
     },
     Migration { number: 15, name: "explained", text: include_str!("../migrations/0015_explained.sql") },
+    Migration {
+        number: 16,
+        name: "paused_and_orphans",
+        text: include_str!("../migrations/0016_paused_and_orphans.sql"),
+    },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
