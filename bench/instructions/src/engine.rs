@@ -122,6 +122,7 @@ fn loaded(id: RunId, steps: usize, entries: Vec<Entry>) -> Loaded {
         roles: Vec::new(),
         trace: None,
         parent: None,
+        stops_with_parent: false,
     };
     Loaded { record, entries, more: false, doing: Vec::new(), unreadable: None }
 }

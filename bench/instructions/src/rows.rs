@@ -54,6 +54,7 @@ pub(crate) fn start(count: usize) {
         group: None,
         unique: None,
         parent: None,
+        stops_with_parent: false,
     };
     let runs: Vec<NewRun> = (0..count).map(one).collect();
     let mut tx = Answers(Vec::new());

@@ -63,6 +63,8 @@ pub enum Change {
     Fail,
     /// It ends because someone asked.
     Cancel,
+    /// It ends because someone wants it to at once, whatever it is doing.
+    Kill,
     /// It has something to revert first.
     Undo,
     /// Reverting failed for good.
@@ -86,12 +88,14 @@ impl Status {
             (Running, Suspend) => Some(Waiting),
             (Running, Retry | Expire) | (Waiting, Wake) | (Blocked, Fit) | (Paused, Resume) => Some(Ready),
             (Ready | Running, Misfit) => Some(Blocked),
-            (Ready | Waiting, Pause) => Some(Paused),
+            // A running one when its turn ends; a blocked one would go on by itself when code appears that fits.
+            (Ready | Running | Waiting | Blocked | Undoing, Pause) => Some(Paused),
             (Running, Complete) => Some(Completed),
             // A blocked run fails when its time is over.
             (Running | Blocked, Fail) => Some(Failed),
             // A run that never began, or cannot, has nothing to say about its cancellation.
             (Running | Ready | Paused | Blocked, Cancel) => Some(Cancelled),
+            (Ready | Running | Waiting | Paused | Blocked | Undoing | UndoFailed, Kill) => Some(Cancelled),
             (Running, Undo) => Some(Undoing),
             (Running | Undoing, GiveUp) => Some(UndoFailed),
             (UndoFailed, Retry) => Some(Undoing),
@@ -161,8 +165,8 @@ mod tests {
     fn nothing_leaves_a_final_status() {
         use Change::*;
         let all = [
-            Claim, Suspend, Wake, Retry, Expire, Misfit, Fit, Pause, Resume, Complete, Fail, Cancel, Undo,
-            GiveUp,
+            Claim, Suspend, Wake, Retry, Expire, Misfit, Fit, Pause, Resume, Complete, Fail, Cancel, Kill,
+            Undo, GiveUp,
         ];
         for status in Status::ALL.into_iter().filter(|status| status.is_final()) {
             assert!(all.iter().all(|change| status.after(*change).is_none()));

@@ -24,7 +24,7 @@ use crate::waiter::Waiter;
 /// How often a call that may work in a moment is repeated, within about a second.
 const REPEATS: u32 = 5;
 
-/// Starts runs, sends to them, settles their promises, cancels, retries, lists and purges them. Cheap to clone.
+/// Starts runs, sends to them, settles their promises, cancels, kills, pauses, retries, lists and purges them. Cheap to clone.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -224,7 +224,11 @@ impl Client {
     /// Asks a run to stop, in whatever state it is. `true` when the request was taken; `false` when the
     /// run had ended before.
     pub async fn cancel(&self, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
-        let control = self.cancel_control(run.into(), reason)?;
+        self.stop(self.cancel_control(run.into(), reason)?).await
+    }
+
+    /// Has a run cancelled or killed.
+    pub(crate) async fn stop(&self, control: Control) -> Result<bool, Error> {
         let tries = AtomicU32::new(0);
         let ask = || {
             tries.fetch_add(1, Ordering::Relaxed);
@@ -238,9 +242,7 @@ impl Client {
     }
 
     pub(crate) fn cancel_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
-        let reason = if reason.is_empty() { "no reason given" } else { reason };
-        check_name("reason", reason)?;
-        Ok(Control::Cancel { run: run.check()?, reason: reason.to_owned() })
+        Ok(Control::Cancel { run: run.check()?, reason: given_reason(reason)? })
     }
 
     /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches; one that stands for its
@@ -376,11 +378,19 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
     }
 }
 
+/// A reason that can be shown, whether or not somebody gave one.
+pub(crate) fn given_reason(reason: &str) -> Result<String, Error> {
+    let reason = if reason.is_empty() { "no reason given" } else { reason };
+    check_name("reason", reason).map(str::to_owned)
+}
+
 pub(crate) fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {
     match (answer, control) {
         (Controlled::Asked { .. }, _) => Ok(true),
         (Controlled::Final { by_this, .. }, _) => Ok(by_this),
-        (_, Control::Cancel { run, .. }) => Err(Error::UnknownRun { run: Target::shown(run) }),
+        (_, Control::Cancel { run, .. } | Control::Kill { run, .. }) => {
+            Err(Error::UnknownRun { run: Target::shown(run) })
+        }
         _ => Ok(false),
     }
 }

@@ -32,6 +32,7 @@ pub(crate) struct StartOptions {
     pub(crate) roles: Vec<String>,
     pub(crate) trace: Option<String>,
     pub(crate) parent: Option<Parent>,
+    pub(crate) stops_with_parent: bool,
     pub(crate) shard: Option<u16>,
 }
 
@@ -89,6 +90,7 @@ impl Client {
             tags: Vec::new(),
             trace: None,
             parent: None,
+            stops_with_parent: false,
         }
     }
 
@@ -156,6 +158,7 @@ impl Client {
         run.tags = start.tags;
         run.trace = start.trace;
         run.parent = start.parent;
+        run.stops_with_parent = start.stops_with_parent;
         let unique = start.unique.map(|unique| unique.of(&run.input)).transpose()?;
         // What is said of this run counts for more than what its definition says; and a child is started once.
         let is_child = run.parent.as_ref().is_some_and(|parent| parent.op.is_some());

@@ -5,6 +5,7 @@ mod app;
 mod bulk;
 mod check;
 mod client;
+mod control;
 mod ctx;
 mod dead_letters;
 mod definition;
@@ -38,8 +39,8 @@ pub use bulk::{Bulk, BulkAsk, BulkCall, BulkFailure, BulkJob, BulkReport, BulkRu
 pub use check::{Check, CheckReport, Checked};
 pub use client::{Client, Target, Untyped};
 pub use ctx::{
-    BatchCtx, CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, PromiseWait, Sleep, Step, StepCtx,
-    TransactionStep,
+    BatchCtx, CancelWait, Child, ChildStart, Ctx, EventWait, JobCtx, ParentEnd, PromiseWait, Sleep, Step,
+    StepCtx, TransactionStep,
 };
 pub use definition::{Definition, Job, Options, Stored, StoredError, UniqueArgs, Workflow};
 pub use engine::Settings;

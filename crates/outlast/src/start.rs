@@ -372,6 +372,21 @@ impl<D> RunHandle<D> {
         self.client.cancel(self.id, reason).await
     }
 
+    /// Holds the run back until it is resumed: see [`Client::pause`].
+    pub async fn pause(&self, reason: &str) -> Result<bool, Error> {
+        self.client.pause(self.id, reason).await
+    }
+
+    /// Lets the run go on: see [`Client::resume`].
+    pub async fn resume(&self) -> Result<bool, Error> {
+        self.client.resume(self.id).await
+    }
+
+    /// Ends the run at once, without undo: see [`Client::kill`].
+    pub async fn kill(&self, reason: &str) -> Result<bool, Error> {
+        self.client.kill(self.id, reason).await
+    }
+
     async fn outcome(&self) -> Result<Result<Payload, FailureDoc>, Error> {
         let ended = self.client.wait_ended(self.id).await?;
         match ended.error {

@@ -198,6 +198,14 @@ fn note(signal: Result<Signal, RecvError>, hinted: &mut Vec<RunId>, all: &mut bo
     match signal {
         Ok(Signal::Ended(run)) => hinted.push(run),
         Ok(Signal::Anything) | Err(_) => *all = true,
-        Ok(Signal::Due | Signal::Queues | Signal::Schedules | Signal::News(_)) => {}
+        Ok(
+            Signal::Due
+            | Signal::Orphans
+            | Signal::Queues
+            | Signal::Schedules
+            | Signal::News(_)
+            | Signal::Taken(_)
+            | Signal::Pause(_),
+        ) => {}
     }
 }

@@ -102,6 +102,9 @@ fn would(op: &Bulk, preview: &Preview) -> String {
     match op {
         Bulk::Cancel { .. } => format!("{runs} would be asked to stop"),
         Bulk::Retry => format!("{runs} would be tried again"),
+        Bulk::Kill { .. } => format!("{runs} would end at once"),
+        Bulk::Pause { .. } => format!("{runs} would be paused"),
+        Bulk::Resume => format!("{runs} would go on"),
         Bulk::Fork { .. } => format!("{runs} would be forked"),
         Bulk::Replace { step, .. } => format!("{runs} would go on with another result of {step}"),
         other => format!("{runs} would be acted on ({})", other.word()),
@@ -114,6 +117,9 @@ fn did(op: &Bulk, done: u64) -> String {
     match op {
         Bulk::Cancel { .. } => format!("{runs} asked to stop"),
         Bulk::Retry => format!("{runs} ready to be tried again"),
+        Bulk::Kill { .. } => format!("{runs} killed"),
+        Bulk::Pause { .. } => format!("{runs} paused, or asked to"),
+        Bulk::Resume => format!("{runs} resumed"),
         Bulk::Fork { .. } => format!("{runs} forked"),
         Bulk::Replace { step, .. } => format!("{runs} with another result of {step}"),
         other => format!("{runs} acted on ({})", other.word()),

@@ -72,6 +72,12 @@ pub(crate) enum Command {
     Settle(MessageArgs),
     /// Ask runs to stop
     Cancel(CancelArgs),
+    /// End runs at once, without undoing what they did
+    Kill(CancelArgs),
+    /// Hold runs back until they are resumed
+    Pause(CancelArgs),
+    /// Let runs go on that were paused
+    Resume(ResumeArgs),
     /// Try runs again that failed or were cancelled
     Retry(RetryArgs),
     /// Start another run from a step of one that is there
@@ -218,6 +224,16 @@ pub(crate) struct ManyArgs {
     /// With a filter: do not wait for the end, and let the nodes do it
     #[arg(long, conflicts_with = "ids")]
     pub(crate) no_wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The runs: ids, or DEFINITION/KEY
+    #[arg(required_unless_present_any = ["filter", "all"], conflicts_with_all = ["filter", "all"], value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) many: ManyArgs,
 }
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ mod explain;
 mod fault;
 mod list;
 mod output;
+mod pause_commands;
 mod queue_commands;
 mod repair_commands;
 mod retry;
@@ -66,6 +67,15 @@ async fn run(cli: Cli) -> Result<(), Fault> {
         Command::Cancel(args) if args.ids.is_empty() => {
             return bulk::bulk(&place, Bulk::cancel(args.reason), args.many, format).await;
         }
+        Command::Kill(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, Bulk::kill(args.reason), args.many, format).await;
+        }
+        Command::Pause(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, Bulk::pause(args.reason), args.many, format).await;
+        }
+        Command::Resume(args) if args.ids.is_empty() => {
+            return bulk::bulk(&place, Bulk::resume(), args.many, format).await;
+        }
         Command::Retry(args) if args.ids.is_empty() => {
             return bulk::bulk(&place, Bulk::retry(), args.many, format).await;
         }
@@ -97,6 +107,9 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             Command::Send(args) => run_commands::send(&client, args, format).await,
             Command::Settle(args) => run_commands::settle(&client, args, format).await,
             Command::Cancel(args) => run_commands::cancel(&client, args, format).await,
+            Command::Kill(args) => run_commands::kill(&client, args, format).await,
+            Command::Pause(args) => pause_commands::pause(&client, args, format).await,
+            Command::Resume(args) => pause_commands::resume(&client, args, format).await,
             Command::Wait(args) => run_commands::wait(&client, args, format).await,
             Command::Fork(args) => repair_commands::fork(&client, args, format).await,
             Command::Replace(args) => repair_commands::replace(&client, args, format).await,

@@ -1,4 +1,4 @@
-//! Commands that act on runs: start, send, settle, cancel, wait, purge.
+//! Commands that act on runs: start, send, settle, cancel, kill, wait, purge.
 
 use std::io::Read;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use outlast::{Client, Error, RunId, RunView, Status, Target};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::cli::{CancelArgs, MessageArgs, PurgeArgs, StartArgs, WaitArgs};
+use crate::cli::{CancelArgs, ManyArgs, MessageArgs, PurgeArgs, StartArgs, WaitArgs};
 use crate::fault::{Exit, Fault};
 use crate::output::{Format, call, note, print_error, print_one};
 use crate::shapes::RunJson;
@@ -138,10 +138,22 @@ fn near(word: &str, run: Option<RunId>) -> String {
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.
 pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
-    if args.many.dry_run {
-        return Err(Fault::usage("--dry-run is for --filter: what is named is asked to stop"));
-    }
+    no_dry_run(&args.many)?;
     each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
+}
+
+/// Ends runs at once. Goes through all of them, whatever one of them says.
+pub(crate) async fn kill(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    no_dry_run(&args.many)?;
+    each(&args.ids, async |text| kill_one(client, text, &args.reason, format).await).await
+}
+
+/// What is named is acted on; only what fits a filter is worth a look before.
+pub(crate) fn no_dry_run(args: &ManyArgs) -> Result<(), Fault> {
+    match args.dry_run {
+        true => Err(Fault::usage("--dry-run is for --filter: what happens to a run that is named is plain")),
+        false => Ok(()),
+    }
 }
 
 /// Goes through all runs that were named, whatever one of them says; the last fault is the command's.
@@ -174,6 +186,16 @@ async fn cancel_one(client: &Client, text: &str, reason: &str, format: Format) -
         true => format!("{run} is {}", view.status),
         false => format!("{run} was asked to stop"),
     })
+}
+
+async fn kill_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+    let run = find(client, text).await?.record.id;
+    let is_ours = client.kill(run, reason).await?;
+    let status = client.status(run).await?.status;
+    if !is_ours {
+        return Err(Error::Closed { run, status: status.to_string() }.into());
+    }
+    print_one(format, &json!({ "id": run, "status": status.word() }), run, || format!("{run} was killed"))
 }
 
 /// Waits for a run's end.

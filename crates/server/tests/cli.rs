@@ -73,6 +73,28 @@ fn a_cancelled_run_says_why_and_cannot_be_cancelled_again() {
 }
 
 #[test]
+fn a_run_is_killed_paused_and_resumed() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.ok(&["start", "order", "--input", r#"{"item":"sofa","cents":50000}"#, "--key", "s"]);
+    shop.until_asking("order/s");
+    shop.ok(&["pause", "order/s", "--reason", "on holiday"]);
+    let run = shop.until_status("order/s", "paused");
+    assert_eq!(run["reason"], "on holiday");
+    assert!(shop.ok(&["explain", "order/s"]).contains("paused until somebody resumes it: on holiday"));
+    assert!(shop.ok(&["resume", "order/s"]).ends_with("goes on\n"));
+    assert!(shop.ok(&["resume", "order/s"]).contains("was not paused"));
+
+    assert!(shop.ok(&["kill", "order/s", "--reason", "a mistake"]).ends_with("was killed\n"));
+    let run = shop.until_status("order/s", "cancelled");
+    assert_eq!(run["error"]["message"], "cancelled: killed: a mistake");
+    for command in ["kill", "pause", "resume"] {
+        let told = shop.refused(&[command, "order/s"], 4);
+        assert!(told.contains("has ended (cancelled)"), "{told}");
+    }
+}
+
+#[test]
 fn cancelling_many_goes_through_all_of_them() {
     let shop = Shop::new();
     let _dev = shop.dev();

@@ -99,6 +99,10 @@ impl Verb for [Delivery] {
 impl Verb for Control {
     type Answer = Controlled;
 
+    fn takes_fence(&self) -> bool {
+        self.takes_from_node()
+    }
+
     async fn run(&self, tx: &mut dyn Tx, shards: ShardCount) -> Result<Controlled, StoreError> {
         transitions::control(tx, self, shards).await
     }

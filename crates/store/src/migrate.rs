@@ -52,6 +52,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
     Migration { number: 15, name: "explained", text: include_str!("../migrations/0015_explained.sql") },
     Migration { number: 16, name: "repair", text: include_str!("../migrations/0016_repair.sql") },
+    Migration {
+        number: 17,
+        name: "paused_and_orphans",
+        text: include_str!("../migrations/0017_paused_and_orphans.sql"),
+    },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -123,7 +123,8 @@ pub trait Reads: Send + Sync + 'static {
     /// How those of `runs` that have ended ended.
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError>;
 
-    /// When the next run of any queue is due, or the next schedule, over all shards; `None` when none is.
+    /// When the next run of any queue is due, or the next schedule, over all shards; now while children are to be asked to
+    /// stop; `None` when nothing is.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// What a run's handlers logged, oldest first, at most `limit`.

@@ -30,6 +30,9 @@ pub(crate) const SIGNALS: usize = 1024;
 const SMALL_RUNS: usize = 100;
 const SMALL_BYTES: usize = 64 << 10;
 
+/// How many pages of children whose parents did not end well one sweep asks to stop.
+const ORPHAN_PAGES: u32 = 200;
+
 /// How often a renewal tries to free runs while the node's own batches go on, and how long it waits in between.
 const STRANGER_TRIES: u32 = 10;
 const STRANGER_PAUSE: Duration = Duration::from_millis(3);
@@ -282,8 +285,9 @@ impl Store for SqlStore {
     }
 
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
+        let kind = if control.takes_from_node() { TxKind::Fenced } else { TxKind::Plain };
         let (control, shards) = (Arc::new(control.clone()), self.shards());
-        self.transact(TxKind::Plain, work!(|tx, control| transitions::control(tx, &control, shards))).await
+        self.transact(kind, work!(|tx, control| transitions::control(tx, &control, shards))).await
     }
 
     async fn fire(&self, ask: &Fire) -> Result<Fired, StoreError> {
@@ -306,11 +310,17 @@ impl Store for SqlStore {
         if !self.transact(TxKind::Read, work!(|tx, look| transitions::to_sweep(tx, &look))).await? {
             return Ok(Swept::default());
         }
-        let (late, old) = (ask.clone(), ask.clone());
+        let (late, old, page) = (ask.clone(), ask.clone(), ask.clone());
         let mut swept = self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await?;
         swept.expired =
             self.transact(TxKind::Fenced, work!(|tx, late| transitions::expire(tx, &late))).await?;
         self.transact(TxKind::Fenced, work!(|tx, old| transitions::forget(tx, &old))).await?;
+        for _ in 0..ORPHAN_PAGES {
+            let page = page.clone();
+            if !self.transact(TxKind::Plain, work!(|tx, page| transitions::stop_orphans(tx, &page))).await? {
+                break;
+            }
+        }
         Ok(swept)
     }
 

@@ -48,8 +48,21 @@ const NEVER: &[(&str, &str)] = &[
         "select count(*) from outlast.agenda where status = {blocked} and (reason is null or due_at is not null)",
     ),
     (
-        "a run has a reason and neither is blocked nor gave up undoing",
-        "select count(*) from outlast.agenda where status not in ({blocked}, {undo_failed}) and reason is not null",
+        "a paused run does not say why, or is due",
+        "select count(*) from outlast.agenda where status = {paused} and (reason is null or due_at is not null)",
+    ),
+    (
+        "a run has a reason and does not stand still",
+        "select count(*) from outlast.agenda
+          where status not in ({blocked}, {paused}, {undo_failed}) and reason is not null",
+    ),
+    (
+        "a run is to pause that nobody holds",
+        "select count(*) from outlast.agenda where pause_asked is not null and node is null",
+    ),
+    (
+        "a run that is not paused knows when it would be resumed",
+        "select count(*) from outlast.agenda where resume_at is not null and status <> {paused}",
     ),
     (
         "a run that was asked to stop never got the request, and still waits",

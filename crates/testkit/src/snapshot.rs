@@ -8,7 +8,7 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 22] = [
+pub const TABLES: [(&str, &str); 23] = [
     ("agenda", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
@@ -24,6 +24,7 @@ pub const TABLES: [(&str, &str); 22] = [
     ("meta", "*"),
     ("migrations", "*"),
     ("nodes", "shard, id, name, host, pid, codes, joined_at, queues"),
+    ("orphans", "*"),
     ("promises", "*"),
     ("queues", "*"),
     ("results", "*"),

@@ -44,6 +44,7 @@ impl Starting {
             group: None,
             unique: None,
             parent: None,
+            stops_with_parent: false,
         };
         Starting { world: world.clone(), run }
     }
@@ -130,6 +131,12 @@ impl Starting {
     /// As a child of this run, whose operation `op` waits for its end.
     pub fn child_of(mut self, parent: RunId, op: &str) -> Starting {
         self.run.parent = Some(Parent { run: parent, op: Some(op.into()) });
+        self
+    }
+
+    /// Asked to stop when its parent does not end well.
+    pub fn stops_with_parent(mut self) -> Starting {
+        self.run.stops_with_parent = true;
         self
     }
 

@@ -24,6 +24,18 @@ pub enum Bulk {
         /// Why.
         reason: String,
     },
+    /// They end at once, and nothing is undone.
+    Kill {
+        /// Why.
+        reason: String,
+    },
+    /// They are held back.
+    Pause {
+        /// Why.
+        reason: String,
+    },
+    /// They go on.
+    Resume,
     /// They are tried again.
     Retry,
     /// Each is forked: another run goes on from one of its steps.
@@ -55,6 +67,21 @@ impl Bulk {
         Bulk::Cancel { reason: reason.into() }
     }
 
+    /// Ends runs at once, without undoing anything, as [`Client::kill`] does.
+    pub fn kill(reason: impl Into<String>) -> Bulk {
+        Bulk::Kill { reason: reason.into() }
+    }
+
+    /// Holds runs back, as [`Client::pause`] does.
+    pub fn pause(reason: impl Into<String>) -> Bulk {
+        Bulk::Pause { reason: reason.into() }
+    }
+
+    /// Lets runs go on that were paused, as [`Client::resume`] does.
+    pub fn resume() -> Bulk {
+        Bulk::Resume
+    }
+
     /// Tries runs again that failed, or were cancelled if the filter says so, and undos that gave up, as
     /// [`Client::retry`] does.
     pub fn retry() -> Bulk {
@@ -82,6 +109,9 @@ impl Bulk {
     pub fn word(&self) -> &'static str {
         match self {
             Bulk::Cancel { .. } => "cancel",
+            Bulk::Kill { .. } => "kill",
+            Bulk::Pause { .. } => "pause",
+            Bulk::Resume => "resume",
             Bulk::Retry => "retry",
             Bulk::Fork { .. } => "fork",
             Bulk::Replace { .. } => "replace",
@@ -91,11 +121,13 @@ impl Bulk {
     /// Says what is wrong with it, if something is.
     pub(super) fn check(&self) -> Result<(), Error> {
         match self {
-            Bulk::Cancel { reason } => check_name("reason", reason).map(|_| ()),
+            Bulk::Cancel { reason } | Bulk::Kill { reason } | Bulk::Pause { reason } => {
+                check_name("reason", reason).map(|_| ())
+            }
             Bulk::Replace { result, .. } => RawValue::from_string(result.clone())
                 .map(|_| ())
                 .map_err(|error| Error::invalid("result", result, format!("JSON: {error}"))),
-            Bulk::Retry | Bulk::Fork { .. } => Ok(()),
+            Bulk::Resume | Bulk::Retry | Bulk::Fork { .. } => Ok(()),
         }
     }
 
@@ -105,6 +137,12 @@ impl Bulk {
             Bulk::Cancel { .. } => {
                 !status.is_final() && !matches!(status, Status::Undoing | Status::UndoFailed)
             }
+            Bulk::Kill { .. } => !status.is_final(),
+            Bulk::Pause { .. } => {
+                matches!(status, Status::Ready | Status::Running | Status::Waiting | Status::Undoing)
+            }
+            // One that was asked to pause runs until it comes to it.
+            Bulk::Resume => matches!(status, Status::Paused | Status::Running),
             Bulk::Retry => status.after(Change::Revive).is_some() || status == Status::UndoFailed,
             Bulk::Fork { from, .. } => from.is_some() || matches!(status, Status::Failed | Status::Cancelled),
             // What runs is refused one by one.
@@ -115,7 +153,10 @@ impl Bulk {
     /// The statuses that are meant where a filter names none.
     pub(super) fn usual(&self) -> Vec<Status> {
         match self {
-            Bulk::Cancel { .. } => Status::ALL.into_iter().filter(|status| self.fits(*status)).collect(),
+            Bulk::Cancel { .. } | Bulk::Kill { .. } | Bulk::Pause { .. } => {
+                Status::ALL.into_iter().filter(|status| self.fits(*status)).collect()
+            }
+            Bulk::Resume => vec![Status::Paused],
             Bulk::Replace { step, .. } if step.starts_with("undo:") => vec![Status::UndoFailed],
             Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => vec![Status::Failed],
         }
@@ -130,7 +171,7 @@ impl Bulk {
             Bulk::Cancel { .. } => {
                 view.cancel_reason.as_ref().map(|why| format!("it was asked to stop before: {why}"))
             }
-            Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => None,
+            _ => None,
         }
     }
 
@@ -153,6 +194,9 @@ impl Bulk {
                 }
                 _ => What::WouldStop,
             },
+            Bulk::Kill { .. } => What::WouldEnd,
+            Bulk::Pause { .. } => What::WouldPause,
+            Bulk::Resume => What::WouldGoOn,
             Bulk::Retry if view.status == Status::UndoFailed => {
                 What::WouldUndo(undone(client, view, cards).await?)
             }
@@ -174,6 +218,9 @@ impl Bulk {
     ) -> Result<bool, Error> {
         let done = match self {
             Bulk::Cancel { reason } => client.cancel(run, reason).await,
+            Bulk::Kill { reason } => client.kill(run, reason).await,
+            Bulk::Pause { reason } => client.pause(run, reason).await,
+            Bulk::Resume => client.resume(run).await,
             Bulk::Retry => client.repair(run).only_in(epoch).await,
             Bulk::Fork { .. } => self.forks(client, run).once_for(bulk).await.map(|_| true),
             Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).await,
@@ -189,7 +236,9 @@ impl Bulk {
     /// runs and died before it could say so.
     pub(super) fn was_done(&self, view: &RunView) -> bool {
         match self {
-            Bulk::Cancel { .. } => view.status == Status::Cancelled,
+            Bulk::Cancel { .. } | Bulk::Kill { .. } => view.status == Status::Cancelled,
+            Bulk::Pause { .. } => view.status == Status::Paused,
+            Bulk::Resume => view.status != Status::Paused,
             Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => true,
         }
     }
@@ -233,6 +282,10 @@ pub enum What {
     WouldStop,
     /// What it did is undone: these steps, the last first, or the job itself.
     WouldUndo(Vec<String>),
+    /// It is held back.
+    WouldPause,
+    /// It goes on.
+    WouldGoOn,
     /// These run again.
     WouldRunAgain(Vec<String>),
     /// Another run goes on from there, and these run again in it.
@@ -253,6 +306,8 @@ impl fmt::Display for What {
         match self {
             What::WouldEnd => f.write_str("ends at once"),
             What::WouldStop => f.write_str("is asked to stop"),
+            What::WouldPause => f.write_str("is paused"),
+            What::WouldGoOn => f.write_str("goes on"),
             What::WouldUndo(names) => write!(f, "undoes {}", names.join(", ")),
             What::WouldRunAgain(names) if names.is_empty() => f.write_str("goes on, and nothing runs again"),
             What::WouldRunAgain(names) => write!(f, "runs again: {}", names.join(", ")),

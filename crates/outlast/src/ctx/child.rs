@@ -21,6 +21,15 @@ use crate::engine::turn::Handed;
 use crate::start::place_options;
 use crate::verdict::Source;
 
+/// What becomes of a child when its parent does not end well: see [`ChildStart::when_parent_ends`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParentEnd {
+    /// It is asked to stop, as by [`Client::cancel`](crate::Client::cancel): it undoes what it did, and so do its own children.
+    Cancel,
+    /// It goes on.
+    Leave,
+}
+
 /// A child about to be started: see [`Ctx::start`]. `.await` starts it and gives its handle.
 #[must_use = "a child is not started unless awaited"]
 pub struct ChildStart<D: Definition> {
@@ -30,6 +39,8 @@ pub struct ChildStart<D: Definition> {
     input: D::Input,
     options: StartOptions,
     detached: bool,
+    /// What the code says; by default whoever is not detached stops with this run.
+    when_parent_ends: Option<ParentEnd>,
     undo: Option<Undo>,
     /// Where in the user's code it was made.
     source: Source,
@@ -59,6 +70,7 @@ impl<D: Definition> ChildStart<D> {
             input,
             options,
             detached: false,
+            when_parent_ends: None,
             undo: None,
             source,
         }
@@ -72,7 +84,15 @@ impl<D: Definition> ChildStart<D> {
 
     place_options!();
 
-    /// Nobody waits for its end: this run is not told.
+    /// What becomes of it when this run fails, is cancelled or killed, or its time is over: by default
+    /// [`ParentEnd::Cancel`], and [`ParentEnd::Leave`] for one that is [detached](ChildStart::detached). One with a key
+    /// that somebody else has started is left.
+    pub fn when_parent_ends(mut self, what: ParentEnd) -> Self {
+        self.when_parent_ends = Some(what);
+        self
+    }
+
+    /// Nobody waits for its end: this run is not told, and it goes on whatever becomes of this run.
     pub fn detached(mut self) -> Self {
         self.detached = true;
         self
@@ -109,7 +129,9 @@ impl<D: Definition> ChildStart<D> {
     }
 
     async fn start(self) -> Result<Child<D>, Error> {
-        let ChildStart { ctx, names, definition, input, mut options, detached, source, .. } = self;
+        let ChildStart {
+            ctx, names, definition, input, mut options, detached, when_parent_ends, source, ..
+        } = self;
         ctx.check_cancelled()?;
         let (_, name) = names?;
         let turn = ctx.turn.clone();
@@ -122,6 +144,8 @@ impl<D: Definition> ChildStart<D> {
         options.trace = turn.record.trace.clone();
         options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| told.clone()) });
         options.shard = Some(turn.id().shard());
+        let default = if detached { ParentEnd::Leave } else { ParentEnd::Cancel };
+        options.stops_with_parent = when_parent_ends.unwrap_or(default) == ParentEnd::Cancel;
         if options.key.is_some() {
             return Self::begin_keyed(ctx, told, name, definition, input, options, source).await;
         }

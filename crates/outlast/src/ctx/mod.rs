@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 pub use self::batch::BatchCtx;
-pub use self::child::{Child, ChildStart};
+pub use self::child::{Child, ChildStart, ParentEnd};
 pub use self::job::JobCtx;
 pub(crate) use self::kv::Recording;
 pub use self::step::Step;

@@ -328,6 +328,9 @@ pub(super) async fn listen(engine: Arc<Engine>) {
             Ok(Signal::Due) => engine.nudge(),
             Ok(Signal::News(run)) => bring_news(&engine, Some(run)).await,
             Ok(Signal::Ended(_)) => engine.schedules.run_ended(),
+            Ok(Signal::Taken(run)) => super::lease::drop_taken(&engine, run).await,
+            Ok(Signal::Pause(run)) => engine.pause(run),
+            Ok(Signal::Orphans) => engine.orphans.notify_one(),
             Ok(Signal::Schedules) => engine.schedules.look(),
             Ok(Signal::Queues) => queues::learn(&engine, None).await,
             Ok(Signal::Anything) | Err(RecvError::Lagged(_)) => {

@@ -202,7 +202,7 @@ impl Drive {
         if wanting && let Some(misfit) = misfit_with_patch(&state) {
             return Idle::End(TurnEnd::Misfit(misfit));
         }
-        if wanting && state.all_durable() && !state.reserved {
+        if wanting && !state.mail.stop && state.all_durable() && !state.reserved {
             for slot in state.slots.values_mut().filter(|slot| matches!(slot.stage, Stage::WantsBody)) {
                 slot.stage = Stage::MayStart;
                 slot.wake();
@@ -358,7 +358,11 @@ fn hand_over(turn: &Turn, state: &mut State) -> bool {
     if state.reserved || turn.checks {
         return false;
     }
-    hand_cancel(state) || hand_body(turn, state) || hand_news(state) || hand_timer(turn, state)
+    if hand_cancel(state) || hand_body(turn, state) {
+        return true;
+    }
+    // What is to be handed back begins nothing more.
+    !state.mail.stop && (hand_news(state) || hand_timer(turn, state))
 }
 
 /// The request to stop comes before everything else that is new, unless a body finishes cleanly first.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::{Limits, NodeId};
+use outlast_core::{Limits, NodeId, RunId};
 use outlast_store::{Renew, Sweep};
 use tokio::time::Instant;
 
@@ -60,6 +60,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                         holder.lose();
                     }
                 }
+                renewed.pausing.into_iter().for_each(|run| engine.pause(run));
                 if !renewed.news.is_empty() {
                     super::claim::bring_news(&engine, None).await;
                 }
@@ -76,6 +77,25 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
             Ok(Err(error)) => say_late(&engine, &error),
             Err(_) => say_late(&engine, &"the database does not answer"),
         }
+    }
+}
+
+/// Drops the turn of a run that somebody ended while this node held it, and tells its end to those who wait here.
+/// Where that cannot be looked up, the next renewal finds it.
+pub(super) async fn drop_taken(engine: &Engine, run: RunId) {
+    let held = |engine: &Engine| engine.running.lock().get(&run).map(|held| held.epoch);
+    let Some(epoch) = held(engine) else { return };
+    let ended = match engine.store.ended(&[run]).await {
+        Ok(mut ended) => ended.pop(),
+        Err(error) => return tracing::debug!(%error, %run, "whether the run was taken is not known yet"),
+    };
+    // It may have been made ready and claimed anew meanwhile.
+    if let Some((_, ended)) = ended
+        && held(engine) == Some(epoch)
+        && let Some(holder) = engine.holder(run)
+    {
+        engine.note_end(run, &ended);
+        holder.lose();
     }
 }
 
@@ -149,6 +169,12 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
         let pause = engine.settings.lease.mul_f64(0.2 + fastrand::f64() * 0.2);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            // Whoever waits for its children's end does not wait for that.
+            () = engine.orphans.notified() => {
+                sweep_all(&engine).await;
+                engine.changed.notify_waiters();
+                continue;
+            }
             () = engine.stop.cancelled() => return,
         }
         sweep_all(&engine).await;

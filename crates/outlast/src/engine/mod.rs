@@ -185,6 +185,8 @@ pub(crate) struct Engine {
     /// A turn began or ended, or a claim found nothing: tests wait for quiet.
     pub(crate) changed: Notify,
     claiming: AtomicBool,
+    /// Children are to be asked to stop.
+    orphans: Notify,
     pub(crate) queues: Queues,
     batches: Batches,
     pub(crate) schedules: Schedules,
@@ -255,6 +257,7 @@ impl Engine {
             work: Notify::new(),
             changed: Notify::new(),
             claiming: AtomicBool::new(false),
+            orphans: Notify::new(),
             queues: Queues::default(),
             batches: Batches::default(),
             schedules: Schedules::default(),
@@ -484,6 +487,14 @@ impl Engine {
 
     fn holder(&self, run: RunId) -> Option<Holder> {
         self.running.lock().get(&run).map(|held| held.who.clone())
+    }
+
+    /// A run in hand is to pause: it is handed back at its next boundary, and paused with that. A job finishes its
+    /// attempt first.
+    fn pause(&self, run: RunId) {
+        if let Some(holder) = self.holder(run) {
+            holder.stop();
+        }
     }
 
     /// Whether as many runs are in hand as may be.

@@ -15,6 +15,27 @@ pub enum Control {
         /// Why.
         reason: String,
     },
+    /// Ends a run at once as cancelled, whatever it is doing: it is not asked, and nothing is undone. What a node that
+    /// holds it is just writing is waited for; what it writes later is refused.
+    Kill {
+        /// Which.
+        run: Address,
+        /// Why.
+        reason: String,
+    },
+    /// Holds a run back. One that nobody has is paused at once; one that a node holds is asked, and paused when its turn
+    /// ends. Whatever comes for it is kept, its time goes on to count, and a cancellation ends the pause.
+    Pause {
+        /// Which.
+        run: Address,
+        /// Why.
+        reason: String,
+    },
+    /// Lets a run go on that is paused, or is about to be.
+    Resume {
+        /// Which.
+        run: Address,
+    },
     /// Makes a run that failed or was cancelled ready again, due now: the same run, with all that it recorded before it,
     /// but for what `repair` takes back. What its earlier turns may still write does not fit any more, and its parent,
     /// which has heard of its end, hears nothing further. One that has not ended stays as it is, unless it is repaired.
@@ -81,6 +102,13 @@ pub struct Hears {
     pub ends: Vec<(RunId, String)>,
 }
 
+impl Control {
+    /// Whether it may take a run from a node that lives: it locks the node's row, so it has to be through soon.
+    pub(crate) fn takes_from_node(&self) -> bool {
+        matches!(self, Control::Kill { .. })
+    }
+}
+
 /// The answer to a [`Control`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Controlled {
@@ -97,6 +125,25 @@ pub enum Controlled {
         status: Status,
         /// Whether this call ended it.
         by_this: bool,
+    },
+    /// The run is paused.
+    Paused {
+        /// The run.
+        run: RunId,
+        /// Whether this call made it so.
+        by_this: bool,
+    },
+    /// The run is not paused.
+    Resumed {
+        /// The run.
+        run: RunId,
+        /// Whether this call made it so.
+        by_this: bool,
+    },
+    /// The run cannot be paused: its undo gave up, and it stands still until somebody wants that tried again.
+    GaveUp {
+        /// The run.
+        run: RunId,
     },
     /// The run is ready to be tried again, or has not ended.
     Retried {

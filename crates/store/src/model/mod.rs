@@ -36,6 +36,12 @@ pub enum Signal {
     News(RunId),
     /// This run ended.
     Ended(RunId),
+    /// This run was taken from the node that held it.
+    Taken(RunId),
+    /// This run, which a node holds, is to pause.
+    Pause(RunId),
+    /// A run with children did not end well: they are to be asked to stop.
+    Orphans,
     /// What a queue does was changed.
     Queues,
     /// A schedule was changed.

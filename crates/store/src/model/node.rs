@@ -82,6 +82,8 @@ pub struct Renewed {
     pub lost: Vec<RunId>,
     /// Runs that have news beyond what it has seen.
     pub news: Vec<RunId>,
+    /// Runs that are to pause.
+    pub pausing: Vec<RunId>,
     /// Runs that were handed out in a lost reply and are due again.
     pub freed: u64,
     /// How often queues were changed: another number says that they do something else by now.

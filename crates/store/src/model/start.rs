@@ -71,6 +71,8 @@ pub struct NewRun {
     pub trace: Option<String>,
     /// The run that started it, and the operation there that wants to hear of its end.
     pub parent: Option<Parent>,
+    /// Whether it is asked to stop when that run does not end well.
+    pub stops_with_parent: bool,
 }
 
 /// Says that a run is the only one of its kind (tenant, definition and key). Its id is in the shard of its kind: see

@@ -143,6 +143,9 @@ pub(super) fn written(signal: Signal) -> String {
         Signal::Schedules => "schedules".to_owned(),
         Signal::News(run) => format!("news {}", run.uuid()),
         Signal::Ended(run) => format!("ended {}", run.uuid()),
+        Signal::Taken(run) => format!("taken {}", run.uuid()),
+        Signal::Pause(run) => format!("pause {}", run.uuid()),
+        Signal::Orphans => "orphans".to_owned(),
         Signal::Anything => ANYTHING.to_owned(),
     }
 }
@@ -153,8 +156,11 @@ fn read(hint: &str) -> Signal {
         None if hint == "due" => Signal::Due,
         None if hint == "queues" => Signal::Queues,
         None if hint == "schedules" => Signal::Schedules,
+        None if hint == "orphans" => Signal::Orphans,
         Some(("news", id)) => run(id).map_or(Signal::Anything, Signal::News),
         Some(("ended", id)) => run(id).map_or(Signal::Anything, Signal::Ended),
+        Some(("taken", id)) => run(id).map_or(Signal::Anything, Signal::Taken),
+        Some(("pause", id)) => run(id).map_or(Signal::Anything, Signal::Pause),
         _ => Signal::Anything,
     }
 }
@@ -187,8 +193,11 @@ mod tests {
             Signal::Due,
             Signal::News(run),
             Signal::Ended(run),
+            Signal::Taken(run),
+            Signal::Pause(run),
             Signal::Queues,
             Signal::Schedules,
+            Signal::Orphans,
             Signal::Anything,
         ] {
             assert_eq!(read(&written(signal)), signal);

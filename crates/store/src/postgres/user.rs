@@ -104,6 +104,9 @@ impl UserTx for PgUserTx {
 
     async fn control(&mut self, control: &Control) -> Result<Controlled, StoreError> {
         self.check()?;
+        if control.takes_from_node() {
+            self.session.bound_by_fence();
+        }
         let shards = self.store.shards;
         let answer = transitions::control(&mut self.tx(), control, shards).await;
         self.noted(answer)

@@ -272,6 +272,8 @@ static NEXT: Sql = Sql::new(
                   order by a.due_at limit 1) as due_at
          union all
          select (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)
+         union all
+         select (select {now} from outlast.orphans as o where o.shard = {p1} limit 1)
      ) as t",
 )
 .takes(&[Type::Int])

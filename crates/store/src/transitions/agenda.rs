@@ -24,6 +24,8 @@ pub(crate) struct AgendaRow {
     pub(crate) news: i64,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) cancel_reason: Option<String>,
+    /// Why it is to pause when its turn ends.
+    pub(crate) pause_asked: Option<String>,
 }
 
 impl AgendaRow {
@@ -37,6 +39,7 @@ impl AgendaRow {
             news,
             expires_at: None,
             cancel_reason: None,
+            pause_asked: None,
         }
     }
 
@@ -49,6 +52,7 @@ impl AgendaRow {
             news: row.int(4)?,
             expires_at: row.opt_time(5)?,
             cancel_reason: row.opt_text(6)?,
+            pause_asked: row.opt_text(7)?,
         })
     }
 }
@@ -107,21 +111,21 @@ static FENCE: Sql =
 
 static LOCK: Sql = Sql::new(
     "agenda_lock",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
 )
 .takes(&[Type::Int, Type::Ids]);
 
 static LOCK_FREE: Sql = Sql::new(
     "agenda_lock_free",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids]);
 
 static LOOK: Sql = Sql::new(
     "agenda_look",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
 )
 .takes(&[Type::Int, Type::Ids]);

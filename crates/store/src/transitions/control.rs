@@ -1,4 +1,4 @@
-//! What people and programs ask of runs and queues: cancel one, try one again, purge many.
+//! What people and programs ask of runs and queues: cancel one, kill one, pause one, try one again, purge many.
 
 use outlast_core::{Entry, Error, FailureDoc, Op, Payload, Phase, RunId, ShardCount, Status};
 
@@ -6,7 +6,9 @@ use super::agenda::{self, AgendaRow, by_shard};
 use super::end;
 use super::flight::{Flight, Place};
 use super::keys;
+use super::kill::kill;
 use super::listen::{self, Listener};
+use super::pause::{self, pause, resume};
 use super::post::{self, Post, Receiver};
 use super::purge::purge;
 use super::queue;
@@ -32,6 +34,18 @@ pub(crate) async fn control(
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Fork(fork) => repair::fork(tx, fork).await,
+        Control::Kill { run, reason } => match named(tx, run, shards).await? {
+            Some(run) => kill(tx, run, reason).await,
+            None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
+        },
+        Control::Pause { run, reason } => match named(tx, run, shards).await? {
+            Some(run) => pause(tx, run, reason).await,
+            None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
+        },
+        Control::Resume { run } => match named(tx, run, shards).await? {
+            Some(run) => resume(tx, run).await,
+            None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
+        },
         Control::Retry { run, epoch, input, repair } => match named(tx, run, shards).await? {
             Some(run) => retry(tx, run, *epoch, input.as_ref(), repair.as_ref()).await,
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
@@ -96,7 +110,14 @@ pub(super) async fn cancel(
             post.wake(run);
         }
         post.add(&mut flight, tx);
+    }
+    // It goes on, if only to end: nobody holds it back any longer.
+    if row.cancel_reason.is_none() || row.pause_asked.is_some() {
         flight.add(CANCEL_ASK.with(cells![run.shard(), run, plain(reason)]));
+    }
+    if row.status == Status::Paused {
+        pause::add_resume(&mut flight, run, true);
+        tx.signal(Signal::Due);
     }
     Ok((flight, Controlled::Asked { run }))
 }
@@ -123,7 +144,7 @@ async fn has_to_undo(tx: &mut dyn Tx, row: &AgendaRow) -> Result<bool, StoreErro
 }
 
 /// Ends a locked run as cancelled and tells its parent and whoever else listens.
-async fn end(
+pub(super) async fn end(
     tx: &mut dyn Tx,
     row: &AgendaRow,
     reason: &str,
@@ -144,7 +165,7 @@ async fn end(
 
     let mut flight = Flight::default();
     post.add(&mut flight, tx);
-    end::add_end(&mut flight, row, &end);
+    end::add_end(&mut flight, tx, row, &end);
     tx.signal(Signal::Ended(row.id));
     Ok((flight, Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true }))
 }
@@ -162,6 +183,9 @@ static UNDO_LOOK: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Id, Type::Int]);
 
-static CANCEL_ASK: Sql =
-    Sql::new("cancel_ask", "update outlast.agenda set cancel_reason = {p3} where shard = {p1} and id = {p2}")
-        .takes(&[Type::Int, Type::Id, Type::Text]);
+static CANCEL_ASK: Sql = Sql::new(
+    "cancel_ask",
+    "update outlast.agenda set cancel_reason = coalesce(cancel_reason, {p3}), pause_asked = null
+      where shard = {p1} and id = {p2}",
+)
+.takes(&[Type::Int, Type::Id, Type::Text]);

@@ -8,8 +8,9 @@ use super::agenda::{AgendaRow, ByShard, by_shard};
 use super::commit::{DOING_CLEAR, INBOX_CLEAR};
 use super::flight::{Answers, Flight, Place};
 use super::listen::{self, Listener};
+use super::orphans;
 use crate::rows::{ReadRow, cells, ids};
-use crate::{Ended, Sql, StoreError, Type};
+use crate::{Ended, Signal, Sql, StoreError, Tx, Type};
 
 /// What has to be known of a run to end it.
 #[derive(Default)]
@@ -43,13 +44,16 @@ pub(crate) fn found(
 }
 
 /// Adds what ends a locked run.
-pub(crate) fn add_end(flight: &mut Flight, row: &AgendaRow, end: &Ended) {
+pub(crate) fn add_end(flight: &mut Flight, tx: &mut dyn Tx, row: &AgendaRow, end: &Ended) {
     let (run, shard) = (row.id, row.id.shard());
     flight.add(END_RESULT.with(cells![shard, run, end.status, row.epoch, end.error.clone()]));
     flight.add(END_AGENDA.with(cells![shard, run]));
     flight.add(INBOX_CLEAR.with(cells![shard, ids(&[run])]));
     flight.add(DOING_CLEAR.with(cells![shard, ids(&[run])]));
     listen::add_clear(flight, &by_shard([run]));
+    if orphans::add_ended(flight, run, end).is_some() {
+        tx.signal(Signal::Orphans);
+    }
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&END_LOOK, &END_RESULT, &END_AGENDA];

@@ -1,8 +1,9 @@
-//! Ends blocked runs whose time is over.
+//! Ends blocked runs whose time is over, and the pause of others.
 //!
 //! Any other run is ended by the node that holds it then, or claims it. A blocked one has no code that could be
 //! asked: whoever sweeps ends it, whether its code does not fit or nobody knows it. One that has something to undo
-//! waits for code that knows how.
+//! waits for code that knows how. A paused one is let go: the node that claims it finds that its time is over, and ends
+//! it as it would any other, undoing what it did.
 
 use std::collections::HashMap;
 
@@ -21,9 +22,15 @@ use crate::{Ended, Signal, Sql, StoreError, Sweep, Tx, Type};
 pub(crate) async fn expire(tx: &mut dyn Tx, ask: &Sweep) -> Result<u64, StoreError> {
     let mut flight = Flight::default();
     let undo = Entry::kind_code(Op::Undo, Phase::Opened);
-    let late = flight.add(BLOCKED_LATE.with(cells![ask.shard, ask.limit, undo]));
+    let late = flight.add(BLOCKED_LATE.with(cells![ask.shard, ask.limit, undo, Status::Blocked]));
+    let paused = cells![ask.shard, ask.limit, Status::Paused, Status::Ready];
+    let paused = flight.add(PAUSED_LATE.with(paused));
     let mut why: HashMap<RunId, String> = HashMap::new();
-    for row in flight.send(tx).await?.take(late) {
+    let mut answers = flight.send(tx).await?;
+    if !answers.take(paused).is_empty() {
+        tx.signal(Signal::Due);
+    }
+    for row in answers.take(late) {
         why.insert(row.run(0)?, row.text(1)?);
     }
     if why.is_empty() {
@@ -64,7 +71,7 @@ pub(crate) async fn expire(tx: &mut dyn Tx, ask: &Sweep) -> Result<u64, StoreErr
         }
         let end = end_of(row, record, why.get(&row.id).map_or("", String::as_str));
         listen::tell(&mut post, &record.listeners, &end);
-        end::add_end(&mut ends, row, &end);
+        end::add_end(&mut ends, tx, row, &end);
         tx.signal(Signal::Ended(row.id));
         ended += 1;
     }
@@ -87,15 +94,27 @@ fn end_of(row: &AgendaRow, record: &Record, why: &str) -> Ended {
     Ended { status, output: None, error }
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&BLOCKED_LATE];
+pub(crate) static STATEMENTS: &[&Sql] = &[&BLOCKED_LATE, &PAUSED_LATE];
 
 static BLOCKED_LATE: Sql = Sql::new(
     "blocked_late",
     "select a.id, a.reason from outlast.agenda as a
-      where a.shard = {p1} and a.reason is not null and a.expires_at <= {now}
+      where a.shard = {p1} and a.reason is not null and a.expires_at <= {now} and a.status = {p4}
         and not exists (select 1 from outlast.journal as j
                          where j.shard = a.shard and j.run = a.id and j.kind = {p3})
       order by a.expires_at limit {p2}",
 )
-.takes(&[Type::Int, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Int, Type::Int, Type::Int])
+.by("agenda_blocked_until");
+
+static PAUSED_LATE: Sql = Sql::new(
+    "paused_late",
+    "update outlast.agenda set status = {p4}, due_at = {now}, reason = null, resume_at = null
+      where shard = {p1} and id in (
+         select a.id from outlast.agenda as a
+          where a.shard = {p1} and a.reason is not null and a.expires_at <= {now} and a.status = {p3}
+          order by a.expires_at limit {p2} {skip_locked})
+     returning id",
+)
+.takes(&[Type::Int, Type::Int, Type::Int, Type::Int])
 .by("agenda_blocked_until");

@@ -32,7 +32,8 @@ pub(crate) async fn leave(tx: &mut dyn Tx, node: NodeId, shards: ShardCount) -> 
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&NODE_LOCK];
 
-static NODE_LOCK: Sql = Sql::new(
+/// Against every write of the node.
+pub(super) static NODE_LOCK: Sql = Sql::new(
     "node_lock",
     "select n.id from outlast.nodes as n where n.shard = {p1} and n.id = {p2} {for_update}",
 )

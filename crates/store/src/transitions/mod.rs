@@ -20,10 +20,13 @@ mod flight;
 mod forget;
 mod join;
 mod keys;
+mod kill;
 mod kv;
 mod leave;
 mod listen;
+mod orphans;
 mod own;
+mod pause;
 mod post;
 mod purge;
 mod queue;
@@ -55,6 +58,7 @@ pub(crate) use keys::{KeyName, add_look, found as found_keys};
 pub(crate) use kv::{kv_write, shard_of as shard_of_kv};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
+pub(crate) use orphans::stop_orphans;
 pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue};
 pub(crate) use record::record;
@@ -88,6 +92,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         listen::STATEMENTS,
         control::STATEMENTS,
         repair::STATEMENTS,
+        pause::STATEMENTS,
         retry::STATEMENTS,
         &purge::statements(),
         kv::STATEMENTS,
@@ -100,6 +105,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         forget::STATEMENTS,
         join::STATEMENTS,
         leave::STATEMENTS,
+        orphans::STATEMENTS,
         own::STATEMENTS,
     ]
     .concat()

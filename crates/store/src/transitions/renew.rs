@@ -35,13 +35,15 @@ pub(crate) async fn renew(
         renewed.alive &= !rows.is_empty();
         if let Some(row) = rows.first() {
             renewed.now = row.time(0)?;
-            renewed.rules_changes += row.opt_int(5)?.unwrap_or(0);
-            renewed.next_fire = [renewed.next_fire, row.opt_time(6)?].into_iter().flatten().min();
+            renewed.rules_changes += row.opt_int(6)?.unwrap_or(0);
+            renewed.next_fire = [renewed.next_fire, row.opt_time(7)?].into_iter().flatten().min();
         }
         for row in if lease == runs { rows } else { answers.take(runs) } {
             // Who holds nothing is told so by a row without a run.
             if row.opt_id(1)?.is_some() {
-                held.insert(row.run(1)?, Held { epoch: row.int(2)?, news: row.int(3)?, claim: row.int(4)? });
+                let pauses = row.int(5)? == 1;
+                let (epoch, news, claim) = (row.int(2)?, row.int(3)?, row.int(4)?);
+                held.insert(row.run(1)?, Held { epoch, news, claim, pauses });
             }
         }
     }
@@ -50,6 +52,8 @@ pub(crate) async fn renew(
     renewed.lost = ask.known.iter().filter(|known| ours(known).is_none()).map(|known| known.run).collect();
     let told = ask.known.iter().filter(|known| ours(known).is_some_and(|row| row.news > known.seen));
     renewed.news = told.map(|known| known.run).collect();
+    let pausing = ask.known.iter().filter(|known| ours(known).is_some_and(|row| row.pauses));
+    renewed.pausing = pausing.map(|known| known.run).collect();
     for known in &ask.known {
         held.remove(&known.run);
     }
@@ -61,6 +65,7 @@ struct Held {
     epoch: i64,
     news: i64,
     claim: i64,
+    pauses: bool,
 }
 
 /// Makes runs due again that the node holds without knowing, and says how many, and whether it has to be tried
@@ -87,7 +92,14 @@ pub(crate) async fn free_strangers(
     }
     let mut last = Flight::default();
     let free = |(shard, runs): (u16, Vec<RunId>)| {
-        last.add(STRANGERS.with(cells![shard, ids(&runs), ask.node, ask.settled, Status::Ready]))
+        last.add(STRANGERS.with(cells![
+            shard,
+            ids(&runs),
+            ask.node,
+            ask.settled,
+            Status::Ready,
+            Status::Paused
+        ]))
     };
     let places: Vec<Place> = shards.into_iter().map(free).collect();
     let mut answers = last.send_last(tx).await?;
@@ -107,7 +119,7 @@ static NODES_RENEW: Sql = Sql::new(
          update outlast.nodes set lease_until = greatest(lease_until, {now} + {p3})
           where shard = {p1} and id = {p2} returning id
      )
-     select {now}, a.id, a.epoch, a.news, a.claim,
+     select {now}, a.id, a.epoch, a.news, a.claim, case when a.pause_asked is null then 0 else 1 end,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
@@ -115,7 +127,7 @@ static NODES_RENEW: Sql = Sql::new(
 .on_sqlite(
     "update outlast.nodes set lease_until = max(lease_until, {now} + {p3})
       where shard = {p1} and id = {p2}
-     returning {now}, null, null, null, null,
+     returning {now}, null, null, null, null, null,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)",
 )
@@ -124,8 +136,8 @@ static NODES_RENEW: Sql = Sql::new(
 
 static HELD_BY: Sql = Sql::new("held_by", "")
     .on_sqlite(
-        "select 0, a.id, a.epoch, a.news, a.claim from outlast.agenda as a
-          where a.shard = {p1} and a.node = {p2}",
+        "select 0, a.id, a.epoch, a.news, a.claim, case when a.pause_asked is null then 0 else 1 end
+           from outlast.agenda as a where a.shard = {p1} and a.node = {p2}",
     )
     .takes(&[Type::Int, Type::Id])
     .by("agenda_node");
@@ -139,7 +151,9 @@ static NODE_LOCK_FREE: Sql = Sql::new(
 
 static STRANGERS: Sql = Sql::new(
     "renew_strangers",
-    "update outlast.agenda set node = null, claim = null, epoch = epoch + 1, status = {p5}, due_at = {now}
+    "update outlast.agenda set node = null, claim = null, epoch = epoch + 1,
+            status = case when pause_asked is null then {p5} else {p6} end,
+            due_at = case when pause_asked is null then {now} end, reason = pause_asked, pause_asked = null
       where shard = {p1} and id {in:p2} and node = {p3} and claim <= {p4} returning id",
 )
-.takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
+.takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int, Type::Int]);

@@ -12,6 +12,7 @@ use outlast_core::{NodeId, Payload, RunId, Status};
 use super::agenda::fence;
 use super::flight::{Flight, Place};
 use super::keys::{self, KeyName, KeyRow};
+use super::orphans;
 use super::start_short::start_rows;
 use super::unique;
 use crate::rows::{ReadRow, cells, micros, payload_cells};
@@ -44,6 +45,8 @@ pub(crate) async fn start_all(
 ) -> Result<Vec<Vec<Started>>, StoreError> {
     let runs = || calls.iter().flat_map(|(runs, hold)| runs.iter().map(|run| (run, *hold)));
     let first = first_of_each_key(runs().map(|(run, _)| run));
+    let all: Vec<&NewRun> = runs().map(|(run, _)| run).collect();
+    let late = orphans::late_for(tx, &all).await?;
     let mut flight = Flight::default();
     let reserve = first.iter().map(|(name, run)| (name.clone(), run.id)).collect();
     let locks = keys::add_reserve(&mut flight, &reserve, true, true);
@@ -53,6 +56,7 @@ pub(crate) async fn start_all(
     };
     let new: Vec<(&NewRun, Option<Hold>)> = runs().filter(|(run, _)| is_first(run)).collect();
     let held = add_runs(&mut flight, &new);
+    orphans::add_late(&mut flight, tx, &all, &late);
 
     let mut answers = flight.send_last(tx).await?;
     let keys = keys::found(&mut answers, &locks)?;
@@ -201,6 +205,7 @@ pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
         input,
         run.group.clone(),
         unique_cell(run),
+        run.stops_with_parent.then_some(1_i64),
     ]
 }
 
@@ -278,6 +283,7 @@ pub(super) const RECORD: &[(&str, Type)] = &[
     ("input", Type::Bytes),
     ("group_key", Type::Text),
     ("unique_key", Type::Text),
+    ("stops_with_parent", Type::Int),
 ];
 
 /// What a keyed run is joined with: its key's row, if that names this run or nobody's yet.
@@ -306,11 +312,13 @@ macro_rules! insert_run {
     ($id:literal, $from:expr) => {
         concat!(
             "insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority,
-                 created_at, owner, roles, trace, parent, parent_op, codec, input, group_key, unique_key)
+                 created_at, owner, roles, trace, parent, parent_op, codec, input, group_key, unique_key,
+                 stops_with_parent)
              select {p1}, ",
             $id,
             ", b.tenant, b.definition, b.version, b.kind, b.key, b.queue, b.priority, {now}, b.owner,
-                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key, b.unique_key from {batch}",
+                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key, b.unique_key,
+                 b.stops_with_parent from {batch}",
             $from,
             " where true on conflict do nothing"
         )

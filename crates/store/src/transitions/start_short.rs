@@ -109,9 +109,10 @@ static START: Sql = Sql::new(
          select n.id from outlast.nodes as n where n.shard = {p1} and n.id {in:p4} {key_share}
      ), new as (
          insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
-             owner, roles, trace, parent, parent_op, codec, input, group_key)
+             owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent)
          select {p1}, b.id, b.tenant, b.definition, b.version, b.kind, b.queue, b.priority, {now}, b.owner,
-                b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key
+                b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key,
+                b.stops_with_parent
            from b
      )
      insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
@@ -142,6 +143,7 @@ static START: Sql = Sql::new(
     ("input", Type::Bytes),
     ("group_key", Type::Text),
     ("unique_key", Type::Text),
+    ("stops_with_parent", Type::Int),
     ("due_at", Type::Int),
     ("delay", Type::Int),
     ("node", Type::Id),
@@ -155,9 +157,10 @@ static START: Sql = Sql::new(
 static START_RECORD: Sql = Sql::new("start_record", "")
     .on_sqlite(
         "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
-             owner, roles, trace, parent, parent_op, codec, input, group_key)
+             owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent)
          values ({p1}, {b:id}, {b:tenant}, {b:definition}, {b:version}, {b:kind}, {b:queue}, {b:priority}, {now},
-             {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input}, {b:group_key})
+             {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input}, {b:group_key},
+             {b:stops_with_parent})
          on conflict do nothing",
     )
     .counted()

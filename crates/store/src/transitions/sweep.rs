@@ -161,6 +161,7 @@ static TO_SWEEP: Sql = Sql::new(
                                where a.shard = {p1} and a.due_at < {now} - {p3})
                    or exists (select 1 from outlast.agenda as a
                                where a.shard = {p1} and a.reason is not null and a.expires_at <= {now})
+                   or exists (select 1 from outlast.orphans as o where o.shard = {p1})
                    or exists (select 1 from outlast.deliveries as d
                                where d.shard = {p1} and d.at < {now} - {p4})
                    or exists (select 1 from outlast.groups as g

@@ -52,7 +52,11 @@ pub(crate) fn add_free(
             cells![taken.run, small(crashes), micros(crashes::pause(crashes))]
         }
     };
-    flight.each(&FREE, runs.iter().map(free).collect(), cells![shard, node_ids(nodes), Status::Ready]);
+    flight.each(
+        &FREE,
+        runs.iter().map(free).collect(),
+        cells![shard, node_ids(nodes), Status::Ready, Status::Paused],
+    );
     Some(flight.add(NODES_REMOVE.with(cells![shard, node_ids(nodes)])))
 }
 
@@ -94,13 +98,16 @@ static HELD_LOCK: Sql = Sql::new(
 
 static FREE: Sql = Sql::new(
     "takeover_free",
-    "update outlast.agenda as a set node = null, claim = null, status = {p3}, epoch = a.epoch + 1,
-            crashes = b.crashes, due_at = case when a.expires_at < {now} + b.pause then a.expires_at
-                                               else {now} + b.pause end
+    "update outlast.agenda as a set node = null, claim = null, epoch = a.epoch + 1, crashes = b.crashes,
+            status = case when a.pause_asked is null then {p3} else {p4} end,
+            due_at = case when a.pause_asked is not null then null
+                          when a.expires_at < {now} + b.pause then a.expires_at else {now} + b.pause end,
+            resume_at = case when a.pause_asked is not null then {now} + b.pause end,
+            reason = a.pause_asked, pause_asked = null
        from {batch} where a.shard = {p1} and a.id = b.run and a.node {in:p2}",
 )
 .rows(&[("run", Type::Id), ("crashes", Type::Int), ("pause", Type::Int)])
-.takes(&[Type::Int, Type::Ids, Type::Int]);
+.takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
 
 static NODES_REMOVE: Sql = Sql::new(
     "takeover_remove",

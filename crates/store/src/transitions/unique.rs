@@ -192,7 +192,7 @@ fn scope_number(scope: Scope) -> i64 {
 }
 
 fn has_not_begun(row: &AgendaRow) -> bool {
-    row.status == Status::Ready && row.epoch == 0
+    matches!(row.status, Status::Ready | Status::Paused) && row.epoch == 0
 }
 
 /// Until when the row means something, from now: how long the kind is taken, or how long a run may be put off.
@@ -227,7 +227,7 @@ fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
     flight.add(REPLACE_ASKED.with(cells![shard, replaced, codec, input, owner, roles_cell(run), trace]));
     flight.add(PURGE_TAGS.with(cells![shard, ids(&[replaced])]));
     flight.each(&REPLACE_TAGS, tag_rows(run), cells![shard, replaced]);
-    flight.add(REPLACE_PLACE.with(cells![shard, replaced, at, delay, run.priority]));
+    flight.add(REPLACE_PLACE.with(cells![shard, replaced, at, delay, run.priority, Status::Paused]));
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[
@@ -300,10 +300,13 @@ static REPLACE_TAGS: Sql = Sql::new(
 static REPLACE_PLACE: Sql = Sql::new(
     "replace_place",
     "update outlast.agenda as a set priority = {p5},
-            due_at = case when u.until < coalesce({p3}, {now} + {p4}) then u.until else coalesce({p3}, {now} + {p4}) end
+            due_at = case when a.status = {p6} then null when u.until < coalesce({p3}, {now} + {p4}) then u.until
+                          else coalesce({p3}, {now} + {p4}) end,
+            resume_at = case when a.status <> {p6} then null when u.until < coalesce({p3}, {now} + {p4}) then u.until
+                             else coalesce({p3}, {now} + {p4}) end
        from outlast.uniques as u where a.shard = {p1} and a.id = {p2} and u.shard = {p1} and u.run = a.id",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int]);
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int, Type::Int]);
 
 /// The kinds that purged runs stood for.
 pub(crate) static UNIQUES_PURGE: Sql =

@@ -63,6 +63,7 @@ impl World {
             group: None,
             unique: None,
             parent: None,
+            stops_with_parent: false,
         }
     }
 

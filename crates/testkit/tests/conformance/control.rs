@@ -41,12 +41,11 @@ async fn a_blocked_run_ends_at_once(world: World) {
     assert_eq!(world.journal(run.id).await, ["one"]);
 }
 
-// Nobody can pause a run yet. The state is there, and a cancellation has to know it.
 #[store_test]
 async fn a_paused_run_ends_at_once(world: World) {
     let run = world.start("greet").await;
     run.claimed_by("node").await.suspended().await;
-    world.raw(&format!("update outlast.agenda set status = {}", Status::Paused.code())).await;
+    world.control(&Control::Pause { run: Address::Run(run.id), reason: "for a look".into() }).await;
     let ended = Controlled::Final { run: run.id, status: Status::Cancelled, by_this: true };
     assert_eq!(world.cancel(run.id, "enough").await, ended);
 }

@@ -298,10 +298,30 @@ async fn control(world: World) {
         assert_eq!((first, second), (Controlled::Asked { run }, Controlled::Asked { run }));
     }
 
+    let kill = |run| Control::Kill { run: Address::Run(run), reason: "enough".into() };
+    let held = world.start("greet").held_by("node").await.run;
+    let (first, second) = twice(&world, async || world.control(&kill(held)).await).await;
+    let ended = |by_this| Controlled::Final { run: held, status: Status::Cancelled, by_this };
+    assert_eq!((first, second), (ended(true), ended(false)));
+
+    let pause = |run| Control::Pause { run: Address::Run(run), reason: "for a look".into() };
+    let resume = |run| Control::Resume { run: Address::Run(run) };
+    let (ready, held) = (world.start("greet").await.id, world.start("greet").held_by("node").await.run);
+    let paused = |run, by_this| Controlled::Paused { run, by_this };
+    let resumed = |run, by_this| Controlled::Resumed { run, by_this };
+    let (first, second) = twice(&world, async || world.control(&pause(ready)).await).await;
+    assert_eq!((first, second), (paused(ready, true), paused(ready, false)));
+    let (first, second) = twice(&world, async || world.control(&pause(held)).await).await;
+    assert_eq!((first, second), (Controlled::Asked { run: held }, Controlled::Asked { run: held }));
+    for run in [ready, held] {
+        let (first, second) = twice(&world, async || world.control(&resume(run)).await).await;
+        assert_eq!((first, second), (resumed(run, true), resumed(run, false)));
+    }
+
     world.pass(DAY).await;
     let purge = Control::Purge(Purge::older_than(MINUTE, 10));
     let (first, second) = twice(&world, async || world.control(&purge).await).await;
-    assert!(matches!(first, Controlled::Purged(Purged { runs: 1, .. })), "{first:?}");
+    assert!(matches!(first, Controlled::Purged(Purged { runs: 2, .. })), "{first:?}");
     assert!(matches!(second, Controlled::Purged(Purged { runs: 0, .. })), "{second:?}");
 
     let failed = world.start("mail").job().held_by("node").await;

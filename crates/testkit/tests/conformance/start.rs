@@ -56,6 +56,7 @@ async fn a_started_run_is_ready_and_has_what_it_was_given(world: World) {
         tags: asked.tags.clone(),
         trace: record.trace,
         parent: record.parent,
+        stops_with_parent: false,
     };
     assert_eq!(started, asked);
 }

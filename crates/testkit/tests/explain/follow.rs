@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use outlast_core::{Entry, NodeId, Op, Phase, RunId, Status, Timestamp, Wait, WaitOn, Why};
 use outlast_store::{
-    Address, Batch, Claim, Claimed, Delivery, Due, Ended, NewsKind, Next, NodeCard, QueueClaim, Renew,
-    RunCommit,
+    Address, Batch, Claim, Claimed, Control, Delivery, Due, Ended, NewsKind, Next, NodeCard, QueueClaim,
+    Renew, RunCommit,
 };
 use outlast_testkit::{LEASE, QUEUE, TABLES, World, card, event, payload, settlement};
 
@@ -204,6 +204,13 @@ impl Play {
         }
     }
 
+    /// Asks something of a run.
+    pub(crate) async fn ask(&mut self, run: usize, what: impl FnOnce(Address) -> Control) {
+        if let Some(run) = self.nth(run) {
+            self.world.control(&what(Address::Run(run))).await;
+        }
+    }
+
     /// Claims as an engine does: from queues with rules by themselves, and no more of those than a node may have.
     pub(crate) async fn claim(&mut self, place: usize, limit: u32) {
         let Some((card, true)) = self.nodes.get(&place).cloned() else { return };
@@ -314,7 +321,13 @@ impl Play {
                 }
                 if starts {
                     let op = numbered("ship");
-                    let starting = self.world.start("ship").shard(run.shard()).child_of(run, &op).asked();
+                    let starting = self
+                        .world
+                        .start("ship")
+                        .shard(run.shard())
+                        .child_of(run, &op)
+                        .stops_with_parent()
+                        .asked();
                     commit.entries.push(open(next_pos(), WaitOn::Child, &op));
                     open_waits.push((Op::Child, op.clone(), None));
                     child = Some(starting.id);
@@ -402,6 +415,10 @@ impl Play {
                 self.leave(2).await;
                 self.join(2).await;
                 assert_ne!(self.world.status(run).await, Status::Blocked, "a node with its code joined");
+            }
+            Why::Paused { .. } => {
+                self.world.control(&Control::Resume { run: Address::Run(run) }).await;
+                assert_ne!(self.world.status(run).await, Status::Paused, "somebody resumed it");
             }
             Why::Waiting { waits, until } => {
                 assert!(!waits.is_empty());

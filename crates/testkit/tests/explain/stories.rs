@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use outlast_core::{QueueRules, Rate, Status, Why};
-use outlast_store::QueueChange;
+use outlast_store::{Control, QueueChange};
 use outlast_testkit::{StoreKind, World, tell};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
@@ -25,6 +25,9 @@ enum Act {
     Send { run: usize },
     Settle { run: usize },
     Cancel { run: usize },
+    Kill { run: usize },
+    Pause { run: usize },
+    Resume { run: usize },
     Pass { seconds: u64 },
     Die { node: usize },
     Join { node: usize },
@@ -57,6 +60,9 @@ fn act() -> impl Strategy<Value = Act> {
         2 => any::<usize>().prop_map(|run| Act::Send { run }),
         1 => any::<usize>().prop_map(|run| Act::Settle { run }),
         1 => any::<usize>().prop_map(|run| Act::Cancel { run }),
+        1 => any::<usize>().prop_map(|run| Act::Kill { run }),
+        2 => any::<usize>().prop_map(|run| Act::Pause { run }),
+        1 => any::<usize>().prop_map(|run| Act::Resume { run }),
         2 => (1..25_u64).prop_map(|seconds| Act::Pass { seconds }),
         1 => (0..NODES).prop_map(|node| Act::Die { node }),
         2 => (0..NODES).prop_map(|node| Act::Join { node }),
@@ -96,6 +102,9 @@ async fn perform(play: &mut Play, act: &Act) {
         Act::Send { run } => play.send_to(*run).await,
         Act::Settle { run } => play.settle_of(*run).await,
         Act::Cancel { run } => play.cancel(*run).await,
+        Act::Kill { run } => play.ask(*run, |run| Control::Kill { run, reason: "a story".into() }).await,
+        Act::Pause { run } => play.ask(*run, |run| Control::Pause { run, reason: "a story".into() }).await,
+        Act::Resume { run } => play.ask(*run, |run| Control::Resume { run }).await,
         Act::Pass { seconds } => play.pass(Duration::from_secs(*seconds)).await,
         Act::Die { node } => play.die(*node).await,
         Act::Join { node } => play.join(*node).await,
@@ -116,6 +125,7 @@ async fn look(play: &mut Play) {
             (Why::Ended { .. }, status) => status.is_final(),
             (Why::Held { .. } | Why::NodeLost { .. }, status) => status == Status::Running,
             (Why::Blocked { .. }, status) => status == Status::Blocked,
+            (Why::Paused { reason }, status) => status == Status::Paused && reason.is_some(),
             (Why::Waiting { .. } | Why::Sleeping { .. }, status) => status == Status::Waiting,
             (_, status) => matches!(status, Status::Ready | Status::Waiting),
         };

@@ -1,10 +1,10 @@
-//! The shortest way of a commit: one run that records, or records and ends, in a single statement.
+//! The shortest way of a commit: one run that records, or records and ends well, in a single statement.
 //!
 //! PostgreSQL only, where each statement costs a message and its answer. The statement locks the run's own row,
 //! or passes over it, and compares node and epoch with what the lock found: so it needs no fence before it, and
 //! being a transaction by itself no bounds. What it does not write goes the long way, which finds out why.
 
-use outlast_core::Entry;
+use outlast_core::{Entry, Status};
 
 use crate::rows::{cells, payload_cells};
 use crate::transitions::flight::Flight;
@@ -16,9 +16,9 @@ pub(super) fn lone(batch: &Batch) -> Option<&RunCommit> {
     let plain = run.sends.is_empty() && run.starts.is_empty() && run.prune_below.is_none();
     let only_entries =
         run.consumed.is_empty() && run.doing.is_empty() && run.logs.is_empty() && run.tags.is_empty();
-    let moves = match run.next {
+    let moves = match &run.next {
         None => !run.entries.is_empty(),
-        Some(Next::Finish(_)) => true,
+        Some(Next::Finish(end)) => end.status == Status::Completed,
         Some(_) => false,
     };
     (plain && only_entries && moves).then_some(run)

@@ -114,10 +114,14 @@ async fn move_all(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<
         }
     }
     std::mem::take(&mut found.post).add(&mut flight, tx);
-    moves.add(&mut flight, tx, batch.shard);
+    let orphans = moves.add(&mut flight, tx, batch.shard);
     let lost = batch.runs.iter().zip(&fates).filter(|(run, fate)| **fate == Fate::Lost && run.next.is_some());
     let ended = results::add_looks(&mut flight, &by_shard(lost.map(|(run, _)| run.run)));
-    let ended = results::found(&mut flight.send_last(tx).await?, &ended)?;
+    let mut answers = flight.send_last(tx).await?;
+    let ended = results::found(&mut answers, &ended)?;
+    if orphans.into_iter().any(|noted| !answers.take(noted).is_empty()) {
+        tx.signal(Signal::Orphans);
+    }
     Ok(batch
         .runs
         .iter()

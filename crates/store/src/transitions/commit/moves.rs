@@ -9,8 +9,9 @@ use outlast_core::{RunId, Status, Timestamp};
 
 use crate::rows::{cells, ids, micros, payload_cells, plain, small};
 use crate::transitions::agenda::AgendaRow;
-use crate::transitions::flight::Flight;
-use crate::{Cell, Next, RunCommit, Signal, Sql, Tx, Type};
+use crate::transitions::flight::{Flight, Place};
+use crate::transitions::orphans;
+use crate::{Cell, Ended, Next, RunCommit, Signal, Sql, Tx, Type};
 
 /// The moves of a batch. Their runs are locked, so what was decided here stays true.
 #[derive(Default)]
@@ -19,12 +20,20 @@ pub(super) struct Moves {
     results: Vec<Vec<Cell>>,
     gone: Vec<Vec<Cell>>,
     finished: Vec<RunId>,
+    /// Those that do not end well, and those that undo.
+    orphans: Vec<Orphans>,
     idle: Vec<RunId>,
     due: bool,
 }
 
 /// How long a run that was asked to stop is put aside at most.
 const CANCELLED: Duration = Duration::from_millis(500);
+
+/// Whose children are asked to stop.
+enum Orphans {
+    Ended(RunId, Ended),
+    Undone(AgendaRow),
+}
 
 /// Where an unfinished run stands after its turn.
 struct Stand {
@@ -72,7 +81,10 @@ impl Moves {
                 attempt: None,
                 reason: Some(plain(reason)),
             },
-            Next::Undo => ready(0, None),
+            Next::Undo => {
+                self.orphans.push(Orphans::Undone(row.clone()));
+                ready(0, None)
+            }
             Next::GiveUp { reason } => Stand {
                 status: Status::UndoFailed,
                 due_at: None,
@@ -86,11 +98,20 @@ impl Moves {
                 self.results.push(result);
                 self.gone.push(cells![commit.run, commit.epoch]);
                 self.finished.push(commit.run);
+                if end.status != Status::Completed {
+                    self.orphans.push(Orphans::Ended(commit.run, end.clone()));
+                }
                 return;
             }
         };
+        // Whoever gave up stands still anyway.
+        let pauses = row.pause_asked.as_ref().filter(|_| place.status != Status::UndoFailed);
+        let place = match pauses {
+            Some(why) => Stand { status: Status::Paused, reason: Some(why.clone()), ..place },
+            None => place,
+        };
         // A claim loop that sleeps until the next due time has to hear of an earlier one.
-        self.due |= place.due_at.is_some() || place.delay.is_some();
+        self.due |= pauses.is_none() && (place.due_at.is_some() || place.delay.is_some());
         self.moved.push(cells![
             commit.run,
             commit.epoch,
@@ -101,14 +122,20 @@ impl Moves {
             place.reason,
             i64::from(!commit.entries.is_empty()),
             i64::from(matches!(next, Next::Undo | Next::GiveUp { .. })),
+            i64::from(pauses.is_some()),
         ]);
     }
 
-    /// Adds the statements that make it so.
-    pub(super) fn add(self, flight: &mut Flight, tx: &mut dyn Tx, shard: u16) {
+    /// Adds the statements that make it so. The places given back have rows if there are children to be asked to stop.
+    pub(super) fn add(self, flight: &mut Flight, tx: &mut dyn Tx, shard: u16) -> Vec<Place> {
         flight.each(&AGENDA_MOVE, self.moved, cells![shard]);
         flight.each(&RESULTS_ADD, self.results, cells![shard]);
         flight.each(&AGENDA_END, self.gone, cells![shard]);
+        let note = |orphans: &Orphans| match orphans {
+            Orphans::Ended(run, end) => orphans::add_ended(flight, *run, end),
+            Orphans::Undone(row) => Some(orphans::add_undone(flight, row)),
+        };
+        let noted = self.orphans.iter().filter_map(note).collect();
         if !self.finished.is_empty() {
             flight.add(INBOX_CLEAR.with(cells![shard, ids(&self.finished)]));
         }
@@ -119,6 +146,7 @@ impl Moves {
             tx.signal(Signal::Due);
         }
         self.finished.into_iter().for_each(|run| tx.signal(Signal::Ended(run)));
+        noted
     }
 }
 
@@ -128,11 +156,12 @@ pub(super) static STATEMENTS: &[&Sql] =
 static AGENDA_MOVE: Sql = Sql::new(
     "agenda_move",
     "update outlast.agenda as a set status = b.status, node = null, claim = null,
-            due_at = case when a.expires_at < {now} + b.delay then a.expires_at
+            due_at = case when b.pauses = 1 then null when a.expires_at < {now} + b.delay then a.expires_at
                           else coalesce(b.due_at, {now} + b.delay) end,
             expires_at = case when b.undoing = 1 then null else a.expires_at end,
             undoing = case when b.undoing = 1 then 1 else a.undoing end,
             attempt = coalesce(b.attempt, a.attempt),
+            resume_at = case when b.pauses = 1 then {now} + b.delay end, pause_asked = null,
             reason = b.reason, crashes = case when b.progress = 1 then 0 else a.crashes end
        from {batch} where a.shard = {p1} and a.id = b.run and a.epoch = b.epoch",
 )
@@ -146,6 +175,7 @@ static AGENDA_MOVE: Sql = Sql::new(
     ("reason", Type::Text),
     ("progress", Type::Int),
     ("undoing", Type::Int),
+    ("pauses", Type::Int),
 ])
 .takes(&[Type::Int]);
 

@@ -1,10 +1,10 @@
 //! The short way of a commit: one flight, for what nearly every turn asks.
 //!
-//! A run that records, waits or ends, and neither sends nor starts anything, is written without a look
+//! A run that records, waits or ends well, and neither sends nor starts anything, is written without a look
 //! beforehand: each statement asks for itself whether the node holds the run, and passes over rows that
 //! somebody else has locked. Under the fence nobody takes a run away, so that its node and epoch stay what
 //! they are; news and listeners are read from the very row that was locked. Whatever could not be written so
-//! (locked, listened to, no longer ours, written before) is left for the long way, which finds out why.
+//! (locked, listened to, asked to pause, no longer ours, written before) is left for the long way, which finds out why.
 
 use std::collections::HashSet;
 
@@ -24,10 +24,12 @@ const WORTH: usize = 32;
 fn is_short(run: &RunCommit) -> bool {
     let plain = run.sends.is_empty() && run.starts.is_empty() && run.prune_below.is_none();
     plain
-        && match run.next {
+        && match &run.next {
             // Its entries say whether the run is held.
             None => !run.entries.is_empty(),
-            Some(Next::Finish(_) | Next::Suspend { .. }) => true,
+            // Whoever does not end well may have children that have to know.
+            Some(Next::Finish(end)) => end.status == Status::Completed,
+            Some(Next::Suspend { .. }) => true,
             Some(_) => false,
         }
 }
@@ -141,7 +143,7 @@ macro_rules! fit {
 static SUSPEND: Sql = Sql::new(
     "suspend",
     concat!(
-        fit!("b.wake_at, b.seen, b.progress", ""),
+        fit!("b.wake_at, b.seen, b.progress", " and a.pause_asked is null"),
         " update outlast.agenda as a
              set status = case when a.news > f.seen then {p3} else {p4} end, node = null, claim = null,
                  due_at = least(case when a.news > f.seen then {now} else f.wake_at end, a.expires_at),
@@ -155,7 +157,8 @@ static SUSPEND: Sql = Sql::new(
             due_at = coalesce(min(case when news > {b:seen} then {now} else {b:wake_at} end, expires_at),
                               case when news > {b:seen} then {now} else {b:wake_at} end, expires_at),
             reason = null, crashes = case when {b:progress} = 1 then 0 else crashes end
-      where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} returning id, due_at",
+      where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} and pause_asked is null
+      returning id, due_at",
 )
 .rows(&[
     ("run", Type::Id),

@@ -1,0 +1,94 @@
+//! What people do to a run without its code being asked: kill it, hold it back, let it go on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outlast_core::Error;
+use outlast_store::{Control, Controlled};
+
+use crate::client::{cancelled, given_reason, repeated};
+use crate::in_tx::InTx;
+use crate::{Client, Target};
+
+impl Client {
+    /// Ends a run at once as cancelled, in whatever state it is: its code is not asked, and nothing is undone. `true`
+    /// when this ended it; `false` when the run had ended before.
+    ///
+    /// What a node that holds it has done stays done: what it was just writing is written, whatever it would write later
+    /// is refused, and it drops the run as soon as it hears of it. A body that does not yield runs on until it does.
+    /// To let the run end by itself, and undo what it did, [`cancel`](Client::cancel) it.
+    pub async fn kill(&self, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
+        self.stop(self.kill_control(run.into(), reason)?).await
+    }
+
+    /// Ends a run at once when the transaction commits; Outlast's own or your driver's, see [`InTx`]. A node that holds
+    /// the run writes nothing until then, for any of its runs: keep the transaction short. The database ends it where
+    /// it is silent for more than 5 seconds.
+    pub async fn kill_in_tx(
+        &self,
+        tx: impl InTx,
+        run: impl Into<Target>,
+        reason: &str,
+    ) -> Result<bool, Error> {
+        let control = self.kill_control(run.into(), reason)?;
+        let answer = self.perform(tx, &control).await?;
+        cancelled(&control, answer)
+    }
+
+    /// Ends a run at once when the transaction commits.
+    #[cfg(feature = "rusqlite")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "rusqlite")))]
+    pub fn kill_in_tx_blocking(
+        &self,
+        tx: &rusqlite::Connection,
+        run: impl Into<Target>,
+        reason: &str,
+    ) -> Result<bool, Error> {
+        let control = self.kill_control(run.into(), reason)?;
+        let answer = self.perform_blocking(tx, &control)?;
+        cancelled(&control, answer)
+    }
+
+    /// Holds a run back until somebody [resumes](Client::resume) it. `true` when it is paused by this, or was before;
+    /// `false` when it had ended.
+    ///
+    /// A run that nobody works on is paused at once. One that runs is asked: bodies of steps that have begun finish and are
+    /// recorded, nothing new begins, and then it is paused; a job finishes its attempt, and its result counts. Events
+    /// and whatever else comes for a paused run are kept for it, and its timers fire once it is resumed. The
+    /// run's timeout goes on to count: when it is over, the pause ends with the run. A cancel ends the pause too.
+    pub async fn pause(&self, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
+        let run = run.into().check()?;
+        let control = Control::Pause { run: run.clone(), reason: given_reason(reason)? };
+        match repeated(|| self.store().control(&control)).await? {
+            Controlled::Paused { .. } | Controlled::Asked { .. } => Ok(true),
+            Controlled::Final { .. } => Ok(false),
+            Controlled::GaveUp { run } => Err(Error::invalid(
+                "run to pause",
+                run,
+                "one that has not given up: its undo failed, and it stands still until it is tried again or killed",
+            )),
+            _ => Err(Error::UnknownRun { run: Target::shown(&run) }),
+        }
+    }
+
+    /// Lets a run go on that is paused, or was asked to pause. It is due now, or, if it was paused before its time, then.
+    /// `true` when it was paused or about to be; `false` when it was not, or has ended.
+    pub async fn resume(&self, run: impl Into<Target>) -> Result<bool, Error> {
+        let run = run.into().check()?;
+        let control = Control::Resume { run: run.clone() };
+        let tries = AtomicU32::new(0);
+        let ask = || {
+            tries.fetch_add(1, Ordering::Relaxed);
+            self.store().control(&control)
+        };
+        match repeated(ask).await? {
+            // The try whose reply got lost may be what resumed it.
+            Controlled::Resumed { by_this, .. } => Ok(by_this || tries.into_inner() > 1),
+            Controlled::Final { .. } => Ok(false),
+            _ => Err(Error::UnknownRun { run: Target::shown(&run) }),
+        }
+    }
+
+    fn kill_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
+        Ok(Control::Kill { run: run.check()?, reason: given_reason(reason)? })
+    }
+}

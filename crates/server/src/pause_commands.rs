@@ -1,0 +1,49 @@
+//! Commands that hold runs back and let them go on.
+
+use outlast::{Client, Error, Status};
+use serde_json::json;
+
+use crate::cli::{CancelArgs, ResumeArgs};
+use crate::fault::Fault;
+use crate::output::{Format, print_one};
+use crate::run_commands::{each, find, no_dry_run};
+
+/// Pauses runs. Goes through all of them, whatever one of them says.
+pub(crate) async fn pause(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    no_dry_run(&args.many)?;
+    each(&args.ids, async |text| pause_one(client, text, &args.reason, format).await).await
+}
+
+async fn pause_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+    let run = find(client, text).await?.record.id;
+    let is_taken = client.pause(run, reason).await?;
+    let status = client.status(run).await?.status;
+    if !is_taken {
+        return Err(Error::Closed { run, status: status.to_string() }.into());
+    }
+    print_one(format, &json!({ "id": run, "status": status.word() }), run, || match status {
+        Status::Paused => format!("{run} is paused"),
+        _ => format!("{run} was asked to pause, and does so when what it is doing is done"),
+    })
+}
+
+/// Resumes runs. Goes through all of them, whatever one of them says.
+pub(crate) async fn resume(client: &Client, args: ResumeArgs, format: Format) -> Result<(), Fault> {
+    no_dry_run(&args.many)?;
+    each(&args.ids, async |text| resume_one(client, text, format).await).await
+}
+
+async fn resume_one(client: &Client, text: &str, format: Format) -> Result<(), Fault> {
+    let run = find(client, text).await?.record.id;
+    let is_ours = client.resume(run).await?;
+    let status = client.status(run).await?.status;
+    if !is_ours && status.is_final() {
+        return Err(Error::Closed { run, status: status.to_string() }.into());
+    }
+    print_one(format, &json!({ "id": run, "status": status.word(), "resumed": is_ours }), run, || {
+        match is_ours {
+            true => format!("{run} goes on"),
+            false => format!("{run} was not paused: it is {status}"),
+        }
+    })
+}

@@ -1,0 +1,46 @@
+//! Ends a run at once, whatever it is doing: nobody is asked, and nothing is undone.
+//!
+//! A run that a node holds is taken from it. Whatever that node is writing holds its row, so this waits for it there;
+//! what it writes later finds neither the run nor its epoch. The run's own lock comes first, unlike everywhere else:
+//! whoever waits for a run with a node's row in hand would hold up everything that the node does. Those who hold a
+//! fence and wait for this very run may meet this in a circle, which the database breaks and both begin anew.
+
+use outlast_core::RunId;
+
+use super::agenda::{self, AgendaRow, by_shard};
+use super::control::end;
+use super::end;
+use super::flight::Flight;
+use super::leave::NODE_LOCK;
+use super::results;
+use crate::rows::cells;
+use crate::{Controlled, Signal, StoreError, Tx};
+
+/// Ends the run as cancelled; its parent and whoever else listens hear of it. One that has ended stays as it is.
+pub(super) async fn kill(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled, StoreError> {
+    let runs = by_shard([run]);
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &runs, true);
+    let results = results::add_looks(&mut flight, &runs);
+    let records = end::add_looks(&mut flight, &runs);
+    let mut answers = flight.send(tx).await?;
+    let ended = results::found(&mut answers, &results)?;
+    let record = end::found(&mut answers, &records)?.remove(&run).unwrap_or_default();
+    let Some(row) = agenda::found(&mut answers, &locks)?.remove(&run) else {
+        let controlled = match ended.get(&run) {
+            Some(end) => Controlled::Final { run, status: end.status, by_this: false },
+            None => Controlled::Unknown,
+        };
+        return Flight::default().send_last(tx).await.map(|_| controlled);
+    };
+    if let Some(node) = row.node {
+        let mut flight = Flight::default();
+        flight.add(NODE_LOCK.with(cells![run.shard(), node]));
+        flight.send(tx).await?;
+        tx.signal(Signal::Taken(run));
+    }
+    // A turn that is about to end the run in the same way must not take this for its own doing.
+    let row = AgendaRow { epoch: row.epoch + 1, ..row };
+    let (flight, controlled) = end(tx, &row, &format!("killed: {reason}"), &record.listeners).await?;
+    flight.send_last(tx).await.map(|_| controlled)
+}
