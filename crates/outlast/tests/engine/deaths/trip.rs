@@ -1,6 +1,7 @@
 //! The saga that processes die with: five things that are undone, each in its own way.
 
 use std::fs::{File, OpenOptions};
+use std::future::{Ready, ready};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,8 +45,10 @@ impl Process {
         call
     }
 
-    fn undoes(&self, what: &str, call: Option<u64>) {
+    /// Notes what an undo does, given the number of the call that it reverts.
+    fn undoes(&self, what: &str, call: Option<u64>) -> Ready<Result<(), AnyError>> {
         self.notes(what, &call.map_or_else(|| "?".to_owned(), |call| call.to_string()));
+        ready(Ok(()))
     }
 
     fn notes(&self, what: &str, call: &str) {
@@ -70,25 +73,24 @@ pub fn trip() -> Workflow<End, (), AnyError> {
         let pause = process().pause;
         let (does, undoes) = (process(), process());
         ctx.step("flight", move |_| done(does.does("flight")))
-            .undo(move |_, call| undone(undoes.undoes("undo flight", Some(call))))
+            .undo(move |_, call| undoes.undoes("undo flight", Some(call)))
             .await?;
         let (does, undoes) = (process(), process());
         ctx.step("hotel", move |_| done(does.does("hotel")))
-            .undo_in_doubt(move |_, call| undone(undoes.undoes("undo hotel", call)))
+            .undo_in_doubt(move |_, call| undoes.undoes("undo hotel", call))
             .await?;
         let (does, undoes) = (process(), process());
         ctx.transaction("debit", move |tx| debit(tx, run, does.does("debit")))
-            .undo(move |_, call| undone(undoes.undoes("undo debit", Some(call))))
+            .undo(move |_, call| undoes.undoes("undo debit", Some(call)))
             .await?;
         let undoes = process();
-        let child =
-            ctx.start(guide(), ()).undo(move |_, _| undone(undoes.undoes("undo guide", None))).await?;
+        let child = ctx.start(guide(), ()).undo(move |_, _| undoes.undoes("undo guide", None)).await?;
         child.result().await?;
         let (does, undoes) = (process(), process());
         ctx.step("mail", move |s| at_second(s.attempt(), does.does(&format!("mail {}", s.attempt()))))
             .retry(Retry::fixed(2, pause))
             .undo(move |s, call| {
-                undoes.undoes(&format!("undo mail {}", s.attempt()), Some(call));
+                undoes.notes(&format!("undo mail {}", s.attempt()), &call.to_string());
                 let again = at_second(s.attempt(), call);
                 async move { again.await.map(drop) }
             })
@@ -120,10 +122,6 @@ pub fn guide() -> Workflow<(), (), AnyError> {
 
 async fn done(call: u64) -> Result<u64, AnyError> {
     Ok(call)
-}
-
-async fn undone(_: ()) -> Result<(), AnyError> {
-    Ok(())
 }
 
 async fn at_second(attempt: u32, call: u64) -> Result<u64, AnyError> {
