@@ -14,6 +14,7 @@ mod clients;
 mod dead_letters;
 mod deploys;
 mod explain;
+mod fates;
 mod jobs;
 mod kill;
 mod kv;

@@ -56,6 +56,7 @@ fn greet(shard: u16, key: Option<&str>) -> NewRun {
         group: None,
         unique: None,
         parent: None,
+        stops_with_parent: false,
     }
 }
 
