@@ -38,7 +38,8 @@ async fn the_suite_knows_every_table(world: World) {
 
 #[store_test]
 async fn everything_of_a_run_goes(world: World) {
-    // What stays: nodes, definitions and queues, values that are nobody's, and ids, which are forgotten by their age.
+    // What stays: nodes, definitions and queues, values that are nobody's, ids, which are forgotten by their age, and whose
+    // children are to be asked to stop, which goes when they were.
     let stays = [
         "nodes",
         "definitions",
@@ -46,6 +47,7 @@ async fn everything_of_a_run_goes(world: World) {
         "groups",
         "uniques",
         "schedules",
+        "orphans",
         "deliveries",
         "kv",
         "kv_writes",
