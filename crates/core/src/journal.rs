@@ -166,6 +166,9 @@ pub struct OpenNote {
     /// The own name of an event that is waited for in a scope: what has to be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// Of a child: nobody waits for its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
 }
 
 /// The body of a [`Phase::Attempt`] entry: a failed attempt and when the next is due.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, TryStreamExt};
 use outlast_core::repair::{CutAt, Message, Plan, Replaced, children, operation, plan, revise};
 use outlast_core::{
     Entry, Error, FailureDoc, Limits, Op, Operated, Payload, Phase, Revision, RunId, Status, Timestamp,
@@ -19,6 +20,8 @@ use crate::{Client, Target};
 
 /// How many entries are read at once.
 const PAGE: u32 = 1000;
+/// How many children are looked at at once.
+const AT_ONCE: usize = 16;
 /// The name of the entry that says that a run was repaired.
 const ENTRY: &str = "repair";
 
@@ -44,7 +47,9 @@ pub(crate) struct Who {
 
 impl Who {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.by.as_deref().map(|by| check_name("by", by)).transpose().map(|_| ())
+        self.by.as_deref().map(|by| check_name("by", by)).transpose()?;
+        self.reason.as_deref().map(|reason| check_name("reason", reason)).transpose()?;
+        Ok(())
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -136,20 +141,19 @@ impl Client {
         }
     }
 
-    /// Those of the children that ended without a result, or are not there any more.
+    /// Those of the children that ended without a result, are about to, or are not there any more.
     pub(crate) async fn gone_children(&self, entries: &[Entry]) -> Result<HashSet<RunId>, Error> {
-        let mut gone = HashSet::new();
-        for child in children(entries) {
+        let looks = children(entries).into_iter().map(|child| async move {
             let is_gone = match self.status(child).await {
-                Ok(view) => matches!(view.status, Status::Failed | Status::Cancelled),
+                Ok(view) if view.status == Status::Completed => false,
+                Ok(view) => view.status.is_final() || view.cancel_reason.is_some(),
                 Err(Error::UnknownRun { .. }) => true,
                 Err(error) => return Err(error),
             };
-            if is_gone {
-                gone.insert(child);
-            }
-        }
-        Ok(gone)
+            Ok(is_gone.then_some(child))
+        });
+        let looks = futures_util::stream::iter(looks).buffer_unordered(AT_ONCE);
+        looks.try_filter_map(|gone| std::future::ready(Ok(gone))).try_collect().await
     }
 }
 
@@ -228,6 +232,11 @@ impl RepairRun {
             let remedy = "none: a workflow gets another one when it is forked";
             return Err(Error::invalid("input", "a new one", remedy));
         }
+        // What it records meanwhile would be missed.
+        if view.node.is_some() && asks {
+            let reason = "a node works on it: pause it first".into();
+            return Err(Error::NotRetryable { run, reason });
+        }
         if !view.status.is_final() && self.from.is_some() {
             let reason = "it has not ended: cancel it first, or fork it".into();
             return Err(Error::NotRetryable { run, reason });
@@ -255,8 +264,17 @@ impl RepairRun {
         };
         let planned = plan(&entries, &cut, failure(view).as_ref(), &gone, &anew);
         let mut revision = Revision { anew: planned.anew.clone(), ..self.who.revision() };
+        let mut void = planned.void.clone();
         if let (Some(operated), Some((_, value))) = (&replaced, &self.replace) {
-            revision.result = Some(replacement(&entries, operated, &planned.void, value.clone()?)?);
+            let replaced = replacement(&entries, operated, &void, value.clone()?)?;
+            // What waited for the result, or tried to have it, is over; that something can be undone is not.
+            if replaced.pos.is_none() && operated.op.0 != Op::Undo {
+                let of_it = entries.iter().filter(|e| e.phase != Phase::Void && Operated::of(e) == *operated);
+                void.extend(of_it.map(|entry| entry.pos));
+                void.sort_unstable();
+                void.dedup();
+            }
+            revision.result = Some(replaced);
         }
         let mut shown = RepairPlan::new(view, &planned);
         // What has its result does not run again.
@@ -270,7 +288,7 @@ impl RepairRun {
             body: Some(note_payload(&revision)),
         };
         let hears = hears(planned.messages, planned.children);
-        Ok((Repair { entry, void: planned.void, hears }, shown))
+        Ok((Repair { entry, void, hears }, shown))
     }
 
     /// What the store is asked for; `None` when there is nothing to do.
@@ -369,12 +387,8 @@ pub(crate) fn hears(messages: Vec<Message>, ends: Vec<(RunId, String)>) -> Hears
         Message::Event(name, body) => (NewsKind::Event, name, body),
         Message::Settled(name, body) => (NewsKind::Settled, name, body),
         Message::Rejected(name, body) => (NewsKind::Rejected, name, body),
-        Message::Ended(name, Ok(output)) => {
+        Message::Ended(name, output) => {
             let end = Ended { status: Status::Completed, output, error: None };
-            (NewsKind::Child, name, Some(end.to_payload()))
-        }
-        Message::Ended(name, Err(error)) => {
-            let end = Ended { status: Status::Failed, output: None, error: Some(error) };
             (NewsKind::Child, name, Some(end.to_payload()))
         }
     });

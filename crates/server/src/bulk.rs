@@ -16,7 +16,7 @@ use crate::fault::{Exit, Fault};
 use crate::list::filter;
 use crate::output::{Column, Format, Row, call, json as to_json, note, print, print_one, style_of, table};
 use crate::run_commands::note_without_node;
-use crate::words::count;
+use crate::words::{count, user};
 
 /// How often a bulk is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -37,6 +37,7 @@ pub(crate) async fn bulk(place: &Place, op: Bulk, args: ManyArgs, format: Format
     let filter = filter(&words, client.store().now().await?)?;
     let ask = || {
         let ask = client.bulk(op.clone()).filter(filter.clone());
+        let ask = user().into_iter().fold(ask, |ask, user| ask.by(user));
         if args.all { ask.all() } else { ask }
     };
     if args.dry_run {

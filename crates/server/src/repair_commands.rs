@@ -7,7 +7,7 @@ use crate::cli::{ForkArgs, ReplaceArgs};
 use crate::fault::Fault;
 use crate::output::{Format, call, note, print_one};
 use crate::run_commands::{each, find, given, note_without_node};
-use crate::words::count;
+use crate::words::{count, user};
 
 /// Starts other runs from a step of those that are named.
 pub(crate) async fn fork(client: &Client, args: ForkArgs, format: Format) -> Result<(), Fault> {
@@ -31,6 +31,7 @@ pub(crate) async fn fork(client: &Client, args: ForkArgs, format: Format) -> Res
         if let Some(reason) = &args.reason {
             fork = fork.reason(reason);
         }
+        fork = user().into_iter().fold(fork, |fork, user| fork.by(user));
         if args.many.dry_run {
             return print_plan(&fork.plan().await?, format);
         }
@@ -65,6 +66,7 @@ pub(crate) async fn replace(client: &Client, args: ReplaceArgs, format: Format) 
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
         let repair = client.repair(run).replace(&args.step, &result).reason(&args.reason);
+        let repair = user().into_iter().fold(repair, |repair, user| repair.by(user));
         if args.many.dry_run {
             return print_plan(&repair.plan().await?, format);
         }

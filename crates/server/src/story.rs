@@ -112,7 +112,7 @@ impl Story {
             self.last = entry.at;
             return entry.at;
         }
-        if entry.phase == Phase::Void {
+        if entry.phase == Phase::Void && entry.op != Op::Revise {
             return entry.at;
         }
         if let Some(replaced) = replaced(entry) {

@@ -74,13 +74,15 @@ const NEVER: &[(&str, &str)] = &[
             and not exists (select 1 from outlast.nodes as n where n.shard = a.shard and n.id = a.node)",
     ),
     (
-        "an ended run has unread news",
-        "select count(*) from outlast.inbox as i join outlast.results as z on z.shard = i.shard and z.run = i.run",
+        "an ended run has unread news that nobody could want",
+        "select count(*) from outlast.inbox as i join outlast.results as z on z.shard = i.shard and z.run = i.run
+          where z.status = {completed} or i.kind > 3",
     ),
     (
         "news lie in nobody's inbox",
         "select count(*) from outlast.inbox as i
           where not exists (select 1 from outlast.agenda as a where a.shard = i.shard and a.id = i.run)
+            and not exists (select 1 from outlast.results as z where z.shard = i.shard and z.run = i.run)
             and not exists (select 1 from outlast.keys as k
                              where k.shard = i.shard and k.run = i.run and k.started = 0)",
     ),

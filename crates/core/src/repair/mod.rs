@@ -13,7 +13,7 @@ use crate::{Entry, Error, Op, Payload, Phase, RunId, distance};
 
 mod plan;
 
-pub use plan::{CutAt, Message, Plan, children, plan};
+pub use plan::{BEGUN, CutAt, Message, Plan, children, plan};
 
 /// The body of an [`Op::Revise`] entry: who repaired the run, why, and what replay has to know of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{OpWord, Operated, counts};
 use crate::{
     Entry, Error, FailureDoc, Op, OpenNote, Payload, Phase, RunId, name_anew, name_in_any_life, name_in_life,
+    split_life, strip_anew,
 };
 
 /// Where a journal is cut.
@@ -51,8 +52,8 @@ pub enum Message {
     Settled(String, Option<Payload>),
     /// The refusal of a promise.
     Rejected(String, Option<Payload>),
-    /// The end of a child: its output, or its error.
-    Ended(String, Result<Option<Payload>, String>),
+    /// The end of a child that completed: its output.
+    Ended(String, Option<Payload>),
 }
 
 /// Children that a journal started and whose end it may have to hear of anew: it knows no result of theirs.
@@ -60,7 +61,8 @@ pub fn children(entries: &[Entry]) -> Vec<RunId> {
     let of = |phase: Phase| entries.iter().filter(move |entry| entry.op == Op::Child && entry.phase == phase);
     let done: HashSet<&str> = of(Phase::Done).map(|entry| &*entry.name).collect();
     let open = of(Phase::Opened).filter(|entry| !done.contains(&*entry.name));
-    open.filter_map(|entry| entry.note::<OpenNote>().ok()?.run).collect()
+    let notes = open.filter_map(|entry| entry.note::<OpenNote>().ok());
+    notes.filter(|note| !note.detached).filter_map(|note| note.run).collect()
 }
 
 fn is_result(entry: &Entry) -> bool {
@@ -84,10 +86,40 @@ impl<'a> Record<'a> {
         self.entries().map(|entry| entry.pos).min().unwrap_or(u32::MAX)
     }
 
-    /// The run that it started, if it is known here.
+    /// The run that it started and waits for, if it is known here.
     fn child(&self) -> Option<RunId> {
-        self.opened?.note::<OpenNote>().ok()?.run
+        let note = self.opened?.note::<OpenNote>().ok()?;
+        note.run.filter(|_| !note.detached)
     }
+
+    /// Whether it started a run and does not wait for it.
+    fn is_detached(&self) -> bool {
+        self.opened.is_some_and(|entry| entry.note::<OpenNote>().is_ok_and(|note| note.detached))
+    }
+}
+
+/// A child that was found by its key, which a step recorded.
+struct Found<'a> {
+    step: &'a Entry,
+    run: RunId,
+}
+
+/// Children that were found by their keys and tell their end, by their operations.
+fn found_by_key<'a>(live: &[&'a Entry]) -> HashMap<Operated, Found<'a>> {
+    #[derive(Deserialize)]
+    struct Note {
+        run: RunId,
+        name: String,
+    }
+    let steps = live
+        .iter()
+        .filter(|entry| entry.op == Op::Step && entry.phase == Phase::Done && entry.name.contains("start "));
+    let found = steps.filter_map(|step| {
+        let Note { run, name } = step.note().ok()?;
+        let name = strip_anew(split_life(&name).0).into();
+        Some((Operated { op: OpWord(Op::Child), name }, Found { step, run }))
+    });
+    found.collect()
 }
 
 /// Plans where to cut a journal, and what follows.
@@ -117,33 +149,41 @@ pub fn plan(
         CutAt::Operation(operated) => Some(operated.clone()),
         CutAt::Behind(_) | CutAt::Start | CutAt::Nowhere => None,
     };
-    let undone: HashSet<Operated> = live.iter().filter_map(|entry| undone(entry)).collect();
-    let anyway = matches!(at, CutAt::Operation(_));
-    let cut = Cut { pos: cut_pos(at, named.as_ref(), &undone, &live, &records), named, anyway, undone, gone };
-
-    let void: BTreeSet<u32> =
-        records.iter().flat_map(|(operated, record)| cut.takes_back(operated, record)).collect();
     let life = entries.iter().rev().find(|entry| entry.op == Op::Continue).map_or(0, |entry| entry.pos);
     let told = |operated: &Operated| {
         let times = anew.get(operated).copied().unwrap_or_default();
         name_in_life(&name_anew(&operated.name, times), life)
     };
-    cut.follow(void, &live, &records, told)
+    if *at == CutAt::Nowhere {
+        let kept = records.values().filter(|record| record.result.is_some()).count();
+        return Plan { kept, ..Plan::default() };
+    }
+    let anyway = matches!(at, CutAt::Operation(_));
+    let (pos, undone) = cut_pos(at, named.as_ref(), &live, &records);
+    let cut = Cut { pos, named, anyway, undone, gone, found: found_by_key(&live) };
+    let mut void: BTreeSet<u32> =
+        records.iter().flat_map(|(operated, record)| cut.takes_back(operated, record)).collect();
+    // Who begins anew is looked for by its key again, and told under another name.
+    let again = cut.found.iter().filter(|(operated, _)| cut.restarts(operated));
+    void.extend(again.map(|(_, found)| found.step.pos));
+    cut.follow(void, &records, told)
 }
+
+/// The mark in a journal that the run has begun to undo.
+pub const BEGUN: &str = "*";
 
 /// What neither opens a life nor says what it brought along.
 fn binds(entry: &Entry) -> bool {
     !matches!(entry.op, Op::Revise | Op::Continue) && !entry.name.starts_with('=')
 }
 
-/// The position before which everything counts that is not begun anew.
+/// The position before which everything counts that is not begun anew, and what was undone behind it.
 fn cut_pos(
     at: &CutAt,
     named: Option<&Operated>,
-    undone: &HashSet<Operated>,
     live: &[&Entry],
     records: &HashMap<Operated, Record<'_>>,
-) -> u32 {
+) -> (u32, HashSet<Operated>) {
     let end =
         |operated: &Operated| records.get(operated).and_then(|record| record.result).map(|entry| entry.pos);
     let first = |operated: &Operated| records.get(operated).map(Record::first);
@@ -153,12 +193,22 @@ fn cut_pos(
         (_, Some(operated)) => end(operated).or_else(|| first(operated)),
         (_, None) => None,
     };
-    // Whoever was asked to stop would only be asked again.
-    let stopped = live.iter().find(|entry| entry.op == Op::Cancel && is_result(entry)).map(|entry| entry.pos);
-    let reverted = undone.iter().filter_map(end).min();
-    match at {
-        CutAt::Nowhere => u32::MAX,
-        _ => [asked, stopped, reverted].into_iter().flatten().min().unwrap_or(u32::MAX),
+    // Whoever was asked to stop would only be asked again, and whoever began to undo would go on with that.
+    let stops = |entry: &&&Entry| match entry.op {
+        Op::Cancel => is_result(entry),
+        Op::Undo => &*entry.name == BEGUN,
+        _ => false,
+    };
+    let stopped = live.iter().find(stops).map(|entry| entry.pos);
+    let mut pos = asked.into_iter().chain(stopped).min().unwrap_or(u32::MAX);
+    // What was undone before, by code that went another way then, is part of what it did.
+    loop {
+        let undone: HashSet<Operated> =
+            live.iter().filter(|entry| entry.pos >= pos).filter_map(|entry| undone(entry)).collect();
+        match undone.iter().filter_map(end).min() {
+            Some(before) if before < pos => pos = before,
+            _ => return (pos, undone),
+        }
     }
 }
 
@@ -170,12 +220,21 @@ struct Cut<'a> {
     anyway: bool,
     undone: HashSet<Operated>,
     gone: &'a HashSet<RunId>,
+    found: HashMap<Operated, Found<'a>>,
 }
 
 impl Cut<'_> {
+    /// Whether an operation begins anew wherever it stands.
+    fn restarts(&self, operated: &Operated) -> bool {
+        self.named.as_ref() == Some(operated) || self.undone.contains(operated)
+    }
+
     /// The positions of an operation's entries that count no more.
     fn takes_back(&self, operated: &Operated, record: &Record<'_>) -> Vec<u32> {
-        let restarts = self.named.as_ref() == Some(operated) || self.undone.contains(operated);
+        let restarts = self.restarts(operated);
+        if record.is_detached() && !restarts {
+            return record.entries().filter(|entry| entry.pos >= self.pos).map(|entry| entry.pos).collect();
+        }
         if record.result.is_some_and(|result| result.pos < self.pos) && !restarts {
             return Vec::new();
         }
@@ -201,73 +260,65 @@ impl Cut<'_> {
     /// What follows when the entries at these positions count no more.
     fn follow(
         &self,
-        mut void: BTreeSet<u32>,
-        live: &[&Entry],
+        void: BTreeSet<u32>,
         records: &HashMap<Operated, Record<'_>>,
         told: impl Fn(&Operated) -> String,
     ) -> Plan {
         let mut plan = Plan::default();
+        let mut messages: Vec<(u32, Message)> = Vec::new();
+        let is_void = |entry: &Entry| void.contains(&entry.pos);
         let mut order: Vec<(&Operated, &Record<'_>)> = records.iter().collect();
         order.sort_unstable_by_key(|(_, record)| record.first());
         for (operated, record) in order {
-            let is_void = |entry: &&Entry| void.contains(&entry.pos);
-            let starts_again = match operated.op.0 {
-                Op::Step | Op::Transaction => record.entries().any(|entry| is_void(&entry)),
-                Op::Child => record.opened.as_ref().is_some_and(is_void),
+            let op = operated.op.0;
+            let starts_again = match op {
+                Op::Step | Op::Transaction => record.entries().any(is_void),
+                Op::Child => record.opened.is_some_and(is_void),
                 _ => false,
             };
-            let is_child = operated.op.0 == Op::Child;
-            let reverts = operated.op.0 == Op::Undo
-                && record.entries().any(|e| e.phase != Phase::Opened && is_void(&e));
-            if self.undone.contains(operated) || (is_child && starts_again) || reverts {
+            let reverts = op == Op::Undo && record.entries().any(|e| e.phase != Phase::Opened && is_void(e));
+            let is_sought_again = op == Op::Child && record.opened.is_none() && self.restarts(operated);
+            let is_anew = self.undone.contains(operated) || (op == Op::Child && starts_again);
+            if is_anew || is_sought_again || reverts {
                 plan.anew.push(operated.clone());
             }
-            let has_result = record.result.is_some_and(|result| !is_void(&result));
-            // One that has completed says so once for ever; another may have been tried again since.
-            let completed = record.result.is_some_and(|result| result.phase == Phase::Done);
-            if let Some(child) =
-                record.child().filter(|_| is_child && !completed && !has_result && !starts_again)
-            {
-                plan.children.push((child, told(operated)));
-            }
-            plan.kept += usize::from(has_result);
-            if let Some(result) = record.result.filter(is_void) {
-                // A promise is settled once for ever.
-                match self.named.as_ref() == Some(operated) && operated.op.0 != Op::Promise {
-                    false if starts_again => {}
-                    false => plan.messages.extend(message(result, record.opened, || told(operated))),
-                    // One that was found by its key is looked for again, and told under another name.
-                    true if is_child && record.opened.is_none() => {
-                        plan.anew.push(operated.clone());
-                        let found = live.iter().find(|entry| finds(entry, &told(operated)));
-                        void.extend(found.map(|entry| entry.pos));
-                    }
-                    true => {}
-                }
-            }
+            let result = record.result.filter(|result| !is_void(result));
+            plan.kept += usize::from(result.is_some());
             if starts_again {
                 plan.again.push(operated.clone());
             }
+            let taken = record.result.filter(|result| is_void(result));
+            // A promise is settled once for ever. Of other things that are named somebody wants another.
+            let is_asked_anew = self.restarts(operated) && op != Op::Promise;
+            let message = taken.filter(|_| !starts_again && !is_asked_anew);
+            let message = message
+                .and_then(|result| Some((result.pos, message_of(result, record.opened, || told(operated))?)));
+            // One that has completed says so once for ever; another may have been tried again since.
+            let is_told = message.is_some() || result.is_some() || starts_again;
+            if let Some(child) = record.child().filter(|_| op == Op::Child && !is_told) {
+                plan.children.push((child, told(operated)));
+            }
+            messages.extend(message);
         }
+        for (operated, found) in &self.found {
+            let record = records.get(operated);
+            let has_end = record.is_some_and(|record| {
+                record.result.is_some_and(|end| !is_void(end) || end.phase == Phase::Done)
+            });
+            if !is_void(found.step) && !has_end {
+                plan.children.push((found.run, told(operated)));
+            }
+        }
+        plan.children.sort_unstable();
+        messages.sort_by_key(|(pos, _)| *pos);
+        plan.messages = messages.into_iter().map(|(_, message)| message).collect();
         plan.void = void.into_iter().collect();
         plan
     }
 }
 
-/// Whether an entry records that a child was found by its key, which tells its end under this name.
-fn finds(entry: &Entry, told: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Found {
-        name: Option<String>,
-    }
-    entry.op == Op::Step
-        && entry.phase == Phase::Done
-        && entry.name.contains("start ")
-        && entry.note::<Found>().is_ok_and(|found| found.name.as_deref() == Some(told))
-}
-
 /// The message that an entry recorded the arrival of.
-fn message(entry: &Entry, opened: Option<&Entry>, told: impl Fn() -> String) -> Option<Message> {
+fn message_of(entry: &Entry, opened: Option<&Entry>, told: impl Fn() -> String) -> Option<Message> {
     let body = entry.body.clone();
     Some(match (entry.op, entry.phase) {
         (Op::Event, Phase::Done) => {
@@ -279,12 +330,7 @@ fn message(entry: &Entry, opened: Option<&Entry>, told: impl Fn() -> String) -> 
         (Op::Promise, Phase::Failed) if !timed_out(entry) => {
             Message::Rejected(name_in_any_life(&entry.name), body)
         }
-        (Op::Child, Phase::Done) => Message::Ended(told(), Ok(body)),
-        // Of others the run itself says how it ended.
-        (Op::Child, Phase::Failed) if opened.is_none() => {
-            let error = body.and_then(|body| body.json().map(str::to_owned)).unwrap_or_default();
-            Message::Ended(told(), Err(error))
-        }
+        (Op::Child, Phase::Done) => Message::Ended(told(), body),
         _ => return None,
     })
 }

@@ -72,13 +72,72 @@ fn what_was_undone_runs_again_and_everything_since() {
         opened(3, Op::Undo, "b#transaction", OpenNote::default()),
         done(4, Op::Event, "go"),
         fails(5, Op::Step, "c", "broken"),
-        done(6, Op::Undo, "b#transaction"),
+        opened(6, Op::Undo, BEGUN, OpenNote::default()),
+        done(7, Op::Undo, "b#transaction"),
     ];
     let plan = cut(&entries, &CutAt::Failure, "broken");
-    assert_eq!(plan.void, [2, 3, 4, 5, 6]);
+    assert_eq!(plan.void, [2, 3, 4, 5, 6, 7]);
     assert_eq!(names(&plan.again), ["transaction:b", "c"]);
     assert_eq!(names(&plan.anew), ["transaction:b", "undo:b#transaction"]);
     assert_eq!(plan.messages, [Message::Event("go".into(), json(4.into()))]);
+    // What the code itself undid, and then went another way, stays as it is.
+    let mut other_way = entries.to_vec();
+    (other_way[5], other_way[6]) = (done(6, Op::Undo, "b#transaction"), fails(7, Op::Step, "d", "broken"));
+    assert_eq!(cut(&other_way, &CutAt::Failure, "broken").void, [7]);
+    // And a result that is replaced in a run that goes on takes nothing back.
+    assert_eq!(cut(&entries, &CutAt::Nowhere, "broken"), Plan { kept: 5, ..Plan::default() });
+}
+
+#[test]
+fn what_was_undone_before_it_had_a_result_is_begun_anew_with_its_undo() {
+    let run = RunId::new(0, Timestamp::default(), 1);
+    let entries = [
+        opened(1, Op::Child, "kid", OpenNote { run: Some(run), ..OpenNote::default() }),
+        opened(2, Op::Undo, "kid#child", OpenNote::default()),
+        opened(3, Op::Undo, BEGUN, OpenNote::default()),
+        done(4, Op::Undo, "kid#child"),
+    ];
+    let plan = cut(&entries, &CutAt::Failure, "my own");
+    assert_eq!((plan.void.as_slice(), names(&plan.again)), (&[1, 2, 3, 4][..], vec!["child:kid".to_owned()]));
+}
+
+#[test]
+fn messages_arrive_again_in_the_order_in_which_they_were_consumed() {
+    let entries = [
+        fails(1, Op::Step, "a", "broken"),
+        opened(2, Op::Event, "approve", OpenNote::default()),
+        opened(3, Op::Event, "reject", OpenNote::default()),
+        done(4, Op::Event, "reject"),
+        done(5, Op::Event, "approve"),
+    ];
+    let plan = cut(&entries, &CutAt::Operation(operation(&entries, "a").unwrap()), "broken");
+    let event = |name: &str, pos: u32| Message::Event(name.into(), json(pos.into()));
+    assert_eq!(plan.messages, [event("reject", 4), event("approve", 5)]);
+}
+
+#[test]
+fn children_that_nobody_waits_for_are_left_alone() {
+    let run = RunId::new(0, Timestamp::default(), 1);
+    let note = OpenNote { run: Some(run), detached: true, ..OpenNote::default() };
+    let entries = [opened(1, Op::Child, "mail", note), fails(2, Op::Step, "a", "broken")];
+    assert!(children(&entries).is_empty());
+    let plan =
+        plan(&entries, &CutAt::Failure, Some(&failure("broken")), &HashSet::from([run]), &BTreeMap::new());
+    assert_eq!((plan.void.as_slice(), plan.children.len()), (&[2][..], 0));
+}
+
+#[test]
+fn a_child_that_was_found_by_its_key_is_waited_for_or_sought_again() {
+    let run = RunId::new(0, Timestamp::default(), 1);
+    let found = serde_json::json!({ "run": run, "told": true, "name": "kid" });
+    let start = entry(1, Op::Step, Phase::Done, "start kid", json(found));
+    // Its end is not recorded yet, and may have come meanwhile.
+    let open = [start.clone(), fails(2, Op::Step, "a", "broken")];
+    assert_eq!(cut(&open, &CutAt::Failure, "broken").children, [(run, "kid".to_owned())]);
+    let ended = [start, fails(2, Op::Child, "kid", "broken")];
+    let plan = cut(&ended, &CutAt::Failure, "broken");
+    assert_eq!((plan.void.as_slice(), plan.children.len()), (&[1, 2][..], 0));
+    assert_eq!((names(&plan.again), names(&plan.anew)), (vec!["start kid".into()], vec!["child:kid".into()]));
 }
 
 #[test]
@@ -116,7 +175,7 @@ fn children_that_are_there_are_waited_for_and_those_that_are_gone_are_started_an
         (vec!["child:kid#2".into()], vec!["child:kid#2".into()])
     );
     assert_eq!(plan.children, []);
-    assert_eq!(plan.messages, [Message::Ended("kid#3".into(), Ok(json(6.into())))]);
+    assert_eq!(plan.messages, [Message::Ended("kid#3".into(), json(6.into()))]);
 
     // Somebody has had it tried again.
     let waits = cut(&entries, &CutAt::Failure, "broken");

@@ -214,7 +214,7 @@ fn waits_are_read_from_what_opened_them() {
         body: Some(Payload { codec: None, bytes: note().into() }),
     };
     let open = |event: Option<&str>| {
-        let note = OpenNote { until: Some(at(99)), run: None, event: event.map(str::to_owned) };
+        let note = OpenNote { until: Some(at(99)), event: event.map(str::to_owned), ..OpenNote::default() };
         serde_json::to_vec(&note).unwrap()
     };
     let event = Wait::opened(&entry(Op::Event, Phase::Opened, "approval#2", &|| open(None))).unwrap();

@@ -4,15 +4,13 @@
 
 use std::fmt;
 
+use outlast_core::repair::{BEGUN, revise};
 use outlast_core::{Change, Error, Op, Phase, RunId, Status, check_name};
 use outlast_store::{DefinitionCard, RunKind, RunView};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{Client, ForkRun, RepairPlan, RepairRun};
-
-/// How many entries of a journal are read at once.
-const ENTRIES: u32 = 1_000;
 
 /// What is done to many runs: see [`Client::bulk`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,9 +122,13 @@ impl Bulk {
             Bulk::Cancel { reason } | Bulk::Kill { reason } | Bulk::Pause { reason } => {
                 check_name("reason", reason).map(|_| ())
             }
-            Bulk::Replace { result, .. } => RawValue::from_string(result.clone())
-                .map(|_| ())
-                .map_err(|error| Error::invalid("result", result, format!("JSON: {error}"))),
+            Bulk::Replace { result, reason, .. } => {
+                check_name("reason", reason)?;
+                let checked = RawValue::from_string(result.clone());
+                checked
+                    .map(|_| ())
+                    .map_err(|error| Error::invalid("result", result, format!("JSON: {error}")))
+            }
             Bulk::Resume | Bulk::Retry | Bulk::Fork { .. } => Ok(()),
         }
     }
@@ -212,7 +214,7 @@ impl Bulk {
     pub(super) async fn apply(
         &self,
         client: &Client,
-        bulk: RunId,
+        bulk: &Doer,
         run: RunId,
         epoch: i64,
     ) -> Result<bool, Error> {
@@ -221,9 +223,9 @@ impl Bulk {
             Bulk::Kill { reason } => client.kill(run, reason).await,
             Bulk::Pause { reason } => client.pause(run, reason).await,
             Bulk::Resume => client.resume(run).await,
-            Bulk::Retry => client.repair(run).only_in(epoch).await,
-            Bulk::Fork { .. } => self.forks(client, run).once_for(bulk).await.map(|_| true),
-            Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).await,
+            Bulk::Retry => client.repair(run).only_in(epoch).by(&bulk.by).await,
+            Bulk::Fork { .. } => self.forks(client, run).once_for(bulk.run).by(&bulk.by).await.map(|_| true),
+            Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).by(&bulk.by).await,
         };
         match done {
             // Purged meanwhile.
@@ -269,6 +271,14 @@ fn planned(plan: Result<RepairPlan, Error>, does: fn(Vec<String>) -> What) -> Re
         Err(error @ Error::Store { .. }) => Err(error),
         Err(error) => Ok(What::Nothing(error.to_string())),
     }
+}
+
+/// Who does it.
+pub(super) struct Doer {
+    /// The bulk.
+    pub(super) run: RunId,
+    /// Who asked for it, or the bulk itself, for people who look at the runs later.
+    pub(super) by: String,
 }
 
 /// What a bulk would do to a run.
@@ -331,18 +341,14 @@ async fn undone(client: &Client, view: &RunView, cards: &[DefinitionCard]) -> Re
         let undoes = options.is_some_and(|options| options["undo"] == true);
         return Ok(if undoes { vec![record.definition.clone()] } else { Vec::new() });
     }
-    let (mut names, mut after) = (Vec::<String>::new(), 0);
-    loop {
-        let entries = client.journal(record.id, after, ENTRIES).await?;
-        let Some(last) = entries.last() else { break };
-        after = last.pos;
-        for entry in entries.iter().filter(|entry| entry.op == Op::Undo) {
-            match entry.phase {
-                // Not the one that says that undoing has begun, which is no name of the user's.
-                Phase::Opened if &*entry.name != "*" => names.push(entry.name.to_string()),
-                Phase::Done => names.retain(|name| **name != *entry.name),
-                _ => {}
-            }
+    let mut names = Vec::<String>::new();
+    let mut entries = client.whole_journal(record.id).await?;
+    revise(&mut entries)?;
+    for entry in entries.iter().filter(|entry| entry.op == Op::Undo) {
+        match entry.phase {
+            Phase::Opened if &*entry.name != BEGUN => names.push(entry.name.to_string()),
+            Phase::Done => names.retain(|name| **name != *entry.name),
+            _ => {}
         }
     }
     names.reverse();

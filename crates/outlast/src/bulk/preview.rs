@@ -22,7 +22,7 @@ const PAGE: u32 = 500;
 pub struct Preview {
     /// The first five hundred, oldest first, with what would happen to each.
     pub runs: Vec<Planned>,
-    /// To how many something would happen.
+    /// To how many something would happen: of those that are not listed, to how many it may.
     pub acts: u64,
     /// How many would stay as they are.
     pub stays: u64,
@@ -53,13 +53,17 @@ pub(super) async fn preview(client: &Client, ask: &BulkAsk) -> Result<Preview, E
     loop {
         let page = client.list(&ask.filter, after, PAGE).await?;
         for view in page.runs.iter().filter(|view| !is_built_in(&view.record.definition)) {
-            match ask.op.refuses(view) {
-                Some(_) => preview.stays += 1,
-                None => preview.acts += 1,
-            }
-            if preview.runs.len() < LISTED {
+            let acts = if preview.runs.len() < LISTED {
                 let does = ask.op.plan(client, view, &cards).await?;
+                let acts = does.acts();
                 preview.runs.push(planned(view, does));
+                acts
+            } else {
+                ask.op.refuses(view).is_none()
+            };
+            match acts {
+                true => preview.acts += 1,
+                false => preview.stays += 1,
             }
         }
         after = page.next;

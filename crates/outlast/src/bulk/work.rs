@@ -11,6 +11,7 @@ use outlast_core::{AnyError, Error, RunId};
 use outlast_store::{Cursor, Filter};
 use serde::{Deserialize, Serialize};
 
+use super::op::Doer;
 use super::preview::COUNTED;
 use super::{BulkAsk, BulkFailure, BulkReport};
 use crate::registry::is_built_in;
@@ -76,9 +77,11 @@ pub(super) async fn work(job: JobCtx, ask: BulkAsk) -> Result<BulkReport, AnyErr
 /// Acts on the runs in hand, until somebody wants it to stop. Those that it did not come to are left in hand.
 async fn handle(job: &JobCtx, ask: &BulkAsk, mark: &mut Mark, is_again: bool) -> Result<(), Error> {
     let client = job.client();
+    let by = job.owner().map_or_else(|| format!("bulk {}", job.run_id()), str::to_owned);
+    let doer = &Doer { run: job.run_id(), by };
     let goes_on = |_: &(RunId, i64)| std::future::ready(!is_asked_to_stop(job));
     let act = |(run, epoch): (RunId, i64)| async move {
-        let done = match ask.op.apply(client, job.run_id(), run, epoch).await {
+        let done = match ask.op.apply(client, doer, run, epoch).await {
             Ok(false) if is_again => was_done(client, ask, run).await,
             other => other,
         };

@@ -157,7 +157,7 @@ impl<D: Definition> ChildStart<D> {
                 let id = run.id;
                 let mut state = turn.state();
                 state.replaying = false;
-                let note = OpenNote { run: Some(id), ..OpenNote::default() };
+                let note = OpenNote { run: Some(id), detached, ..OpenNote::default() };
                 state.record(Op::Child, Phase::Opened, name.clone(), Some(note_of(&note)));
                 state.outbox.starts.push(run);
                 id

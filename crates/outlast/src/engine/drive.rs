@@ -18,6 +18,8 @@ use outlast_core::{
 use outlast_store::{Ended, News, NewsKind};
 use tokio::time::Sleep;
 
+pub(super) use outlast_core::repair::BEGUN;
+
 use super::turn::{
     BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_NAME, CUT_SLOT, Cancelled, Handed, PATCH, Stage, State, Turn,
     cancel_reason, note_payload,
@@ -63,9 +65,6 @@ pub(crate) struct Drive {
     spent: bool,
     timer: Option<(Timestamp, Pin<Box<Sleep>>)>,
 }
-
-/// The mark in the journal that the run has begun to undo.
-pub(super) const BEGUN: &str = "*";
 
 /// Tells whether the code asked to be polled again.
 struct Flag {
@@ -183,7 +182,8 @@ impl Drive {
             return Idle::End(misfit_at_end(&state, true).map_or(TurnEnd::Continue, TurnEnd::Misfit));
         }
         let replays = state.replay.is_due();
-        if !state.undoing && !replays && state.length() - turn.life.saturating_sub(1) > turn.limits.entries {
+        let length = state.length() - turn.life.saturating_sub(1);
+        if !state.undoing && !replays && length.saturating_sub(turn.void) > turn.limits.entries {
             let limit = u64::from(turn.limits.entries);
             let error = Error::TooLarge { what: "the journal".into(), size: limit + 1, limit };
             return Idle::Cut(FailureDoc::Outlast(error));

@@ -42,6 +42,9 @@ pub(super) async fn end(job: &Arc<JobTurn>, definition: &Registered, loaded: &Lo
 
 /// What a workflow did and has not undone, newest first; `None` if there is nothing.
 fn left_to_undo(entries: &[Entry]) -> Option<String> {
+    let mut entries = entries.to_vec();
+    // What does not decode was written by another version: then nothing is known to be undone by hand.
+    let _ = outlast_core::repair::revise(&mut entries);
     let of = |phase| entries.iter().filter(move |entry| entry.op == Op::Undo && entry.phase == phase);
     let is_undone = |entry: &&Entry| of(Phase::Done).any(|done| done.name == entry.name);
     let left = of(Phase::Opened).rev().filter(|entry| *entry.name != *BEGUN && !is_undone(entry));

@@ -198,7 +198,7 @@ impl State {
         for id in open {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             slot.opened = true;
-            let note = OpenNote { until: slot.until, run: None, event: slot.scoped_event() };
+            let note = OpenNote { until: slot.until, event: slot.scoped_event(), ..OpenNote::default() };
             let (op, name) = (slot.op, slot.name.clone());
             self.record(op, Phase::Opened, name, Some(note_payload(&note)));
         }

@@ -37,6 +37,8 @@ pub(crate) struct Turn {
     pub(crate) input: Payload,
     /// Where `continue_as_new` began this journal; 0 in a run's first life.
     pub(crate) life: u32,
+    /// How many entries of its journal count no more, or say so.
+    pub(crate) void: u32,
     /// How often operations were begun anew, since somebody repaired the run.
     anew: BTreeMap<Operated, u32>,
     pub(crate) limits: Limits,
@@ -91,6 +93,8 @@ impl Turn {
         arrival: Arrival,
     ) -> Turn {
         let limits = engine.limits;
+        let is_void = |entry: &&Entry| entry.phase == Phase::Void || entry.op == Op::Revise;
+        let void = entries.iter().filter(is_void).count() as u32;
         // What another version wrote waits for that.
         let (anew, misfit) = match repair::revise(&mut entries) {
             Ok(anew) => (anew, None),
@@ -158,6 +162,7 @@ impl Turn {
             record,
             input,
             life,
+            void,
             anew,
             limits,
             checks: false,

@@ -157,19 +157,14 @@ engine_test! {
     }
 
     async fn what_cannot_be_tried_again_is_refused_and_stays(lab: Lab) {
-        let flow = Workflow::new("flow", |_: Ctx, (): ()| async { Err::<(), _>(AnyError::new("no")) });
-        lab.start(|app| app.job(mail()).job(fragile()).workflow(flow.clone())).await;
+        lab.start(|app| app.job(mail()).job(fragile())).await;
         let done = lab.app().start(mail(), "ada@example.com".to_owned()).await.unwrap();
         done.result().await.unwrap();
-        let workflow = lab.app().start(flow, ()).await.unwrap();
-        let _ = workflow.result().await;
         let broken = lab.app().start(fragile(), 7).await.unwrap();
         let _ = broken.result().await;
         let waiting = lab.app().start(mail(), "ada".to_owned()).delay(1.day()).await.unwrap();
 
-        for run in [done.id(), workflow.id()] {
-            assert_eq!(lab.app().retry(run).await.unwrap_err().code(), "not_retryable");
-        }
+        assert_eq!(lab.app().retry(done.id()).await.unwrap_err().code(), "not_retryable");
         assert_eq!(lab.app().retry(Target::key("mail", "nobody")).await.unwrap_err().code(), "not_found");
         let wrong = lab.app().retry_with(broken.id(), "a text").await.unwrap_err();
         assert_eq!(wrong.code(), "undecodable", "the code is here, and takes numbers");

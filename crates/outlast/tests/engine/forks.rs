@@ -1,7 +1,7 @@
 //! Forks, and what becomes of children when their parent is repaired or forked.
 
 use outlast::prelude::*;
-use outlast::{Filter, Op, Phase};
+use outlast::{Filter, Op, ParentEnd, Phase};
 
 use crate::engine_test;
 use crate::harness::Ledger;
@@ -177,6 +177,32 @@ engine_test! {
             assert_eq!(lab.ledger.take(), kids, "keyed: {keyed}");
             lab.kill().await;
         }
+    }
+
+    async fn a_child_with_a_key_that_ended_while_its_parent_was_over_is_heard_of(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let child = ctx.start(kid(), 1).key("only").when_parent_ends(ParentEnd::Leave).await?;
+            let ledger = ctx.state::<Ledger>();
+            ctx.step("charge", |_| async {
+                match ledger.count("mended") {
+                    0 => Err(AnyError::new("no money")),
+                    _ => Ok::<(), AnyError>(()),
+                }
+            })
+            .await?;
+            Ok::<u32, AnyError>(child.result().await?)
+        });
+        lab.start(|app| app.workflow(flow.clone()).workflow(kid())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap().id();
+        assert!(lab.app().handle(&flow, run).result().await.is_err());
+        lab.settle().await;
+        lab.ledger.note("mended");
+        let fork = lab.app().fork(run).await.unwrap();
+        assert!(lab.app().retry(run).await.unwrap());
+        for run in [run, fork] {
+            assert_eq!(lab.app().handle(&flow, run).result().await.unwrap(), 1);
+        }
+        assert_eq!(lab.ledger.count("kid 1"), 1);
     }
 
     async fn a_fork_waits_for_the_children_that_go_on(lab: Lab) {

@@ -229,6 +229,50 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["first"]);
     }
 
+    async fn what_was_undone_already_stays_undone_when_another_undo_is_said_to_be_done(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            ctx.step("lock", |_| async { Ok::<(), AnyError>(()) })
+                .undo(move |_, ()| {
+                    ledger.note("unlock");
+                    async { Err(AnyError::new("the key is lost")) }
+                })
+                .undo_retry(Retry::times(1))
+                .await?;
+            book(&ctx).await?;
+            step(&ctx, "bad").await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap();
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::UndoFailed);
+        assert!(lab.app().repair(run.id()).replace("undo:lock", &()).await.unwrap());
+        assert_eq!(run.result().await.unwrap_err().to_string(), "bad is broken");
+        assert_eq!(lab.ledger.notes(), ["book", "bad", "book#undo seat", "unlock"]);
+    }
+
+    async fn events_that_were_not_read_are_there_when_the_run_is_tried_again(lab: Lab) {
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            book(&ctx).await?;
+            let first: u32 = ctx.event("go").await?;
+            step(&ctx, "bad").await?;
+            let (second, paid): (u32, u32) = (ctx.event("go").await?, ctx.promise("paid").await?);
+            Ok::<u32, AnyError>(100 * first + 10 * second + paid)
+        });
+        let to = Target::key("flow", "k");
+        lab.start(|app| app.workflow(flow.clone())).await;
+        lab.app().send(to.clone(), "go", &1).await.unwrap();
+        lab.app().send(to.clone(), "go", &2).await.unwrap();
+        lab.app().settle(to.clone(), "paid", &3).await.unwrap();
+        let run = lab.app().start(flow.clone(), ()).key("k").await.unwrap().id();
+        assert!(lab.app().handle(&flow, run).result().await.is_err());
+        lab.ledger.note("mended");
+        lab.restart(|app| app.workflow(flow.clone())).await;
+        assert!(lab.app().retry(run).await.unwrap());
+        assert_eq!(lab.app().handle(&flow, run).result().await.unwrap(), 123);
+    }
+
     async fn an_undo_that_gave_up_can_be_said_to_be_done(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             book(&ctx).await?;
@@ -275,8 +319,9 @@ engine_test! {
     async fn a_run_with_branches_is_repaired_wherever_it_failed(lab: Lab) {
         lab.start(|app| app.workflow(branches()).workflow(leaf())).await;
         for broken in NAMES {
-            let run = lab.app().start(branches(), broken.to_owned()).await.unwrap();
-            lab.app().send(run.id(), "go", &5).await.unwrap();
+            // It is there before the run: whatever fails first, nobody sends it again.
+            lab.app().send(Target::key("branches", broken), "go", &5).await.unwrap();
+            let run = lab.app().start(branches(), broken.to_owned()).key(broken).await.unwrap();
             lab.advance(2.hours()).await;
             let failed = run.result().await.unwrap_err().to_string();
             assert_eq!(failed, format!("{broken} is broken"));

@@ -47,7 +47,7 @@ pub(crate) async fn control(
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Retry { run, epoch, input, repair } => match named(tx, run, shards).await? {
-            Some(run) => retry(tx, run, *epoch, input.as_ref(), repair.as_ref()).await,
+            Some(run) => retry(tx, run, *epoch, input.as_ref(), repair.as_ref(), shards).await,
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Purge(ask) => purge(tx, ask, shards).await.map(Controlled::Purged),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use outlast_core::{RunId, Timestamp};
 
 use super::agenda::{AgendaRow, ByShard, by_shard};
-use super::commit::{DOING_CLEAR, INBOX_CLEAR};
+use super::commit::{DOING_CLEAR, INBOX_LEAVE};
 use super::flight::{Answers, Flight, Place};
 use super::listen::{self, Listener};
 use super::orphans;
@@ -48,7 +48,7 @@ pub(crate) fn add_end(flight: &mut Flight, tx: &mut dyn Tx, row: &AgendaRow, end
     let (run, shard) = (row.id, row.id.shard());
     flight.add(END_RESULT.with(cells![shard, run, end.status, row.epoch, end.error.clone()]));
     flight.add(END_AGENDA.with(cells![shard, run]));
-    flight.add(INBOX_CLEAR.with(cells![shard, ids(&[run])]));
+    flight.add(INBOX_LEAVE.with(cells![shard, ids(&[run])]));
     flight.add(DOING_CLEAR.with(cells![shard, ids(&[run])]));
     listen::add_clear(flight, &by_shard([run]));
     if orphans::add_ended(flight, run, end).is_some() {

@@ -76,6 +76,11 @@ pub(super) fn add_late(flight: &mut Flight, tx: &mut dyn Tx, runs: &[&NewRun], l
     }
 }
 
+/// Takes back that a run's children in a shard are to stop: it goes on.
+pub(super) fn add_forget(flight: &mut Flight, shard: u16, parent: RunId) {
+    flight.add(ORPHANS_DONE.with(cells![shard, parent]));
+}
+
 /// Asks a page of children of one parent to stop. Says whether there may be more to do.
 pub(crate) async fn stop_orphans(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, StoreError> {
     let mut flight = Flight::default();

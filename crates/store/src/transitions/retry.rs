@@ -1,10 +1,11 @@
 //! Tries a run again that ended without a result, or an undo that gave up; and repairs one that has not ended.
 
-use outlast_core::{Change, Payload, RunId, Status};
+use outlast_core::{Change, Payload, RunId, ShardCount, Status};
 
 use super::agenda::{self, AgendaRow, by_shard};
 use super::flight::Flight;
 use super::keys::KeyName;
+use super::orphans;
 use super::post::Post;
 use super::repair::{self, Tellers};
 use super::unique;
@@ -23,6 +24,7 @@ pub(crate) async fn retry(
     epoch: Option<i64>,
     input: Option<&Payload>,
     repair: Option<&Repair>,
+    shards: ShardCount,
 ) -> Result<Controlled, StoreError> {
     let nothing = Hears::default();
     let hears = repair.map_or(&nothing, |repair| &repair.hears);
@@ -73,12 +75,23 @@ pub(crate) async fn retry(
         let (codec, input) = payload_cells(input);
         flight.add(RETRY_INPUT.with(cells![shard, run, codec, input]));
     }
-    add_place(&mut flight, run, &record, ended_in + 1)?;
+    // It waits for its children again: nobody is to stop them.
+    (0..shards.max(1)).for_each(|shard| orphans::add_forget(&mut flight, shard, run));
+    // What it has not read comes after what it hears again.
+    let unread = record.opt_int(8)?.unwrap_or_default();
+    add_place(&mut flight, run, &record, ended_in + 1, unread)?;
     if let Some(repair) = repair {
+        let heard = (hears.news.len() + hears.ends.len()) as i64;
+        if unread > 0 && heard > 0 {
+            flight.add(REPAIR_UNREAD.with(cells![shard, run, unread + heard]));
+        }
         repair::add_journal(&mut flight, run, ended_in, repair);
-        let mut post = Post::to([(run, AgendaRow::started(run, 0))].into());
+        let mut post = Post::to([(run, AgendaRow::started(run, unread))].into());
         tellers.add(&mut flight, &mut post, run, hears);
         post.add(&mut flight, tx);
+        if unread > 0 && heard > 0 {
+            flight.add(REPAIR_NEWS.with(cells![shard, run, 2 * unread + heard]));
+        }
     }
     flight.send_last(tx).await?;
     tx.signal(Signal::Due);
@@ -86,7 +99,7 @@ pub(crate) async fn retry(
 }
 
 /// Adds the place in line of a run with this record.
-fn add_place(flight: &mut Flight, run: RunId, record: &Row, epoch: i64) -> Result<(), StoreError> {
+fn add_place(flight: &mut Flight, run: RunId, record: &Row, epoch: i64, news: i64) -> Result<(), StoreError> {
     let (definition, tenant) = (record.text(1)?, record.text(5)?);
     flight.add(RETRY_AGENDA.with(cells![
         run.shard(),
@@ -99,6 +112,7 @@ fn add_place(flight: &mut Flight, run: RunId, record: &Row, epoch: i64) -> Resul
         // What an older version started does not say its group; most are the tenant's.
         record.opt_text(6)?.or(Some(tenant).filter(|tenant| !tenant.is_empty())),
         code(&definition, record.number(2)?),
+        news,
     ]));
     Ok(())
 }
@@ -150,6 +164,8 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &RETRY_AGENDA,
     &RETRY_UNDO,
     &REPAIR_PAUSED,
+    &REPAIR_UNREAD,
+    &REPAIR_NEWS,
 ];
 
 static RETRY_LOCK: Sql = Sql::new(
@@ -160,7 +176,8 @@ static RETRY_LOCK: Sql = Sql::new(
 
 static RETRY_LOOK: Sql = Sql::new(
     "retry_look",
-    "select r.kind, r.definition, r.version, r.queue, r.priority, r.tenant, r.group_key, r.unique_key
+    "select r.kind, r.definition, r.version, r.queue, r.priority, r.tenant, r.group_key, r.unique_key,
+            (select max(i.seq) from outlast.inbox as i where i.shard = {p1} and i.run = {p2})
        from outlast.runs as r where r.shard = {p1} and r.id = {p2}",
 )
 .takes(&[Type::Int, Type::Id]);
@@ -185,7 +202,7 @@ static RETRY_AGENDA: Sql = Sql::new(
     "retry_agenda",
     "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, epoch, news, queue,
          group_key, code)
-     values ({p1}, {p2}, {p3}, {p4}, {p5}, 1, 0, {now}, {p6}, 0, {p7}, {p8}, {p9})",
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, 1, 0, {now}, {p6}, {p10}, {p7}, {p8}, {p9})",
 )
 .takes(&[
     Type::Int,
@@ -197,6 +214,7 @@ static RETRY_AGENDA: Sql = Sql::new(
     Type::Text,
     Type::Text,
     Type::Text,
+    Type::Int,
 ]);
 
 static RETRY_UNDO: Sql = Sql::new(
@@ -209,3 +227,12 @@ static RETRY_UNDO: Sql = Sql::new(
 static REPAIR_PAUSED: Sql =
     Sql::new("repair_paused", "update outlast.agenda set epoch = epoch + 1 where shard = {p1} and id = {p2}")
         .takes(&[Type::Int, Type::Id]);
+
+// By more than the greatest of them: no two meet on the way.
+static REPAIR_UNREAD: Sql =
+    Sql::new("repair_unread", "update outlast.inbox set seq = seq + {p3} where shard = {p1} and run = {p2}")
+        .takes(&[Type::Int, Type::Id, Type::Int]);
+
+static REPAIR_NEWS: Sql =
+    Sql::new("repair_news", "update outlast.agenda set news = {p3} where shard = {p1} and id = {p2}")
+        .takes(&[Type::Int, Type::Id, Type::Int]);

@@ -29,7 +29,7 @@ use crate::{
 };
 
 pub(crate) use entries::{JOURNAL_RECORD, entry_row};
-pub(crate) use moves::{DOING_CLEAR, INBOX_CLEAR};
+pub(crate) use moves::{DOING_CLEAR, INBOX_CLEAR, INBOX_LEAVE};
 pub(crate) use swift::commit_short;
 
 use entries::add_entries;

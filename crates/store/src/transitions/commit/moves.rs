@@ -3,6 +3,7 @@
 //! The runs are locked, and their node and epoch were compared with what the lock found: these
 //! statements name the run and its epoch only.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use outlast_core::{RunId, Status, Timestamp};
@@ -20,6 +21,8 @@ pub(super) struct Moves {
     results: Vec<Vec<Cell>>,
     gone: Vec<Vec<Cell>>,
     finished: Vec<RunId>,
+    /// Those that did not end well.
+    failed: HashSet<RunId>,
     /// Those that do not end well, and those that undo.
     orphans: Vec<Orphans>,
     idle: Vec<RunId>,
@@ -99,6 +102,7 @@ impl Moves {
                 self.gone.push(cells![commit.run, commit.epoch]);
                 self.finished.push(commit.run);
                 if end.status != Status::Completed {
+                    self.failed.insert(commit.run);
                     self.orphans.push(Orphans::Ended(commit.run, end.clone()));
                 }
                 return;
@@ -136,8 +140,13 @@ impl Moves {
             Orphans::Undone(row) => Some(orphans::add_undone(flight, row)),
         };
         let noted = self.orphans.iter().filter_map(note).collect();
-        if !self.finished.is_empty() {
-            flight.add(INBOX_CLEAR.with(cells![shard, ids(&self.finished)]));
+        let (failed, completed): (Vec<RunId>, Vec<RunId>) =
+            self.finished.iter().partition(|run| self.failed.contains(run));
+        if !completed.is_empty() {
+            flight.add(INBOX_CLEAR.with(cells![shard, ids(&completed)]));
+        }
+        if !failed.is_empty() {
+            flight.add(INBOX_LEAVE.with(cells![shard, ids(&failed)]));
         }
         if !self.idle.is_empty() {
             flight.add(DOING_CLEAR.with(cells![shard, ids(&self.idle)]));
@@ -151,7 +160,7 @@ impl Moves {
 }
 
 pub(super) static STATEMENTS: &[&Sql] =
-    &[&AGENDA_MOVE, &RESULTS_ADD, &AGENDA_END, &INBOX_CLEAR, &DOING_CLEAR];
+    &[&AGENDA_MOVE, &RESULTS_ADD, &AGENDA_END, &INBOX_CLEAR, &INBOX_LEAVE, &DOING_CLEAR];
 
 static AGENDA_MOVE: Sql = Sql::new(
     "agenda_move",
@@ -208,6 +217,12 @@ static AGENDA_END: Sql = Sql::new(
 /// An ended run reads no more messages.
 pub(crate) static INBOX_CLEAR: Sql =
     Sql::new("inbox_clear", "delete from outlast.inbox where shard = {p1} and run {in:p2}")
+        .takes(&[Type::Int, Type::Ids]);
+
+/// One that did not end well may be tried again: events and values of promises, which somebody was told have arrived,
+/// are kept for that. 3 is the last of their kinds.
+pub(crate) static INBOX_LEAVE: Sql =
+    Sql::new("inbox_leave", "delete from outlast.inbox where shard = {p1} and run {in:p2} and kind > 3")
         .takes(&[Type::Int, Type::Ids]);
 
 /// A run that no turn works on does nothing.
