@@ -132,13 +132,11 @@ impl Entry {
 
     /// Operation and phase of such a number; an unknown one is an error, never a default.
     pub fn kind_from_code(code: i64) -> Result<(Op, Phase), Error> {
-        if code >= VOID {
-            return Entry::kind_from_code(code - VOID).map(|(op, _)| (op, Phase::Void));
-        }
         let place = |n: i64| usize::try_from(n).ok();
-        let op = place(code / 10).and_then(|n| OPS.get(n).copied());
-        let phase = place(code % 10).and_then(|n| PHASES.get(n).copied());
-        op.zip(phase)
+        let (of, is_void) = if code >= VOID { (code - VOID, true) } else { (code, false) };
+        let op = place(of / 10).and_then(|n| OPS.get(n).copied());
+        let phase = place(of % 10).and_then(|n| PHASES.get(n).copied());
+        op.zip(phase.map(|phase| if is_void { Phase::Void } else { phase }))
             .ok_or_else(|| Error::invalid("entry kind", code, "written by another version of Outlast"))
     }
 

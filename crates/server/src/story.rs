@@ -282,6 +282,25 @@ pub(crate) fn label(view: &RunView) -> String {
     }
 }
 
+/// The result that a repair put in place of another.
+fn replaced(entry: &Entry) -> Option<Replaced> {
+    (entry.op == Op::Revise).then(|| entry.note::<Revision>().ok()?.result).flatten()
+}
+
+/// What a repair was, for people.
+pub(crate) fn revised(body: Option<&Payload>) -> String {
+    let note: Option<Revision> = body.and_then(|body| body.decode("the repair").ok());
+    let Revision { by, reason, result, fork_of, .. } = note.unwrap_or_default();
+    let what = match (fork_of, result) {
+        (Some(run), _) => format!("forked from {run}"),
+        (None, Some(replaced)) => format!("the result of {} was replaced", replaced.of),
+        (None, None) => "tried again".to_owned(),
+    };
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{what}{by}{reason}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,23 +342,4 @@ mod tests {
         assert_eq!(story.operations.len(), 1);
         assert_eq!(story.operations[0].began, at(13));
     }
-}
-
-/// The result that a repair put in place of another.
-fn replaced(entry: &Entry) -> Option<Replaced> {
-    (entry.op == Op::Revise).then(|| entry.note::<Revision>().ok()?.result).flatten()
-}
-
-/// What a repair was, for people.
-pub(crate) fn revised(body: Option<&Payload>) -> String {
-    let note: Option<Revision> = body.and_then(|body| body.decode("the repair").ok());
-    let Revision { by, reason, result, fork_of, .. } = note.unwrap_or_default();
-    let what = match (fork_of, result) {
-        (Some(run), _) => format!("forked from {run}"),
-        (None, Some(replaced)) => format!("the result of {} was replaced", replaced.of),
-        (None, None) => "tried again".to_owned(),
-    };
-    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("{what}{by}{reason}")
 }

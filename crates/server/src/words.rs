@@ -108,6 +108,11 @@ fn local(time: Timestamp, format: &str) -> String {
     }
 }
 
+/// Who sits there, for people who look at it later.
+pub(crate) fn user() -> Option<String> {
+    std::env::var("USER").ok().filter(|user| outlast_core::check_name("by", user).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,9 +135,4 @@ mod tests {
         assert_eq!(shorten("äöüß", 3), "äö…");
         assert_eq!(shorten("two\nlines", 20), "two lines");
     }
-}
-
-/// Who sits there, for people who look at it later.
-pub(crate) fn user() -> Option<String> {
-    std::env::var("USER").ok().filter(|user| outlast_core::check_name("by", user).is_ok())
 }

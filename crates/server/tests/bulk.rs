@@ -135,7 +135,7 @@ fn what_cannot_be_meant_is_refused() {
         (&["cancel", "--filter", "colour:red", "--yes"], "status:, def:, queue:"),
         (&["cancel", "--filter", "status:failed", "--yes"], "there is nothing to cancel in others"),
         (&["cancel", "--filter", "def:order", "--all"], "cannot be used with"),
-        (&["cancel", "order/order-1", "--dry-run"], "cannot be used with"),
+        (&["cancel", "order/order-1", "--dry-run"], "--dry-run is for --filter"),
         (&["cancel", "--yes"], "ID"),
     ] {
         let refused = shop.refused(args, 2);

@@ -55,7 +55,7 @@ fn a_run_is_forked_from_a_step_with_another_input() {
     assert!(told.contains("version") && told.contains("registered for order"), "{told}");
 
     // And all that fit, each once.
-    let told = shop.ok(&["fork", "--filter", "key:s", "--from", "charge", "--dry-run"]);
+    let told = shop.ok(&["fork", "--filter", "key:s status:waiting", "--from", "charge", "--dry-run"]);
     assert!(told.contains("is forked, and runs again: charge"), "{told}");
     let told = shop.ok(&["fork", "--filter", "key:s status:waiting", "--from", "charge", "--yes"]);
     assert!(told.starts_with("1 run forked"), "{told}");

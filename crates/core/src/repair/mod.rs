@@ -91,7 +91,7 @@ pub struct Replaced {
 }
 
 /// Puts results that were replaced into their places. Gives how often operations were begun anew.
-pub fn revise(entries: &mut Vec<Entry>) -> Result<BTreeMap<Operated, u32>, Error> {
+pub fn revise(entries: &mut [Entry]) -> Result<BTreeMap<Operated, u32>, Error> {
     let mut anew: BTreeMap<Operated, u32> = BTreeMap::new();
     let revisions = entries.iter().filter(|entry| entry.op == Op::Revise);
     let revisions: Vec<(u32, Revision)> =

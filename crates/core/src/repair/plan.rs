@@ -35,7 +35,7 @@ pub struct Plan {
     pub kept: usize,
     /// Steps, transactions and children that had happened, wholly or in part, and run again; in the order of the journal.
     pub again: Vec<Operated>,
-    /// Operations that begin anew: see [`Revision::anew`].
+    /// Operations that begin anew: see [`Revision::anew`](super::Revision::anew).
     pub anew: Vec<Operated>,
     /// Messages that were consumed by what counts no more: they arrive again.
     pub messages: Vec<Message>,
@@ -125,7 +125,7 @@ fn found_by_key<'a>(live: &[&'a Entry]) -> HashMap<Operated, Found<'a>> {
 /// Plans where to cut a journal, and what follows.
 ///
 /// `failure` is what the run ended with. Children in `gone` ended without a result: whoever waits for one of these
-/// again starts it anew. `anew` is what [`revise`] gave.
+/// again starts it anew. `anew` is what [`revise`](super::revise) gave.
 pub fn plan(
     entries: &[Entry],
     at: &CutAt,

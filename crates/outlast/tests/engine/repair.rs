@@ -326,7 +326,10 @@ engine_test! {
             let failed = run.result().await.unwrap_err().to_string();
             assert_eq!(failed, format!("{broken} is broken"));
             let plan = lab.app().repair(run.id()).plan().await.unwrap();
-            let before = lab.ledger.take();
+            let journal = lab.app().journal(run.id(), 0, 100).await.unwrap();
+            let recorded = journal.iter().filter(|entry| entry.phase != Phase::Opened);
+            let before: Vec<String> = recorded.map(|entry| entry.name.to_string()).collect();
+            lab.ledger.take();
             lab.ledger.note("mended");
             assert!(lab.app().retry(run.id()).await.unwrap(), "{broken}");
             lab.advance(2.hours()).await;

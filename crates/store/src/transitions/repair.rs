@@ -55,15 +55,13 @@ impl Tellers {
         for (teller, name) in &hears.ends {
             let listener = Listener { run, name: name.clone() };
             let shard = teller.shard();
-            match self.ends.get(teller) {
-                _ if self.goes_on.contains_key(teller) => {
-                    if self.tells.get(teller) != Some(&listener) {
-                        flight.add(LISTENERS_ADD.with(cells![shard, *teller, run, &**name]));
-                        flight.add(LISTENERS_SAY.with(cells![shard, *teller]));
-                    }
-                }
-                Some(end) => tell(post, &[listener], end),
-                None => {}
+            let goes_on = self.goes_on.contains_key(teller);
+            // Who tells it anyway must not tell it twice.
+            if goes_on && self.tells.get(teller) != Some(&listener) {
+                flight.add(LISTENERS_ADD.with(cells![shard, *teller, run, &**name]));
+                flight.add(LISTENERS_SAY.with(cells![shard, *teller]));
+            } else if !goes_on && let Some(end) = self.ends.get(teller) {
+                tell(post, &[listener], end);
             }
         }
     }

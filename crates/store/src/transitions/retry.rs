@@ -17,7 +17,7 @@ use crate::{Controlled, Hears, Repair, Row, Signal, Sql, StoreError, Tx, Type, c
 /// or is refused while another is.
 ///
 /// Its parent and whoever else listened have heard of the end that is taken away. They may have gone on because of it,
-/// so nobody is told of the next one.
+/// so nobody is told of the next one; nor does it stop any more because its parent did not end well.
 pub(crate) async fn retry(
     tx: &mut dyn Tx,
     run: RunId,
@@ -188,7 +188,8 @@ static RETRY_END: Sql =
 
 static RETRY_RECORD: Sql = Sql::new(
     "retry_record",
-    "update outlast.runs set parent_op = null where shard = {p1} and id = {p2} and parent_op is not null",
+    "update outlast.runs set parent_op = null, stops_with_parent = 0
+      where shard = {p1} and id = {p2} and (parent_op is not null or stops_with_parent = 1)",
 )
 .takes(&[Type::Int, Type::Id]);
 
