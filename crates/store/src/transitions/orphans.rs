@@ -94,9 +94,12 @@ pub(crate) async fn stop_orphans(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, S
     let page: Place = flight.add(ORPHANS_PAGE.with(cells![ask.shard, parent, after, PAGE]));
     let page = flight.send(tx).await?.take(page);
     let children = page.iter().map(|row| row.run(0)).collect::<Result<Vec<RunId>, _>>()?;
-    for child in &children {
-        let (flight, _) = cancel(tx, *child, &reason).await?;
-        flight.send(tx).await?;
+    for (child, row) in children.iter().zip(&page) {
+        // One that had ended, and is tried again just now, is so because somebody wants it.
+        if row.opt_int(1)?.is_some() {
+            let (flight, _) = cancel(tx, *child, &reason).await?;
+            flight.send(tx).await?;
+        }
     }
     let mut flight = Flight::default();
     match children.last().filter(|_| children.len() == PAGE as usize) {
@@ -155,7 +158,8 @@ static ORPHANS_NEXT: Sql = Sql::new(
 macro_rules! page {
     ($by:literal) => {
         concat!(
-            "select c.id from outlast.runs as c ",
+            "select c.id, (select 1 from outlast.agenda as a where a.shard = c.shard and a.id = c.id)
+               from outlast.runs as c ",
             $by,
             " where c.shard = {p1} and c.parent = {p2} and c.stops_with_parent = 1 and (c.id > {p3} or {p3} is null)
               order by c.id limit {p4}"
