@@ -113,7 +113,7 @@ impl Client {
     /// let repair = app.repair(run.id()).replace("fee", &3).reason("the table was missing");
     /// assert!(repair.await?);
     /// assert_eq!(run.result().await?, (7, 103));
-    /// # app.stop().await; Ok::<_, AnyError>(()) }).unwrap();
+    /// # Ok::<_, AnyError>(()) }).unwrap();
     /// ```
     pub fn repair(&self, run: impl Into<Target>) -> RepairRun {
         RepairRun {
