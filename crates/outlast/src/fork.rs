@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::client::repeated;
 use crate::draft::{StartOptions, active};
 use crate::engine::turn::note_payload;
-use crate::repair::{RepairPlan, Who, failure, hears};
+use crate::repair::{RepairPlan, Who, failure, hears, who_options};
 use crate::{Client, Target};
 
 /// The tag by which forks of a run are found.
@@ -118,17 +118,7 @@ impl ForkRun {
         self
     }
 
-    /// Why, for people who look at the fork later.
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.who.reason = Some(reason.into());
-        self
-    }
-
-    /// Who asks for it, for people who look at the fork later.
-    pub fn by(mut self, who: impl Into<String>) -> Self {
-        self.who.by = Some(who.into());
-        self
-    }
+    who_options!();
 
     /// Whoever asks for it twice, for the same `who`, gets the same fork.
     pub(crate) fn once_for(mut self, who: RunId) -> Self {

@@ -38,6 +38,24 @@ pub struct RepairRun {
     who: Who,
 }
 
+/// What repairs and forks say of who wants them.
+macro_rules! who_options {
+    () => {
+        /// Why, for people who look at the run later.
+        pub fn reason(mut self, reason: impl Into<String>) -> Self {
+            self.who.reason = Some(reason.into());
+            self
+        }
+
+        /// Who asks for it, for people who look at the run later.
+        pub fn by(mut self, who: impl Into<String>) -> Self {
+            self.who.by = Some(who.into());
+            self
+        }
+    };
+}
+pub(crate) use who_options;
+
 /// Who repairs something, and why.
 #[derive(Clone, Default)]
 pub(crate) struct Who {
@@ -179,17 +197,7 @@ impl RepairRun {
         self
     }
 
-    /// Why, for people who look at the run later.
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.who.reason = Some(reason.into());
-        self
-    }
-
-    /// Who asks for it, for people who look at the run later.
-    pub fn by(mut self, who: impl Into<String>) -> Self {
-        self.who.by = Some(who.into());
-        self
-    }
+    who_options!();
 
     /// Leaves a run alone that somebody else has tried again since.
     pub(crate) fn only_in(mut self, epoch: i64) -> Self {

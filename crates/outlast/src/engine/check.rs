@@ -12,7 +12,8 @@ use outlast_store::{RunRecord, code};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
+use super::drive::{Drive, TurnEnd, panic_message};
+use super::misfit::misfit_at_end;
 use super::turn::{Arrival, Turn};
 use super::{Engine, strict};
 use crate::Ctx;

@@ -1,8 +1,6 @@
 //! The drive: polls the user's code and hands results over, one at a time.
 //!
-//! Poll until the code is idle, hand over the next result, poll again. First everything recorded, in
-//! the order of the journal; then what is new: the request to stop, bodies that ended, news, timers.
-//! When only durable waits are left, the turn is over and the run waits.
+//! Poll until the code is idle, hand over the next result (`hand`), poll again. When only durable waits are left, the turn is over and the run waits.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -12,27 +10,19 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
-use outlast_core::{
-    AttemptNote, Entry, Error, FailureDoc, Limits, Op, OpenNote, Phase, Timestamp, name_in_any_life, shorten,
-};
-use outlast_store::{Ended, News, NewsKind};
+use outlast_core::repair::BEGUN;
+use outlast_core::{Error, FailureDoc, Limits, Op, Phase, Timestamp, shorten};
 use tokio::time::Sleep;
 
-pub(super) use outlast_core::repair::BEGUN;
-
-use super::turn::{
-    BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_NAME, CUT_SLOT, Cancelled, Handed, PATCH, Stage, State, Turn,
-    cancel_reason, note_payload,
-};
+use super::hand::hand_over;
+use super::misfit::{misfit_at_end, misfit_at_wait, misfit_with_patch};
+use super::turn::{CUT_NAME, Cancelled, Stage, Turn, note_payload};
 use crate::Verdict;
 use crate::ctx::Work;
 use crate::definition::Outcome;
-use crate::verdict::{Difference, Operation};
 
 /// How often the user's code is polled in a row before other tasks get their turn.
 const POLLS: u32 = 128;
-/// The most names that a run says whose undo gave up.
-pub(super) const MOST_LEFT: usize = 20;
 
 /// How a turn ends.
 pub(crate) enum TurnEnd {
@@ -335,264 +325,6 @@ impl Future for Drive {
 fn expired(turn: &Turn) -> bool {
     let state = turn.state();
     state.expires_at.is_some_and(|at| at <= turn.engine.clock.at_least()) && !state.replay.is_due()
-}
-
-/// Hands the next result over. `false` when there is none.
-fn hand_over(turn: &Turn, state: &mut State) -> bool {
-    let slots = &state.slots;
-    if let Some((slot, entry)) =
-        state.replay.hand_over(|slot| matches!(slot, CANCEL_SLOT | CUT_SLOT) || slots.contains_key(&slot))
-    {
-        match slot {
-            CUT_SLOT => state.cut = entry.failure().ok(),
-            CANCEL_SLOT => {
-                enforce_cancel(state, entry.body.and_then(|b| b.decode("cancel").ok()).unwrap_or_default())
-            }
-            slot => state.hand(slot, Handed::Entry(entry)),
-        }
-        return true;
-    }
-    if hand_recorded(state) {
-        return true;
-    }
-    if state.reserved || turn.checks {
-        return false;
-    }
-    if hand_cancel(state) || hand_body(turn, state) {
-        return true;
-    }
-    // What is to be handed back begins nothing more.
-    !state.mail.stop && (hand_news(state) || hand_timer(turn, state))
-}
-
-/// The request to stop comes before everything else that is new, unless a body finishes cleanly first.
-fn hand_cancel(state: &mut State) -> bool {
-    if state.cancelled != Cancelled::No || !state.listeners.is_empty() || !state.ended.is_empty() {
-        return false;
-    }
-    // A run that undoes is about to end.
-    if state.undoing {
-        return false;
-    }
-    let Some(place) = state.inbox.iter().position(|news| news.kind == NewsKind::Cancel) else { return false };
-    let Some(news) = state.inbox.remove(place) else { return false };
-    let reason = cancel_reason(&news);
-    state.outbox.consumed.push(news.seq);
-    state.record(Op::Cancel, Phase::Done, CANCEL_NAME.into(), Some(note_payload(&reason)));
-    state.replaying = false;
-    enforce_cancel(state, reason);
-    true
-}
-
-/// `ctx.cancelled()` gets the request where somebody awaits it; otherwise everything that is open does.
-fn enforce_cancel(state: &mut State, reason: String) {
-    let asked: Vec<usize> =
-        state.slots.iter().filter(|(_, s)| s.op == Op::Cancel).map(|(id, _)| *id).collect();
-    if asked.is_empty() {
-        let open: Vec<usize> =
-            state.slots.iter().filter(|(_, s)| s.op != Op::Undo).map(|(id, _)| *id).collect();
-        open.into_iter().for_each(|slot| state.hand(slot, Handed::Cancelled(reason.clone())));
-        state.cancelled = Cancelled::Enforced(reason);
-    } else {
-        asked.into_iter().for_each(|slot| state.hand(slot, Handed::Cancelled(reason.clone())));
-        state.cancelled = Cancelled::Told(reason);
-    }
-}
-
-/// A transaction took its position before it committed. So it comes before every result that has none
-/// yet: a replay hands it over first, too.
-fn hand_recorded(state: &mut State) -> bool {
-    let found = state.slots.iter().find_map(|(id, place)| match &place.stage {
-        Stage::Ended(BodyEnd::Recorded(entry)) => Some((*id, entry.clone())),
-        _ => None,
-    });
-    let Some((slot, entry)) = found else { return false };
-    state.ended.retain(|ended| *ended != slot);
-    state.replaying = false;
-    state.unreserve();
-    state.hand(slot, Handed::Entry(entry));
-    true
-}
-
-fn hand_body(turn: &Turn, state: &mut State) -> bool {
-    let Some(slot) = state.ended.pop_front() else { return false };
-    let Some(place) = state.slots.get_mut(&slot) else { return true };
-    let (op, name, attempt) = (place.op, place.name.clone(), place.attempts.len() as u32 + 1);
-    let Stage::Ended(end) = std::mem::replace(&mut place.stage, Stage::Body) else { return true };
-    state.replaying = false;
-    match end {
-        BodyEnd::Done(payload) => {
-            let entry = state.record(op, Phase::Done, name, Some(payload));
-            state.hand(slot, Handed::Entry(entry));
-        }
-        BodyEnd::Recorded(entry) => state.hand(slot, Handed::Entry(entry)),
-        BodyEnd::Failed(failure) if op == Op::Undo => {
-            state.undo_failed = Some(left_to_undo(state, &name, attempt, &failure));
-            let next_at = turn.engine.clock.at_most();
-            let note = AttemptNote { attempt, failure, next_at, saved: None, gave_up: true };
-            state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
-        }
-        BodyEnd::Failed(failure) => {
-            let entry = state.record(op, Phase::Failed, name, Some(note_payload(&failure)));
-            state.hand(slot, Handed::Entry(entry));
-        }
-        BodyEnd::Again { failure, pause, saved } => {
-            let next_at = turn.engine.clock.at_most() + pause;
-            let saved = saved
-                .as_ref()
-                .and_then(|saved| serde_json::value::RawValue::from_string(saved.json()?.to_owned()).ok());
-            let note = AttemptNote { attempt, failure, next_at, saved, gave_up: false };
-            state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
-            if let Some(place) = state.slots.get_mut(&slot) {
-                place.attempts.push(note);
-                place.stage = Stage::Backoff;
-                place.until = Some(next_at);
-            }
-        }
-    }
-    true
-}
-
-/// The oldest news that somebody awaits; among several who do, the one who asked first gets it.
-fn hand_news(state: &mut State) -> bool {
-    let awaits = |news: &News| {
-        state.slots.iter().find(|(_, slot)| {
-            matches!(slot.stage, Stage::Wait)
-                && match news.kind {
-                    NewsKind::Event => slot.op == Op::Event && *slot.plain == *news.name,
-                    NewsKind::Settled | NewsKind::Rejected => {
-                        slot.op == Op::Promise
-                            && (*slot.plain == *news.name || name_in_any_life(&slot.name) == news.name)
-                    }
-                    NewsKind::Child => slot.op == Op::Child && *slot.plain == *news.name,
-                    NewsKind::Cancel => false,
-                }
-        })
-    };
-    let found = state.inbox.iter().enumerate().find_map(|(place, news)| Some((place, *awaits(news)?.0)));
-    let Some((place, slot)) = found else { return false };
-    let Some(news) = state.inbox.remove(place) else { return false };
-    let Some(place) = state.slots.get(&slot) else { return false };
-    let (op, name, event) = (place.op, place.name.clone(), place.scoped_event());
-    // Whoever repairs the run has to know what was sent.
-    let tells = !place.opened && event.is_some();
-    state.outbox.consumed.push(news.seq);
-    state.replaying = false;
-    if tells {
-        let note = OpenNote { event, ..OpenNote::default() };
-        state.record(op, Phase::Opened, name.clone(), Some(note_payload(&note)));
-    }
-    let (phase, body) = match news.kind {
-        NewsKind::Child => child_end(news.body),
-        NewsKind::Rejected => (Phase::Failed, news.body),
-        _ => (Phase::Done, news.body),
-    };
-    let entry = state.record(op, phase, name, body);
-    state.hand(slot, Handed::Entry(entry));
-    true
-}
-
-/// A child's end as the entry's phase and body.
-fn child_end(body: Option<outlast_core::Payload>) -> (Phase, Option<outlast_core::Payload>) {
-    let failed = |error: Error| (Phase::Failed, Some(note_payload(&FailureDoc::Outlast(error))));
-    match body.map(|body| Ended::from_payload(&body)) {
-        Some(Ok(Ended { error: Some(error), .. })) => {
-            (Phase::Failed, Some(outlast_core::Payload { codec: None, bytes: error.into() }))
-        }
-        Some(Ok(ended)) => (Phase::Done, ended.output),
-        Some(Err(error)) => failed(error),
-        None => failed(Error::misconfigured("a child ended without saying how")),
-    }
-}
-
-/// Timers that are due by the database's clock, earliest first.
-fn hand_timer(turn: &Turn, state: &mut State) -> bool {
-    let now = turn.engine.clock.at_least();
-    // What was sent in time has been read if the run was claimed after its time. Otherwise it goes to be claimed
-    // anew, unless a body keeps it here.
-    let busy = state.slots.values().any(|slot| slot.is_busy());
-    let arrived_at = state.arrived_at;
-    let due = |slot: &super::turn::Slot| {
-        slot.waits_for_timer()
-            && slot.until.is_some_and(|until| until <= now && (slot.is_sure() || busy || until <= arrived_at))
-    };
-    let first = state.slots.iter().filter(|(_, slot)| due(slot)).min_by_key(|(id, slot)| (slot.until, **id));
-    let Some((&id, _)) = first else { return false };
-    let Some(slot) = state.slots.get_mut(&id) else { return false };
-    if matches!(slot.stage, Stage::Backoff) {
-        slot.stage = Stage::WantsBody;
-        slot.until = None;
-        slot.wake();
-        state.was_early = false;
-        return true;
-    }
-    let (op, name, after_ms) = (slot.op, slot.name.clone(), slot.within_ms);
-    state.replaying = false;
-    state.was_early = false;
-    let entry = match op {
-        Op::Sleep => state.record(op, Phase::Done, name, None),
-        _ => {
-            let error = Error::TimedOut { what: format!("{} {name:?}", op.word()), after_ms };
-            state.record(op, Phase::Failed, name, Some(note_payload(&FailureDoc::Outlast(error))))
-        }
-    };
-    state.hand(id, Handed::Entry(entry));
-    true
-}
-
-/// A run that waits although its journal goes on does not fit its code.
-fn misfit_at_wait(state: &State) -> Option<Verdict> {
-    let mut difference = misfit(state, false)?;
-    // What the journal does not know tells more than what it waits for as well.
-    let new = state.slots.values().find(|slot| !state.replay.knows(slot.op, &slot.name));
-    if let Some(slot) = new.or(state.slots.values().next()).filter(|_| difference.found.is_none()) {
-        difference.found = Some(Operation::new(slot.op, &slot.name));
-        difference.source = Some(slot.source);
-        difference.is_new = new.is_some();
-    }
-    Some(Verdict::Diverges(difference))
-}
-
-/// Code that wants to do something new, has not come to what was recorded and does not know a patch that the run took is
-/// older than the run: what is new to it was done in another way. It may come to that later, but only a step that was added
-/// without a patch before one would, and that is not worth doing something twice.
-fn misfit_with_patch(state: &State) -> Option<Verdict> {
-    let is_patch = |entry: &&Entry| entry.op == Op::Value && entry.name.starts_with(PATCH);
-    state.replay.leftovers().iter().any(is_patch).then(|| misfit_at_wait(state)).flatten()
-}
-
-/// What a run says whose undo gave up.
-fn left_to_undo(state: &State, name: &str, attempts: u32, failure: &FailureDoc) -> String {
-    let left = state.undoable.iter().rev().map(|undo| &*undo.name).filter(|other| *other != name);
-    let left: Vec<&str> = left.take(MOST_LEFT).collect();
-    let more = if left.is_empty() { String::new() } else { format!("; left to undo: {}", left.join(", ")) };
-    let message = failure.message();
-    shorten(&format!("the undo of {name:?} failed {attempts} times: {message}{more}"), Limits::MESSAGE)
-}
-
-/// A run that ends although its journal has more does not fit its code. Before it undoes, what it undid before is
-/// still to come.
-pub(crate) fn misfit_at_end(state: &State, before_undo: bool) -> Option<Verdict> {
-    misfit(state, before_undo).map(Verdict::Diverges)
-}
-
-/// The first of what the code did not ask for, and what it did instead, if anything.
-fn misfit(state: &State, before_undo: bool) -> Option<Difference> {
-    let left = state.replay.leftovers();
-    let first = left.iter().find(|entry| binds(entry) && !(before_undo && entry.op == Op::Undo))?;
-    let expected = Some(Operation::new(first.op, &first.name));
-    let (found, source) = state.strayed.clone().unzip();
-    Some(Difference { entry: first.pos, expected, is_new: found.is_some(), found, source })
-}
-
-/// Whether leaving a recorded operation of this kind out changes what the run did.
-fn binds(entry: &Entry) -> bool {
-    match entry.op {
-        Op::Step | Op::Transaction | Op::Event | Op::Promise | Op::Child => true,
-        // That it could be undone is no deed.
-        Op::Undo => entry.phase != Phase::Opened,
-        _ => false,
-    }
 }
 
 /// What a panic said.

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
+use outlast_core::repair::BEGUN;
 use outlast_core::{AttemptNote, Entry, Error, FailureDoc, Limits, Op, Payload, Phase, Status, Timestamp};
 use outlast_store::{
     Claimed, Committed, Delivery, Doing, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord, TurnEnd,
@@ -17,7 +18,7 @@ use tracing::Instrument;
 
 use super::Engine;
 use super::committer::Hears;
-use super::drive::{BEGUN, panic_message};
+use super::drive::panic_message;
 use super::guarded::guarded;
 use super::run::{finish, job_ctx};
 use super::turn::{cancel_reason, note_payload};

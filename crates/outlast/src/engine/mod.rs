@@ -11,14 +11,18 @@ pub(crate) mod committer;
 pub(crate) mod drive;
 mod floor;
 mod guarded;
+mod hand;
+mod in_hand;
 pub(crate) mod job;
 mod lease;
+mod misfit;
 mod poison;
 mod queues;
 mod retention;
 mod run;
 mod schedules;
 mod seldom;
+mod settings;
 mod slot;
 mod state;
 mod strict;
@@ -28,14 +32,13 @@ mod verify;
 mod warm;
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use outlast_core::{Error, Limits, NodeId, QueueRules, RunId, Timestamp, check_name, crashes};
-use outlast_store::{Claimed, DynStore, Ended, Hold, Known, News, NodeCard};
+use outlast_core::{Error, Limits, NodeId, QueueRules, RunId, Timestamp, crashes};
+use outlast_store::{Claimed, DynStore, Ended, Hold, Known, NodeCard};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -47,107 +50,16 @@ use self::batch::Batches;
 pub(crate) use self::check::check;
 pub(crate) use self::clock::EngineClock;
 use self::committer::Committer;
+use self::in_hand::{ClaimNumbers, Holder, Running};
+pub(crate) use self::in_hand::{OpenClaim, Slot};
 use self::queues::Queues;
 pub(crate) use self::run::begin_started;
 use self::schedules::Schedules;
 use self::seldom::Troubles;
-use self::turn::Turn;
+pub use self::settings::Settings;
 use self::warm::Warm;
 use crate::registry::Registry;
 use crate::{Client, Retention, bulk};
-
-/// How an engine works. Every bound has a name here.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Settings {
-    /// How many runs this node runs at once: 256.
-    pub concurrency: usize,
-    /// How long a node that says nothing keeps its runs: 10 s.
-    pub lease: Duration,
-    /// How often the lease is renewed: every 3 s.
-    pub renew_every: Duration,
-    /// How often due work is looked for when no hint comes: every 5 s.
-    pub poll_every: Duration,
-    /// How many waiting runs are kept warm: 1,000.
-    pub warm: usize,
-    /// How long a waiting run is kept warm: a minute.
-    pub warm_for: Duration,
-    /// How many processes may die with a run as their only suspect before it fails: 5. The four before, and
-    /// those that another suspect may have taken down, do not count.
-    pub crashes: u32,
-    /// After how long a due run is blocked whose code no node knows, or whose queue none of those serves: 10 s.
-    pub unknown_after: Duration,
-    /// Of how many turns of workflows that were suspended or have ended one is replayed from its beginning, to see that
-    /// its code repeats itself: 1,000; 0 for none. What does not is logged as an error, and counted by
-    /// `outlast_verified_turns_total`. Tests ([`testing`](crate::testing)) replay all.
-    pub verify: u32,
-    /// A name of this node for people.
-    pub name: String,
-    /// The queues to take from; empty for those of the registered definitions. Bulk operations
-    /// ([`Client::bulk`](crate::Client::bulk)) are taken by every node.
-    pub queues: Vec<String>,
-    /// How long ended runs are kept: for ever. See [`Outlast::retention`](crate::Outlast::retention).
-    pub retention: Retention,
-    /// Whether this node is there for bulk operations alone: no.
-    pub(crate) only_bulks: bool,
-    /// What handlers may call: see [`Outlast::egress`](crate::Outlast::egress).
-    #[cfg(feature = "http")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
-    pub egress: crate::http::Egress,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            concurrency: 256,
-            lease: Duration::from_secs(10),
-            renew_every: Duration::from_secs(3),
-            poll_every: Duration::from_secs(5),
-            warm: 1000,
-            warm_for: Duration::from_secs(60),
-            crashes: 5,
-            unknown_after: Duration::from_secs(10),
-            verify: 1000,
-            name: format!("pid-{}", std::process::id()),
-            queues: Vec::new(),
-            retention: Retention::forever(),
-            only_bulks: false,
-            #[cfg(feature = "http")]
-            egress: crate::http::Egress::new(),
-        }
-    }
-}
-
-impl Settings {
-    /// Whether a node can work like this; says what is wrong if not.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let spans = [
-            ("lease", self.lease, Duration::from_millis(100), Duration::from_secs(3600)),
-            ("renew_every", self.renew_every, Duration::from_millis(10), self.lease / 2),
-            ("poll_every", self.poll_every, Duration::from_millis(1), Duration::from_secs(3600)),
-        ];
-        for (what, span, least, most) in spans {
-            if span < least || span > most {
-                return Err(Error::invalid(what, format!("{span:?}"), format!("{least:?} to {most:?}")));
-            }
-        }
-        if self.concurrency == 0 || self.concurrency > 1_000_000 {
-            return Err(Error::invalid("concurrency", self.concurrency, "1 to 1,000,000"));
-        }
-        if self.crashes == 0 {
-            return Err(Error::invalid(
-                "crashes",
-                self.crashes,
-                "1 or more: with 0 every run would be poison",
-            ));
-        }
-        self.retention.check()?;
-        #[cfg(feature = "http")]
-        self.egress.check()?;
-        check_name("name of the node", &self.name)?;
-        self.queues.iter().try_for_each(|queue| check_name("queue", queue).map(|_| ()))
-    }
-}
 
 /// Values that handlers share, by type.
 pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -199,27 +111,6 @@ pub(crate) struct Engine {
     is_sole_owner: bool,
     /// When the lease was asked for last and given: it lasts at least as long from then.
     renewed: watch::Sender<Instant>,
-}
-
-/// A run in hand.
-struct Running {
-    epoch: i64,
-    who: Holder,
-    /// How it ended, once that is durable.
-    ended: Option<Ended>,
-}
-
-#[derive(Clone)]
-enum Holder {
-    Workflow(Arc<Turn>),
-    Job(Arc<job::JobTurn>),
-}
-
-/// Which claims have been answered.
-#[derive(Default)]
-struct ClaimNumbers {
-    last: i64,
-    open: BTreeSet<i64>,
 }
 
 impl Engine {
@@ -529,73 +420,6 @@ impl Engine {
             claims.open.is_empty().then_some(claims.last)
         };
         claims.filter(|_| self.running.lock().is_empty() && !self.claiming.load(Ordering::SeqCst))
-    }
-}
-
-/// A claim that is not answered yet. Closed when dropped, also by a caller who no longer waits: what it
-/// took and nobody began is due again with the next renewal.
-pub(crate) struct OpenClaim {
-    engine: Arc<Engine>,
-    pub(crate) hold: Hold,
-}
-
-impl Drop for OpenClaim {
-    fn drop(&mut self) {
-        self.engine.claims.lock().open.remove(&self.hold.claim);
-        // Whoever waits until all is quiet hears of the last claim too.
-        self.engine.changed.notify_waiters();
-    }
-}
-
-/// The right to run one run; given back when dropped.
-pub(crate) struct Slot {
-    #[allow(dead_code, reason = "held for its drop")]
-    permit: OwnedSemaphorePermit,
-    /// As whom this process claims the run.
-    node: NodeId,
-}
-
-impl Holder {
-    fn queue(&self) -> &str {
-        match self {
-            Holder::Workflow(turn) => &turn.record.queue,
-            Holder::Job(job) => &job.record.queue,
-        }
-    }
-
-    fn seen(&self) -> i64 {
-        match self {
-            Holder::Workflow(turn) => turn.state().seen,
-            Holder::Job(job) => job.seen(),
-        }
-    }
-
-    fn bring(&self, news: Vec<News>) {
-        match self {
-            Holder::Workflow(turn) => turn.bring(news),
-            Holder::Job(job) => job.bring(news),
-        }
-    }
-
-    fn stop(&self) {
-        match self {
-            Holder::Workflow(turn) => turn.stop(),
-            Holder::Job(job) => job.stop(),
-        }
-    }
-
-    fn lose(&self) {
-        match self {
-            Holder::Workflow(turn) => turn.lose(),
-            Holder::Job(job) => job.lose(),
-        }
-    }
-
-    /// Time was moved by a test: timers may be due.
-    fn look(&self) {
-        if let Holder::Workflow(turn) = self {
-            turn.waker.wake();
-        }
     }
 }
 

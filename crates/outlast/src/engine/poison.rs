@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use outlast_core::repair::BEGUN;
 use outlast_core::{Entry, Error, FailureDoc, Limits, Op, Phase, Status, Timestamp, shorten};
 use outlast_store::{Loaded, Next};
 
-use super::drive::{BEGUN, MOST_LEFT};
+use super::hand::MOST_LEFT;
 use super::job::JobTurn;
 use super::run::finish;
 use super::turn::{CUT_NAME, note_payload};

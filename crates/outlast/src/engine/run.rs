@@ -10,8 +10,9 @@ use outlast_store::{
 };
 use tracing::Instrument;
 
-use super::drive::{Drive, TurnEnd, misfit_at_end, panic_message};
+use super::drive::{Drive, TurnEnd, panic_message};
 use super::job::JobTurn;
+use super::misfit::misfit_at_end;
 use super::turn::{Arrival, Cancelled, Turn};
 use super::verify::verify;
 use super::{Engine, Holder, Running, Slot, poison, strict};

@@ -43,6 +43,17 @@ async fn book(ctx: &Ctx) -> Result<String, Failure<AnyError>> {
     .await
 }
 
+/// Locks something that cannot be unlocked.
+async fn lock(ctx: &Ctx) -> Result<(), Failure<AnyError>> {
+    let ledger = ctx.state::<Ledger>();
+    let undo = move |_, ()| {
+        ledger.note("unlock");
+        async { Err(AnyError::new("the key is lost")) }
+    };
+    let step = ctx.step("lock", |_| async { Ok::<(), AnyError>(()) });
+    step.undo(undo).undo_retry(Retry::times(1)).await
+}
+
 const NAMES: [&str; 6] = ["l1", "l2", "u1", "r1", "leaf", "r2"];
 
 /// A step that is broken if it is the one, until it is mended.
@@ -231,14 +242,7 @@ engine_test! {
 
     async fn what_was_undone_already_stays_undone_when_another_undo_is_said_to_be_done(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
-            let ledger = ctx.state::<Ledger>();
-            ctx.step("lock", |_| async { Ok::<(), AnyError>(()) })
-                .undo(move |_, ()| {
-                    ledger.note("unlock");
-                    async { Err(AnyError::new("the key is lost")) }
-                })
-                .undo_retry(Retry::times(1))
-                .await?;
+            lock(&ctx).await?;
             book(&ctx).await?;
             step(&ctx, "bad").await?;
             Ok::<(), AnyError>(())
@@ -276,14 +280,7 @@ engine_test! {
     async fn an_undo_that_gave_up_can_be_said_to_be_done(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             book(&ctx).await?;
-            let ledger = ctx.state::<Ledger>();
-            ctx.step("lock", |_| async { Ok::<(), AnyError>(()) })
-                .undo(move |_, ()| {
-                    ledger.note("unlock");
-                    async { Err(AnyError::new("the key is lost")) }
-                })
-                .undo_retry(Retry::times(1))
-                .await?;
+            lock(&ctx).await?;
             step(&ctx, "bad").await?;
             Ok::<(), AnyError>(())
         });

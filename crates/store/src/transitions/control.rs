@@ -80,25 +80,13 @@ pub(super) async fn cancel(
     run: RunId,
     reason: &str,
 ) -> Result<(Flight, Controlled), StoreError> {
-    let runs = by_shard([run]);
-    let mut flight = Flight::default();
-    let locks = agenda::add_locks(&mut flight, &runs, true);
-    let results = results::add_looks(&mut flight, &runs);
-    let records = end::add_looks(&mut flight, &runs);
-    let mut answers = flight.send(tx).await?;
-    let ended = results::found(&mut answers, &results)?;
-    let record = end::found(&mut answers, &records)?.remove(&run).unwrap_or_default();
-    let mut post = Post::to(agenda::found(&mut answers, &locks)?);
-
-    let Some(row) = post.runs.get(&run).cloned() else {
-        let controlled = match ended.get(&run) {
-            Some(end) => Controlled::Final { run, status: end.status, by_this: false },
-            None => Controlled::Unknown,
-        };
-        return Ok((Flight::default(), controlled));
+    let (row, listeners) = match unfinished(tx, run).await? {
+        Ok(found) => found,
+        Err(answer) => return Ok((Flight::default(), answer)),
     };
+    let mut post = Post::to([(run, row.clone())].into());
     if ends_at_once(&row) && !has_to_undo(tx, &row).await? {
-        return end(tx, &row, reason, &record.listeners).await;
+        return end(tx, &row, reason, &listeners).await;
     }
 
     let mut flight = Flight::default();
@@ -120,6 +108,26 @@ pub(super) async fn cancel(
         tx.signal(Signal::Due);
     }
     Ok((flight, Controlled::Asked { run }))
+}
+
+/// Locks a run, and tells who hears of its end; of one that is unfinished no more, what is to be answered.
+pub(super) async fn unfinished(
+    tx: &mut dyn Tx,
+    run: RunId,
+) -> Result<Result<(AgendaRow, Vec<Listener>), Controlled>, StoreError> {
+    let runs = by_shard([run]);
+    let mut flight = Flight::default();
+    let locks = agenda::add_locks(&mut flight, &runs, true);
+    let results = results::add_looks(&mut flight, &runs);
+    let records = end::add_looks(&mut flight, &runs);
+    let mut answers = flight.send(tx).await?;
+    let ended = results::found(&mut answers, &results)?;
+    let record = end::found(&mut answers, &records)?.remove(&run).unwrap_or_default();
+    Ok(match (agenda::found(&mut answers, &locks)?.remove(&run), ended.get(&run)) {
+        (Some(row), _) => Ok((row, record.listeners)),
+        (None, Some(end)) => Err(Controlled::Final { run, status: end.status, by_this: false }),
+        (None, None) => Err(Controlled::Unknown),
+    })
 }
 
 /// Whether a run never began, or cannot go on by itself: it has nothing to say about its cancellation.

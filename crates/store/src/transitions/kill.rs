@@ -7,31 +7,18 @@
 
 use outlast_core::RunId;
 
-use super::agenda::{self, AgendaRow, by_shard};
-use super::control::end;
-use super::end;
+use super::agenda::AgendaRow;
+use super::control::{end, unfinished};
 use super::flight::Flight;
 use super::leave::NODE_LOCK;
-use super::results;
 use crate::rows::cells;
 use crate::{Controlled, Signal, StoreError, Tx};
 
 /// Ends the run as cancelled; its parent and whoever else listens hear of it. One that has ended stays as it is.
 pub(super) async fn kill(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled, StoreError> {
-    let runs = by_shard([run]);
-    let mut flight = Flight::default();
-    let locks = agenda::add_locks(&mut flight, &runs, true);
-    let results = results::add_looks(&mut flight, &runs);
-    let records = end::add_looks(&mut flight, &runs);
-    let mut answers = flight.send(tx).await?;
-    let ended = results::found(&mut answers, &results)?;
-    let record = end::found(&mut answers, &records)?.remove(&run).unwrap_or_default();
-    let Some(row) = agenda::found(&mut answers, &locks)?.remove(&run) else {
-        let controlled = match ended.get(&run) {
-            Some(end) => Controlled::Final { run, status: end.status, by_this: false },
-            None => Controlled::Unknown,
-        };
-        return Flight::default().send_last(tx).await.map(|_| controlled);
+    let (row, listeners) = match unfinished(tx, run).await? {
+        Ok(found) => found,
+        Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),
     };
     if let Some(node) = row.node {
         let mut flight = Flight::default();
@@ -41,6 +28,6 @@ pub(super) async fn kill(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Co
     }
     // A turn that is about to end the run in the same way must not take this for its own doing.
     let row = AgendaRow { epoch: row.epoch + 1, ..row };
-    let (flight, controlled) = end(tx, &row, &format!("killed: {reason}"), &record.listeners).await?;
+    let (flight, controlled) = end(tx, &row, &format!("killed: {reason}"), &listeners).await?;
     flight.send_last(tx).await.map(|_| controlled)
 }

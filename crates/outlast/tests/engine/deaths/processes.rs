@@ -26,7 +26,6 @@ const STRIDE: u32 = 3;
 
 /// The process that dies: this program, told to run this test alone. For everybody else it is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a process of the tests beside it"]
 async fn works_until_it_is_killed() {
     let told = |name| std::env::var(name).ok();
     let (Some(url), Some(key), Some(book)) = (told(URL), told(KEY), told(BOOK)) else { return };
@@ -67,7 +66,7 @@ impl Drop for Victim {
 /// Runs a process until it says how it is. `true` when it died.
 fn dies(told: &Told, death: Option<Death>) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "deaths::processes::works_until_it_is_killed", "--ignored", "--nocapture"]);
+    command.args(["--exact", "deaths::processes::works_until_it_is_killed", "--nocapture"]);
     command.env(URL, told.world.url()).env(KEY, &told.key).env(BOOK, &told.book.0);
     match death {
         Some(Death::Before(n)) => command.env(DEATH, format!("before {n}")),
