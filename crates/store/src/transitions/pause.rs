@@ -6,16 +6,15 @@
 
 use outlast_core::{RunId, Status};
 
-use super::agenda::{self, AgendaRow, by_shard};
+use super::control::unfinished;
 use super::flight::Flight;
-use super::results;
 use crate::rows::{cells, plain};
 use crate::{Controlled, Signal, Sql, StoreError, Tx, Type};
 
 /// Pauses the run, or asks for it. The first reason stays.
 pub(super) async fn pause(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled, StoreError> {
     let row = match unfinished(tx, run).await? {
-        Ok(row) => row,
+        Ok((row, _)) => row,
         Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),
     };
     let mut flight = Flight::default();
@@ -42,7 +41,7 @@ pub(super) async fn pause(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<C
 /// Lets a run go on that is paused, or is about to be. It is due now, or when it was due before.
 pub(super) async fn resume(tx: &mut dyn Tx, run: RunId) -> Result<Controlled, StoreError> {
     let row = match unfinished(tx, run).await? {
-        Ok(row) => row,
+        Ok((row, _)) => row,
         Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),
     };
     let mut flight = Flight::default();
@@ -59,21 +58,6 @@ pub(super) async fn resume(tx: &mut dyn Tx, run: RunId) -> Result<Controlled, St
 /// Adds what ends the pause of a locked run: due now if so, otherwise when it was due before.
 pub(super) fn add_resume(flight: &mut Flight, run: RunId, now: bool) {
     flight.add(RESUME.with(cells![run.shard(), run, Status::Ready, i64::from(now)]));
-}
-
-/// The run's row, locked, or what to say of a run that has none.
-async fn unfinished(tx: &mut dyn Tx, run: RunId) -> Result<Result<AgendaRow, Controlled>, StoreError> {
-    let runs = by_shard([run]);
-    let mut flight = Flight::default();
-    let locks = agenda::add_locks(&mut flight, &runs, true);
-    let results = results::add_looks(&mut flight, &runs);
-    let mut answers = flight.send(tx).await?;
-    let ended = results::found(&mut answers, &results)?;
-    let row = agenda::found(&mut answers, &locks)?.remove(&run);
-    Ok(row.ok_or_else(|| match ended.get(&run) {
-        Some(end) => Controlled::Final { run, status: end.status, by_this: false },
-        None => Controlled::Unknown,
-    }))
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&PAUSE, &PAUSE_ASK, &PAUSE_TAKE_BACK, &RESUME];
