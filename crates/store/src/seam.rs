@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use outlast_core::{Entry, Explained, RunId, ShardCount, Timestamp};
+use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use crate::{
@@ -97,6 +98,13 @@ pub trait Store: Reads {
     /// Takes the right to run work here where only one process may have it (SQLite's file); others
     /// are refused with the owner's pid. Given back when the store is dropped.
     async fn own(&self) -> Result<(), StoreError>;
+
+    /// The same database through connections of its own, driven by `runtime`: whatever keeps another runtime busy
+    /// does not hold them up. `None` where there is no such thing, or no need for it (SQLite has one owner).
+    fn apart(&self, runtime: &Handle) -> Option<DynStore> {
+        let _ = runtime;
+        None
+    }
 }
 
 /// The read side: for turns, clients, CLI, API and dashboard. Changes nothing.

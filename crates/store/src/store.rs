@@ -368,6 +368,13 @@ impl Store for SqlStore {
             Database::Postgres(_) => Ok(()),
         }
     }
+
+    fn apart(&self, runtime: &Handle) -> Option<DynStore> {
+        let Database::Postgres(database) = &self.database else { return None };
+        let database = Database::Postgres(Arc::new(database.apart(runtime)));
+        let starts = Arc::new(Gather::on(runtime.clone()));
+        Some(Arc::new(SqlStore { database, read_only: self.read_only, starts }))
+    }
 }
 
 #[async_trait]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_core::{Limits, NodeId, RunId};
-use outlast_store::{Renew, Sweep};
+use outlast_store::{DynStore, Renew, Sweep};
 use tokio::time::Instant;
 
 use super::Engine;
+use super::lease_thread::Breath;
 
 /// How long ids of deliveries and of written values are remembered, so that a repeated one arrives once.
 const FORGET_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -19,14 +20,16 @@ const SWEEPS: u32 = 100;
 /// The part of a lease after which work in hand is dropped: it has stopped when others begin theirs.
 const SAFE: f64 = 0.8;
 
-/// Renews until the engine stops.
-pub(super) async fn renew_loop(engine: Arc<Engine>) {
+/// Renews through `store` until the engine stops. Waits for nothing on the runtime where handlers run.
+pub(super) async fn renew_loop(engine: Arc<Engine>, store: DynStore) {
     let mut pause = engine.settings.renew_every;
+    let mut breath = Breath::default();
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = engine.abort.cancelled() => return,
         }
+        breath.look(&engine);
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
         pause = (engine.settings.renew_every / 6).mul_f64(0.5 + fastrand::f64());
         let (asked, asks) = (Instant::now(), engine.clock.asks());
@@ -37,14 +40,15 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
             known: engine.known(),
         };
         let deadline = engine.settings.lease / 2;
-        match tokio::time::timeout(deadline, engine.store.renew(&ask)).await {
+        match tokio::time::timeout(deadline, store.renew(&ask)).await {
             Ok(Ok(renewed)) if renewed.alive => {
                 engine.renewed.send_replace(asked);
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
                 engine.schedules.told(renewed.next_fire);
                 if !engine.queues.knows(renewed.rules_changes) {
-                    super::queues::learn(&engine, Some(renewed.rules_changes)).await;
+                    let (home, changes) = (engine.clone(), renewed.rules_changes);
+                    engine.spawn(async move { super::queues::learn(&home, Some(changes)).await });
                 }
                 for run in renewed.lost {
                     // It may have been handed in between our list and the answer: the epoch tells.
@@ -62,7 +66,8 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 }
                 renewed.pausing.into_iter().for_each(|run| engine.pause(run));
                 if !renewed.news.is_empty() {
-                    super::claim::bring_news(&engine, None).await;
+                    let home = engine.clone();
+                    engine.spawn(async move { super::claim::bring_news(&home, None).await });
                 }
                 if renewed.freed > 0 {
                     tracing::warn!(
@@ -73,7 +78,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                 }
                 drop(engine.warm.lock().age(std::time::Instant::now()));
             }
-            Ok(Ok(_)) => rejoin(&engine).await,
+            Ok(Ok(_)) => rejoin(&engine, &store).await,
             Ok(Err(error)) => say_late(&engine, &error),
             Err(_) => say_late(&engine, &"the database does not answer"),
         }
@@ -146,7 +151,7 @@ fn say_late(engine: &Engine, error: &dyn std::fmt::Display) {
 }
 
 /// The lease is gone: everything in hand belongs to others now. Begin again as a new node.
-async fn rejoin(engine: &Arc<Engine>) {
+async fn rejoin(engine: &Arc<Engine>, store: &DynStore) {
     metrics::counter!("outlast_lost_leases_total").increment(1);
     tracing::error!("this node lost its lease; its work is dropped and it joins again");
     // First, so that nothing begins any more that was claimed as the one before.
@@ -154,7 +159,7 @@ async fn rejoin(engine: &Arc<Engine>) {
     engine.each_running(|holder| holder.lose());
     drop(engine.warm.lock().clear());
     let asked = Instant::now();
-    match engine.store.join(&engine.card()).await {
+    match store.join(&engine.card()).await {
         Ok(()) => {
             engine.renewed.send_replace(asked);
             engine.nudge();

@@ -15,6 +15,7 @@ mod hand;
 mod in_hand;
 pub(crate) mod job;
 mod lease;
+mod lease_thread;
 mod misfit;
 mod poison;
 mod queues;
@@ -181,7 +182,7 @@ impl Engine {
         if !self.settings.only_bulks {
             self.spawn(schedules::run(self.clone()));
         }
-        self.spawn(lease::renew_loop(self.clone()));
+        lease_thread::keep(self);
         self.spawn(lease::watch_loop(self.clone()));
         self.spawn(lease::sweep_loop(self.clone()));
         Ok(())

@@ -39,6 +39,7 @@ pub(crate) struct Troubles {
     pub(crate) claim: Seldom,
     pub(crate) load: Seldom,
     pub(crate) renew: Seldom,
+    pub(crate) breath: Seldom,
     pub(crate) sweep: Seldom,
     pub(crate) schedules: Seldom,
     pub(crate) retention: Seldom,

@@ -60,23 +60,32 @@ pub(crate) async fn open(url: &str, options: OpenOptions) -> Result<Arc<Postgres
     pool.look_for_pooler().await?;
     pool.look_at_durability().await?;
 
-    let hints = Arc::new(Hints::new(broadcast::Sender::new(SIGNALS)));
-    let runtime = Handle::current();
-    let carrier = runtime.spawn(Arc::clone(&hints).carry(Arc::clone(&pool))).abort_handle();
-    Ok(Arc::new(Postgres {
-        shards,
-        clock: options.clock,
-        pool,
-        texts: Texts::new(Dialect::Postgres),
-        hints,
-        runtime,
-        carrier,
-        listener: OnceLock::new(),
-        next_look: NextLook::default(),
-    }))
+    Ok(Arc::new(Postgres::on(Handle::current(), pool, shards, options.clock)))
 }
 
 impl Postgres {
+    fn on(runtime: Handle, pool: Arc<Pool>, shards: ShardCount, clock: Clock) -> Postgres {
+        let hints = Arc::new(Hints::new(broadcast::Sender::new(SIGNALS)));
+        let carrier = runtime.spawn(Arc::clone(&hints).carry(Arc::clone(&pool))).abort_handle();
+        Postgres {
+            shards,
+            clock,
+            pool,
+            texts: Texts::new(Dialect::Postgres),
+            hints,
+            runtime,
+            carrier,
+            listener: OnceLock::new(),
+            next_look: NextLook::default(),
+        }
+    }
+
+    /// The same database through a few connections of its own, on another runtime.
+    pub(crate) fn apart(&self, runtime: &Handle) -> Postgres {
+        let pool = Arc::new(self.pool.apart(runtime));
+        Postgres::on(runtime.clone(), pool, self.shards, self.clock.clone())
+    }
+
     /// Runs the work of a transition, from the start again after a conflict.
     ///
     /// It goes on when the caller does not wait for it any more: a transaction that was begun ends, and

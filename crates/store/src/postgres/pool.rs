@@ -26,6 +26,8 @@ pub(super) const CONNECT: Duration = Duration::from_secs(5);
 const ACQUIRE: Duration = Duration::from_secs(10);
 /// How many connections there are unless the URL says otherwise.
 const SIZE: usize = 8;
+/// How many there are of a pool beside the others.
+const APART: usize = 2;
 
 /// What the URL says.
 pub(super) struct Target {
@@ -146,6 +148,19 @@ impl Pool {
         let (unnamed, was_in) = (unnamed.into(), false.into());
         let runtime = Handle::current();
         Pool { config, size, unnamed, was_in, free: Mutex::default(), places, runtime }
+    }
+
+    /// A few connections to the same database that another runtime drives.
+    pub(super) fn apart(&self, runtime: &Handle) -> Pool {
+        Pool {
+            config: self.config.clone(),
+            size: APART,
+            unnamed: self.is_unnamed().into(),
+            was_in: self.was_in.load(Ordering::Relaxed).into(),
+            free: Mutex::default(),
+            places: Arc::new(Semaphore::new(APART)),
+            runtime: runtime.clone(),
+        }
     }
 
     /// A connection: a free one, or a new one when there are fewer than there may be.
