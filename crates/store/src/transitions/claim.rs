@@ -264,7 +264,7 @@ static PICK: Sql = Sql::new("claim_pick_rows", "")
     .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Int, Type::Int, Type::Int])
     .by("agenda_due");
 
-static TAKE: Sql = Sql::new("claim_take", "")
+pub(super) static TAKE: Sql = Sql::new("claim_take", "")
     .on_sqlite(
         "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
           where shard = {p1} and id {in:p2} and node is null",

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use outlast_core::{Candidate, ShardCount, Timestamp};
+use outlast_core::{Candidate, QueueRules, ShardCount, Timestamp};
 
 use super::Line;
 use crate::rows::{ReadRow, cells};
@@ -36,9 +36,19 @@ pub(super) struct Looked {
 /// Where the heads of the lines stand in a flight.
 pub(super) struct Heads(Vec<Place>, usize);
 
-/// Adds a look at the head of the line: in the order of the line, half as many again as could go.
-pub(super) fn add_heads(flight: &mut Flight, ask: &QueueClaim, shards: ShardCount) -> Heads {
-    let most = ask.limit + ask.limit / 2 + SPARE;
+/// Adds a look at the head of the line, in the order of the line: half as many again as could go, where some may
+/// have to wait for their groups. Groups that go in turn, if that is known, are asked one by one later.
+pub(super) fn add_heads(
+    flight: &mut Flight,
+    ask: &QueueClaim,
+    rules: Option<&QueueRules>,
+    shards: ShardCount,
+) -> Heads {
+    let most = match rules {
+        Some(rules) if rules.fair => return Heads(Vec::new(), 0),
+        Some(rules) if !rules.is_grouped() => ask.limit,
+        _ => ask.limit + ask.limit / 2 + SPARE,
+    };
     let line = |shard| flight.each(&QUEUE_LINE, priorities(), cells![shard, &*ask.queue, codes(ask), most]);
     Heads((0..shards).filter_map(line).collect(), most as usize)
 }
@@ -61,7 +71,8 @@ pub(super) fn add_drain(
 
 /// Those at the head of the line.
 pub(super) fn found_heads(answers: &mut Answers, Heads(places, most): Heads) -> Looked {
-    let mut looked = Looked::default();
+    // Who was not asked for may be there.
+    let mut looked = Looked { is_cut: places.is_empty(), ..Looked::default() };
     for place in places {
         let mut rows = answers.take(place);
         looked.is_cut |= rows.len() >= most;

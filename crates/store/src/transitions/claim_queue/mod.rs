@@ -13,12 +13,12 @@ mod look;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use outlast_core::{
-    Admission, Admitted, Candidate, QueueState, RunId, ShardCount, Status, Timestamp, Window,
+    Admission, Admitted, Candidate, QueueRules, QueueState, RunId, ShardCount, Status, Timestamp, Window,
 };
 
-use self::look::{COLUMNS, Looked, candidate, codes, columns, priorities};
+use self::look::{COLUMNS, Heads, Looked, candidate, codes, columns, priorities};
 use super::agenda::{by_shard, fence};
-use super::claim::{self, CLAIMED_BEFORE, NOW, UNREAD, UNREAD_BY_CLAIM};
+use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
 use super::queue;
 use crate::rows::{self, ReadRow, cells, ids};
@@ -80,9 +80,8 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
     let before: Vec<Place> = (0..shards)
         .map(|shard| flight.add(CLAIMED_BEFORE.with(cells![shard, ask.node, ask.number])))
         .collect();
-    let held: Vec<Place> =
-        (0..shards).map(|shard| flight.add(QUEUE_HELD.with(cells![shard, &*ask.queue]))).collect();
-    let heads = look::add_heads(&mut flight, ask, shards);
+    // Where a flight costs a round trip, all is asked before it is known what the rules need.
+    let asked = (tx.dialect() == Dialect::Postgres).then(|| add_state(&mut flight, ask, None, shards));
     let mut answers = flight.send(tx).await?;
     if fences.into_iter().any(|place| answers.take(place).is_empty()) {
         return Ok(None);
@@ -96,6 +95,16 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
         admission.window = Window::parse(&row.text(6)?);
     }
     admission.rules = card.rules.clone();
+    let before = before.into_iter().flat_map(|place| answers.take(place)).collect();
+    let (held, heads) = match asked {
+        Some(asked) => asked,
+        None => {
+            let mut flight = Flight::default();
+            let asked = add_state(&mut flight, ask, Some(&card.rules), shards);
+            answers = flight.send(tx).await?;
+            asked
+        }
+    };
     for row in held.into_iter().flat_map(|place| answers.take(place)) {
         let count: u32 = row.number(1)?;
         admission.held += count;
@@ -103,9 +112,21 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
             *admission.held_by_group.entry(group).or_default() += count;
         }
     }
-    let before = before.into_iter().flat_map(|place| answers.take(place)).collect();
     let heads = look::found_heads(&mut answers, heads);
     Ok(Some(Line { card, served, admission, before, heads }))
+}
+
+/// Adds looks at who runs and at who is first: only those that the rules need, where they are known.
+fn add_state(
+    flight: &mut Flight,
+    ask: &QueueClaim,
+    rules: Option<&QueueRules>,
+    shards: ShardCount,
+) -> (Vec<Place>, Heads) {
+    let counts = rules.is_none_or(|rules| rules.limit.is_some() || rules.slots_per_group() < u32::MAX);
+    let held = |shard| flight.add(QUEUE_HELD.with(cells![shard, &*ask.queue]));
+    let held = if counts { (0..shards).map(held).collect() } else { Vec::new() };
+    (held, look::add_heads(flight, ask, rules, shards))
 }
 
 /// Who was let go.
@@ -260,9 +281,13 @@ async fn take(
     let (mut taken, mut unread) = (Vec::new(), Vec::new());
     for (shard, runs) in by_shard(admitted.runs.iter().copied()) {
         let asked = cells![shard, ids(&runs), ask.node, ask.number, Status::Running];
-        taken.push(flight.add(QUEUE_TAKE.with(asked)));
-        if tx.dialect() == Dialect::Postgres {
-            unread.push(flight.add(UNREAD_BY_CLAIM.with(cells![shard, ask.node, ask.number])));
+        match tx.dialect() {
+            Dialect::Postgres => {
+                taken.push(flight.add(QUEUE_TAKE.with(asked)));
+                unread.push(flight.add(UNREAD_BY_CLAIM.with(cells![shard, ask.node, ask.number])));
+            }
+            // Nobody else writes meanwhile: all who were found are there.
+            Dialect::Sqlite => drop(flight.add(TAKE.with(asked))),
         }
     }
     if tx.dialect() == Dialect::Sqlite {
@@ -280,8 +305,12 @@ async fn take(
         news.insert(row.run(0)?, row.int(1)?);
     }
     for run in &admitted.runs {
-        if let (Some(news), Some(row)) = (news.get(run), picked.found.get(run)) {
-            claims.runs.push(Claimed { news: *news, ..claim::claimed_first(row)? });
+        let Some(row) = picked.found.get(run) else { continue };
+        let claimed = claim::claimed_first(row)?;
+        match (tx.dialect(), news.get(run)) {
+            (Dialect::Sqlite, _) => claims.runs.push(claimed),
+            (Dialect::Postgres, Some(news)) => claims.runs.push(Claimed { news: *news, ..claimed }),
+            (Dialect::Postgres, None) => {}
         }
     }
     tell(&mut claims.runs, unread.into_iter().flat_map(|place| answers.take(place)))?;
@@ -406,10 +435,7 @@ static QUEUE_TAKE: Sql = Sql::new(
         set node = {p3}, claim = {p4}, epoch = a.epoch + 1, status = {p5}, due_at = null
        from picked as p where a.shard = p.shard and a.id = p.id returning a.id, a.news",
 )
-.on_sqlite(
-    "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
-      where shard = {p1} and id {in:p2} and node is null and due_at <= {now} returning id, news",
-)
+.on_sqlite("")
 .takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
 
 static QUEUE_NOTE: Sql = Sql::new(
