@@ -15,6 +15,9 @@ use crate::spike::{self, rate};
 const BULK: u32 = 10_000;
 /// Jobs that run at a time: as many as the bare rows of a batch.
 pub const SLOTS: usize = 1000;
+/// How often each side of W11 is measured, in turns: the best of each counts, because whatever else the machine does
+/// meanwhile makes both slower, and seldom both alike.
+const ROUNDS: u32 = 3;
 
 pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     let jobs: u32 = if quick { 20_000 } else { 100_000 };
@@ -55,26 +58,33 @@ pub async fn w11(place: &Place, report: &mut Report, quick: bool) -> Result<()> 
         (QueueRules { limit: Some(500), ..QueueRules::default() }, "500 at once"),
         (QueueRules { fair: true, ..QueueRules::default() }, "1,000 groups in turn"),
     ] {
-        let mut rates = Vec::new();
-        for rules in [None, Some(rules)] {
-            let fresh = place.fresh().await?;
-            let client = Outlast::open(&fresh.url).await?.client();
-            for first in (0..jobs).step_by(BULK as usize) {
-                let start = client.start_many(noop(), first..(first + BULK).min(jobs));
-                match &rules {
-                    None => start.await?,
-                    Some(_) => start.groups(|number| format!("group {}", number % 1000)).await?,
-                };
-            }
-            client.set_queue_rules("default", rules).await?;
-            drop(client);
-            rates.push(drain(&fresh, jobs).await?);
-            fresh.remove().await?;
+        let (mut free, mut ruled) = (0.0_f64, 0.0_f64);
+        for _ in 0..ROUNDS {
+            free = free.max(drain_by(place, jobs, None).await?);
+            ruled = ruled.max(drain_by(place, jobs, Some(rules.clone())).await?);
         }
-        let figure = Figure::new("W11", place.name(), SLOTS, rates[1], "jobs/s").of(rates[0]);
+        let figure = Figure::new("W11", place.name(), SLOTS, ruled, "jobs/s").of(free);
         report.add(figure.variant(&format!("{variant}; limit: without rules")));
     }
     Ok(())
+}
+
+/// Works off jobs of a queue with rules, if any; with them the jobs are of 1,000 groups.
+async fn drain_by(place: &Place, jobs: u32, rules: Option<QueueRules>) -> Result<f64> {
+    let fresh = place.fresh().await?;
+    let client = Outlast::open(&fresh.url).await?.client();
+    for first in (0..jobs).step_by(BULK as usize) {
+        let start = client.start_many(noop(), first..(first + BULK).min(jobs));
+        match &rules {
+            None => start.await?,
+            Some(_) => start.groups(|number| format!("group {}", number % 1000)).await?,
+        };
+    }
+    client.set_queue_rules("default", rules).await?;
+    drop(client);
+    let value = drain(&fresh, jobs).await?;
+    fresh.remove().await?;
+    Ok(value)
 }
 
 /// Works off what is in line.
