@@ -6,20 +6,21 @@
 //! happened.
 
 use std::collections::HashSet;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use outlast_core::RunId;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::sleep;
+use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::{ToSql, Type as PgType};
-use tokio_postgres::{AsyncMessage, Config};
 use uuid::Uuid;
 
 use super::error::meaning;
-use super::pool::{Pool, answered, connect};
+use super::pool::{Pool, answered};
+use super::server::Server;
 use crate::{Shape, Signal, StoreError};
 
 /// How long hints are gathered.
@@ -82,11 +83,11 @@ impl Hints {
     }
 
     /// Hears the hints of other processes, for ever.
-    pub(super) async fn hear(self: Arc<Self>, config: Config) {
+    pub(super) async fn hear(self: Arc<Self>, server: Server) {
         let mut pause = Duration::from_millis(100);
         loop {
             let began = tokio::time::Instant::now();
-            let Err(error) = self.listen(&config).await;
+            let Err(error) = self.listen(&server).await;
             tracing::debug!(%error, "the listening connection ended");
             if began.elapsed() > BACKOFF {
                 pause = Duration::from_millis(100);
@@ -97,10 +98,10 @@ impl Hints {
     }
 
     /// Listens until the connection breaks.
-    async fn listen(&self, config: &Config) -> Result<std::convert::Infallible, StoreError> {
-        let (client, mut connection) = connect(config).await?;
+    async fn listen(&self, server: &Server) -> Result<std::convert::Infallible, StoreError> {
+        let (client, mut messages) = server.connect().await?;
         let hearing = async {
-            while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+            while let Some(message) = messages.next().await {
                 if let AsyncMessage::Notification(note) = message.map_err(|error| meaning(&error))? {
                     self.heard(note.payload());
                 }

@@ -12,7 +12,9 @@ pub(crate) use error::{is_about_values, is_duplicate};
 mod listen;
 mod migrate;
 mod pool;
+mod server;
 mod statistics;
+mod tls;
 mod tx;
 mod user;
 
@@ -161,7 +163,7 @@ impl Postgres {
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Signal> {
         let receiver = self.hints.local.subscribe();
         self.listener.get_or_init(|| {
-            let hearing = Arc::clone(&self.hints).hear(self.pool.config.clone());
+            let hearing = Arc::clone(&self.hints).hear(self.pool.server.clone());
             self.runtime.spawn(hearing).abort_handle()
         });
         receiver

@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, NoTls, Socket, Statement, tls::NoTlsStream};
+use tokio_postgres::config::Host;
+use tokio_postgres::{Client, Config, Statement};
 
-use super::error::{chain, meaning};
+use super::error::meaning;
+use super::server::{CONNECT, Server};
+use super::tls::Wanted;
 use crate::address::refused;
 use crate::{Shape, StoreError};
 
-/// How long a new connection may take.
-pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// How long a transaction waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(10);
 /// How many connections there are unless the URL says otherwise.
@@ -31,7 +32,7 @@ const APART: usize = 2;
 
 /// What the URL says.
 pub(super) struct Target {
-    pub(super) config: Config,
+    pub(super) server: Server,
     size: usize,
     /// Whether statements stay unnamed, as a transaction pooler in between needs them.
     unnamed: bool,
@@ -39,7 +40,7 @@ pub(super) struct Target {
 
 /// The connections to one database.
 pub(super) struct Pool {
-    pub(super) config: Config,
+    pub(super) server: Server,
     size: usize,
     unnamed: AtomicBool,
     /// Whether the server has ever let us in: the address is right then.
@@ -70,6 +71,7 @@ impl Target {
     /// Reads a URL, ours and the driver's options in it. No refusal quotes a part that may be a password.
     pub(super) fn read(url: &str) -> Result<Target, StoreError> {
         let (mut size, mut unnamed) = (SIZE, false);
+        let mut encryption = Wanted::default();
         let (head, options) = parted(url);
         let mut theirs = Vec::new();
         for option in options.split('&').filter(|option| !option.is_empty()) {
@@ -80,44 +82,38 @@ impl Target {
                 },
                 Some(("statements", "unnamed")) => unnamed = true,
                 Some(("statements", "named")) => unnamed = false,
-                Some(("sslmode", "require" | "verify-ca" | "verify-full")) => {
-                    return refused(NO_TLS.to_owned());
-                }
+                Some((name, value)) if encryption.takes(name, value) => {}
                 _ => theirs.push(option),
             }
         }
         let theirs = if theirs.is_empty() { head.to_owned() } else { format!("{head}?{}", theirs.join("&")) };
         let Ok(mut config) = theirs.parse::<Config>() else { return refused(unreadable(url)) };
-        if config.get_ssl_mode() == SslMode::Require {
-            return refused(NO_TLS.to_owned());
-        }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return refused("the address names no host: write postgres://user@host/database".to_owned());
         }
+        let tls = encryption.apply(&mut config)?;
         config.connect_timeout(CONNECT);
         config.keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(Duration::from_secs(15));
         if config.get_application_name().is_none() {
             config.application_name("outlast");
         }
-        Ok(Target { config, size, unnamed })
+        Ok(Target { server: Server { config, tls }, size, unnamed })
     }
 
     /// The database's name for people.
     pub(super) fn place(&self) -> String {
-        let host = match self.config.get_hosts().first() {
+        let config = &self.server.config;
+        let host = match config.get_hosts().first() {
             Some(Host::Tcp(name)) => name.clone(),
             #[cfg(unix)]
             Some(Host::Unix(folder)) => folder.display().to_string(),
-            None => self.config.get_hostaddrs().first().map_or("?".to_owned(), ToString::to_string),
+            None => config.get_hostaddrs().first().map_or("?".to_owned(), ToString::to_string),
         };
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or("?");
+        let database = config.get_dbname().or(config.get_user()).unwrap_or("?");
         format!("the PostgreSQL database `{database}` at {host}")
     }
 }
-
-const NO_TLS: &str = "encrypted connections to PostgreSQL are not supported yet: connect over a socket or \
-                      a private network with sslmode=disable, or through a local proxy that encrypts";
 
 /// The options apart from the rest. A `?` before the first `@` belongs to a password.
 fn parted(url: &str) -> (&str, &str) {
@@ -143,17 +139,17 @@ fn unreadable(url: &str) -> String {
 
 impl Pool {
     pub(super) fn new(target: Target) -> Pool {
-        let Target { config, size, unnamed } = target;
+        let Target { server, size, unnamed } = target;
         let places = Arc::new(Semaphore::new(size));
         let (unnamed, was_in) = (unnamed.into(), false.into());
         let runtime = Handle::current();
-        Pool { config, size, unnamed, was_in, free: Mutex::default(), places, runtime }
+        Pool { server, size, unnamed, was_in, free: Mutex::default(), places, runtime }
     }
 
     /// A few connections to the same database that another runtime drives.
     pub(super) fn apart(&self, runtime: &Handle) -> Pool {
         Pool {
-            config: self.config.clone(),
+            server: self.server.clone(),
             size: APART,
             unnamed: self.is_unnamed().into(),
             was_in: self.was_in.load(Ordering::Relaxed).into(),
@@ -183,12 +179,10 @@ impl Pool {
     }
 
     async fn open(&self) -> Result<Connection, StoreError> {
-        let (client, connection) = connect(&self.config).await.map_err(|error| self.refusal(error))?;
+        let (client, mut messages) = self.server.connect().await.map_err(|error| self.refusal(error))?;
         self.was_in.store(true, Ordering::Relaxed);
-        let driver = self.runtime.spawn(async move {
-            // Whoever uses the client hears of it.
-            let _ = connection.await;
-        });
+        // Whoever uses the client hears of errors.
+        let driver = self.runtime.spawn(async move { while let Some(Ok(_)) = messages.next().await {} });
         Ok(Connection { client, statements: HashMap::new(), plans: false, driver: driver.abort_handle() })
     }
 
@@ -276,25 +270,6 @@ impl Drop for Leased {
     }
 }
 
-/// Opens a connection, which somebody has to drive.
-pub(super) async fn connect(
-    config: &Config,
-) -> Result<(Client, tokio_postgres::Connection<Socket, NoTlsStream>), StoreError> {
-    match timeout(CONNECT, config.connect(NoTls)).await {
-        Ok(Ok(connected)) => Ok(connected),
-        Ok(Err(error)) => Err(match meaning(&error) {
-            // Not the server's words: it could not be reached, or spoke another language.
-            StoreError::Refused(_) if error.as_db_error().is_none() => {
-                StoreError::Unavailable(format!("cannot connect to PostgreSQL: {}", chain(&error)).into())
-            }
-            other => other,
-        }),
-        Err(_) => {
-            Err(StoreError::Unavailable(format!("PostgreSQL did not answer within {CONNECT:?}").into()))
-        }
-    }
-}
-
 /// Runs a statement that has no parameters and no answer.
 pub(super) async fn execute(connection: &Leased, sql: &str) -> Result<(), StoreError> {
     answered(connection.client().batch_execute(sql)).await
@@ -333,14 +308,6 @@ mod tests {
         assert_eq!((target.size, target.unnamed), (3, true));
         assert_eq!(target.place(), "the PostgreSQL database `db` at host");
         assert!(refusal("postgres://host/db?pool=0").contains("from 1 to 1000"));
-    }
-
-    #[test]
-    fn encryption_is_refused_until_there_is_some() {
-        for mode in ["require", "verify-full"] {
-            assert!(refusal(&format!("postgres://host/db?sslmode={mode}")).contains("not supported yet"));
-        }
-        assert!(Target::read("postgres://host/db?sslmode=prefer").is_ok());
     }
 
     #[test]
