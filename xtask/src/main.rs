@@ -6,8 +6,6 @@
 mod bench;
 mod instructions;
 mod kill;
-mod packages;
-mod postgres;
 mod process;
 mod test;
 mod versions;
@@ -16,8 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-
-use crate::postgres::Cluster;
+use outlast_cluster::Cluster;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = "The commands of this repository")]
