@@ -26,12 +26,21 @@ pub(crate) struct Watch {
     ends: u64,
     /// The last that ended.
     last: Option<Call>,
+    /// What engines counted.
+    counted: HashMap<String, u64>,
 }
 
 impl Watch {
     pub(crate) fn open(path: &Path) -> Result<Watch> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(Watch { file, rest: Vec::new(), open: HashMap::new(), ends: 0, last: None })
+        Ok(Watch {
+            file,
+            rest: Vec::new(),
+            open: HashMap::new(),
+            ends: 0,
+            last: None,
+            counted: HashMap::new(),
+        })
     }
 
     /// Waits until a node is in the middle of a body that this gate let through; gives that.
@@ -58,6 +67,12 @@ impl Watch {
     pub(crate) async fn body_on(&mut self, node: u32) -> Result<Call> {
         let what = format!("node {node} works");
         self.until(&what, |open| open.values().find(|body| body.node == node).cloned()).await
+    }
+
+    /// What engines have counted under this name so far.
+    pub(crate) fn counted(&mut self, name: &str) -> Result<u64> {
+        self.look()?;
+        Ok(self.counted.get(name).copied().unwrap_or(0))
     }
 
     /// How many bodies have ended so far.
@@ -95,6 +110,7 @@ impl Watch {
                     self.ends += 1;
                     self.last = Some(body);
                 }
+                Line::Metric { name, by, .. } => *self.counted.entry(name).or_default() += by,
                 Line::Dropped(body) => drop(self.open.remove(&body.value)),
                 Line::Kill { node } => self.open.retain(|_, body| body.node != node),
                 _ => {}

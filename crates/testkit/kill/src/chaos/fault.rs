@@ -111,6 +111,12 @@ impl Fault {
         Fault::ALL.into_iter().find(|fault| fault.name() == name)
     }
 
+    /// Whether it must not end anybody's lease, or is so slow that a short one would never last.
+    pub(crate) fn needs_long_lease(self) -> bool {
+        use Fault::*;
+        matches!(self, PauseShort | CutShort | Latency | Loss | Narrow)
+    }
+
     /// Whether it is done to the server itself, which then has to be one of its own.
     pub(crate) fn needs_server(self) -> bool {
         use Fault::*;

@@ -49,7 +49,7 @@ impl Stage {
             }
         };
         let mut orders = Orders::default();
-        if told.fault == Fault::PauseShort {
+        if told.fault.needs_long_lease() {
             orders.lease = LONG_LEASE;
         }
         let scene = Scene::open(&url, &told.victim, folder.path(), orders, rng).await?;
