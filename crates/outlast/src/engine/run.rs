@@ -226,7 +226,9 @@ async fn load_rest(placeholder: &Arc<JobTurn>, loaded: &mut Loaded) -> bool {
             }
             // Not ours to guess: the run is due again when the next renewal finds it unknown.
             Err(error) => {
-                tracing::error!(%error, run = %id, "the journal could not be read");
+                if let Some(unsaid) = placeholder.engine.troubles.load.say() {
+                    tracing::error!(%error, run = %id, unsaid, "the journal could not be read");
+                }
                 return false;
             }
         }
