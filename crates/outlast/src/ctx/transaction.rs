@@ -120,7 +120,12 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
             Attempt::Recorded(entry) => Some(BodyEnd::Recorded(entry)),
             Attempt::Failed(failure) => Some(self.failed(failure)),
             // What nobody could begin says nothing about what it would do. The turn is dropped if the lease ends.
+            // Nor does a disk without room, for which a person makes some.
             Attempt::NotBegun(error) if error.is_retryable() => {
+                self.begin_again();
+                None
+            }
+            Attempt::Again(StoreError::Full(_)) => {
                 self.begin_again();
                 None
             }

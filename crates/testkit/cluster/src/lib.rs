@@ -7,6 +7,7 @@
 mod account;
 mod hurt;
 pub mod packages;
+mod pooler;
 mod programs;
 
 use std::fs::{self, File, OpenOptions};
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 use self::account::Account;
 pub use self::account::are_we_root;
 pub use self::hurt::{Mount, Stop};
+pub use self::pooler::Pooler;
 use self::programs::Programs;
 
 /// A running PostgreSQL. Dropping it stops the server and removes its folder.

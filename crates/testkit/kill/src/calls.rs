@@ -70,6 +70,12 @@ impl Log {
         self.0.lock().iter().map(took).max().unwrap_or_default()
     }
 
+    /// How many calls were answered with these words.
+    pub(crate) fn answers_with(&self, words: &str) -> u64 {
+        let has = |call: &&Call| matches!(&call.answer, Answer::Unknown(why) if why.contains(words));
+        self.0.lock().iter().filter(has).count() as u64
+    }
+
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.0.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! What is done to the server: restarted, killed, away, frozen, or with its connections cut.
+//! What is done to the server: restarted, killed, away, or frozen.
 
 use std::time::Duration;
 
@@ -38,18 +38,6 @@ impl Drop for Admin {
 impl Stage {
     pub(super) fn server(&mut self) -> Result<&mut Cluster> {
         self.cluster.as_mut().context("this fault needs a server of its own")
-    }
-
-    /// Five connections in a second, whosever they are.
-    pub(super) async fn end_connections(&mut self) -> Result<()> {
-        const END: &str = "select pg_terminate_backend(pid) from pg_stat_activity
-                            where application_name = 'outlast' order by random() limit 1";
-        let admin = Admin::of(self.server()?).await?;
-        while self.goes_on() {
-            self.hits += admin.client.query(END, &[]).await?.len() as u64;
-            self.wait(Duration::from_millis(200)).await;
-        }
-        Ok(())
     }
 
     /// Down and up again, in one of three ways.

@@ -43,11 +43,33 @@ pub enum Fault {
     Loss,
     /// 64 kbit in a second.
     Narrow,
+    /// No new connections, because others have them all.
+    TooManyConnections,
+    /// The server's disk is full.
+    DiskFull,
+    /// A transaction that wrote is left open.
+    IdleWriter,
+    /// Four others read for ever in one snapshot each.
+    Scanners,
+    /// pgbouncer in between, and connections that end.
+    Pooler,
+    /// Connections that listen are ended as soon as they do.
+    Deaf,
+    /// The owner of an SQLite file is killed in the middle of writing.
+    FileKill,
+    /// The disk of an SQLite file is full.
+    FileDiskFull,
+    /// A second server on the same SQLite file.
+    FileTwice,
+    /// How long until another node has the run that a dead one held.
+    TakeoverOne,
+    /// The same for ten thousand runs.
+    TakeoverMany,
 }
 
 impl Fault {
     /// All of them, in the order in which they are played.
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 31] = [
         Fault::KillOne,
         Fault::KillAll,
         Fault::PauseLong,
@@ -68,6 +90,17 @@ impl Fault {
         Fault::Latency,
         Fault::Loss,
         Fault::Narrow,
+        Fault::TooManyConnections,
+        Fault::DiskFull,
+        Fault::IdleWriter,
+        Fault::Scanners,
+        Fault::Pooler,
+        Fault::Deaf,
+        Fault::FileKill,
+        Fault::FileDiskFull,
+        Fault::FileTwice,
+        Fault::TakeoverOne,
+        Fault::TakeoverMany,
     ];
 
     /// What it is called on the command line, and its row in the catalogue.
@@ -93,6 +126,17 @@ impl Fault {
             Fault::Latency => ("latency", "N4"),
             Fault::Loss => ("loss", "N5"),
             Fault::Narrow => ("narrow", "N5"),
+            Fault::TooManyConnections => ("too-many-connections", "D9"),
+            Fault::DiskFull => ("disk-full", "D10"),
+            Fault::IdleWriter => ("idle-writer", "D11"),
+            Fault::Scanners => ("scanners", "D12"),
+            Fault::Pooler => ("pooler", "D19"),
+            Fault::Deaf => ("deaf", "D20"),
+            Fault::FileKill => ("file-kill", "S1"),
+            Fault::FileDiskFull => ("file-disk-full", "S3"),
+            Fault::FileTwice => ("file-twice", "S4"),
+            Fault::TakeoverOne => ("takeover-one", "P4"),
+            Fault::TakeoverMany => ("takeover-many", "P4"),
         }
     }
 
@@ -117,12 +161,29 @@ impl Fault {
         matches!(self, PauseShort | CutShort | Latency | Loss | Narrow)
     }
 
-    /// Whether it is done to the server itself, which then has to be one of its own.
-    pub(crate) fn needs_server(self) -> bool {
+    /// Whether it is about an SQLite file.
+    pub(crate) fn is_about_a_file(self) -> bool {
+        matches!(self, Fault::FileKill | Fault::FileDiskFull | Fault::FileTwice)
+    }
+
+    /// Whether nodes note how long each claim takes.
+    pub(crate) fn is_measured(self) -> bool {
+        matches!(self, Fault::IdleWriter | Fault::Scanners)
+    }
+
+    /// How many runs a single node holds before anything else is there, where that is what it is about.
+    pub(crate) fn holds(self) -> Option<usize> {
+        match self {
+            Fault::TakeoverOne => Some(1),
+            Fault::TakeoverMany => Some(10_000),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be played on a server that others use too.
+    pub(crate) fn shares_server(self) -> bool {
         use Fault::*;
-        matches!(
-            self,
-            EndConnections | RestartFast | RestartImmediate | KillServer | ServerDown | ServerFrozen
-        )
+        matches!(self, KillOne | KillAll | PauseLong | PauseShort | Leave | LeaveAndKill | LostCommits)
+            || matches!(self, LateReplies | CutShort | CutLong | Resets | Latency | Loss | Narrow)
     }
 }

@@ -4,17 +4,23 @@
 //! others. A fault has to show that it hit something, by a number that is looked at: a green run without a hit is
 //! red.
 
+mod connections;
 mod database;
+mod disk;
 mod fault;
+mod file;
 mod network;
 mod process;
+mod snapshots;
 mod stage;
+mod takeover;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use tokio::task::JoinSet;
 
 pub use self::fault::Fault;
 use self::stage::Stage;
@@ -71,8 +77,10 @@ impl Chaos {
     pub async fn run(&self) -> Result<Outcome> {
         let mut rng = Rng::with_seed(self.seed);
         let mut stage = Stage::open(self, &mut rng).await?;
-        let load = stage.scene.begin_load(self.seed);
-        let before = stage.throughput(self.calm).await?;
+        // What is measured with one node and nothing else has its load afterwards.
+        let is_alone = self.fault.holds().is_some();
+        let mut load = if is_alone { JoinSet::new() } else { stage.scene.begin_load(self.seed) };
+        let before = if is_alone { None } else { stage.throughput(self.calm).await? };
 
         stage.until = Instant::now() + self.lasts;
         stage.scene.fault(self.fault.name());
@@ -81,6 +89,9 @@ impl Chaos {
 
         let healed = Instant::now();
         stage.mend(&mut rng).await?;
+        if is_alone {
+            load = stage.scene.begin_load(self.seed);
+        }
         stage.scene.heal(&mut stage.nodes).await?;
         let after = stage.throughput(self.calm).await?;
         if let (Some(before), Some(after)) = (before, after) {

@@ -1,15 +1,17 @@
 //! Where a fault is played: nodes, a load, and the server with its network, which are hurt and mended.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
-use outlast_cluster::Cluster;
+use outlast_cluster::{Cluster, Mount, Pooler};
 use outlast_proxy::{Counts, Manner};
 use tempfile::TempDir;
 use tokio::task::block_in_place;
 
+use super::disk::{FILES_DISK, SERVERS_DISK};
 use super::{Chaos, Fault, NODES};
 use crate::check::Verdict;
 use crate::ledger::now;
@@ -21,10 +23,16 @@ use crate::watch::Watch;
 /// How long a lease is where no pause may end it: half of it is longer than a busy machine stands still.
 const LONG_LEASE: Duration = Duration::from_secs(8);
 
+/// What nodes have unless told otherwise.
+const USUAL_LEASE: Duration = Duration::from_secs(10);
+
 pub(super) struct Stage {
     pub(super) scene: Scene,
     pub(super) nodes: Vec<Node>,
+    pub(super) pooler: Option<Pooler>,
     pub(super) cluster: Option<Cluster>,
+    /// Where an SQLite file is, if that is a small one.
+    pub(super) disk: Option<Mount>,
     pub(super) watch: Watch,
     /// When the fault ends.
     pub(super) until: Instant,
@@ -40,25 +48,23 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) async fn open(told: &Chaos, rng: &mut Rng) -> Result<Stage> {
         let folder = TempDir::new().context("cannot make a folder for the ledger")?;
-        let (cluster, url) = match &told.database_url {
-            Some(url) if !told.fault.needs_server() => (None, url.clone()),
-            _ => {
-                let cluster = block_in_place(Cluster::start_durable)?;
-                let url = cluster.url();
-                (Some(cluster), url)
-            }
-        };
-        let mut orders = Orders::default();
+        let Place { cluster, pooler, disk, url } = Place::of(told, folder.path())?;
+        let mut orders = Orders { samples: told.fault.is_measured(), ..Orders::default() };
         if told.fault.needs_long_lease() {
             orders.lease = LONG_LEASE;
         }
+        if let Some(runs) = told.fault.holds() {
+            orders = Orders { lease: USUAL_LEASE, concurrency: Some(runs + 1000), ..orders };
+        }
         let scene = Scene::open(&url, &told.victim, folder.path(), orders, rng).await?;
-        let nodes = scene.nodes(NODES, rng).await?;
+        let nodes = scene.nodes(if told.fault.holds().is_some() { 1 } else { NODES }, rng).await?;
         let watch = Watch::open(&scene.folder.join("ledger"))?;
         Ok(Stage {
             scene,
             nodes,
             cluster,
+            pooler,
+            disk,
             watch,
             until: Instant::now(),
             hits: 0,
@@ -81,6 +87,15 @@ impl Stage {
             Fault::RestartFast | Fault::RestartImmediate | Fault::KillServer => self.restart(fault).await,
             Fault::ServerDown => self.server_down().await,
             Fault::ServerFrozen => self.server_frozen().await,
+            Fault::TooManyConnections => self.too_many_connections().await,
+            Fault::DiskFull => self.servers_disk_full().await,
+            Fault::IdleWriter | Fault::Scanners => self.held_snapshot(fault).await,
+            Fault::Pooler => self.through_pooler().await,
+            Fault::Deaf => self.end_listeners().await,
+            Fault::FileKill => self.kill_owner(rng).await,
+            Fault::FileDiskFull => self.files_disk_full().await,
+            Fault::FileTwice => self.second_server(rng).await,
+            Fault::TakeoverOne | Fault::TakeoverMany => self.takeover(fault.holds().unwrap_or(1), rng).await,
             Fault::CutShort => self.cut(self.scene.orders.lease / 2, rng).await,
             Fault::CutLong => self.cut(self.scene.orders.lease * 3 / 2, rng).await,
             Fault::LateReplies => self.late_replies(rng).await,
@@ -176,6 +191,46 @@ impl Stage {
             self.nodes.push(self.scene.spawn(rng).await?);
         }
         Ok(())
+    }
+}
+
+/// Where the runs live.
+struct Place {
+    cluster: Option<Cluster>,
+    pooler: Option<Pooler>,
+    disk: Option<Mount>,
+    url: String,
+}
+
+impl Place {
+    fn of(told: &Chaos, folder: &Path) -> Result<Place> {
+        let none = Place { cluster: None, pooler: None, disk: None, url: String::new() };
+        if told.fault.is_about_a_file() {
+            let at = folder.join("disk");
+            let disk = match told.fault {
+                Fault::FileDiskFull => Some(Mount::small(&at, FILES_DISK)?),
+                _ => None,
+            };
+            std::fs::create_dir_all(&at)?;
+            return Ok(Place { disk, url: format!("sqlite://{}", at.join("runs.db").display()), ..none });
+        }
+        if let Some(url) = told.database_url.as_ref().filter(|_| told.fault.shares_server()) {
+            return Ok(Place { url: url.clone(), ..none });
+        }
+        let cluster = block_in_place(|| match told.fault {
+            Fault::DiskFull => Cluster::start_on_a_small_disk(SERVERS_DISK),
+            Fault::TooManyConnections => Cluster::start_durable_with("max_connections = 80\n"),
+            _ => Cluster::start_durable(),
+        })?;
+        let url = cluster.url();
+        match told.fault {
+            Fault::Pooler => {
+                let pooler = block_in_place(|| Pooler::before(&cluster))?;
+                let url = pooler.url(&url);
+                Ok(Place { cluster: Some(cluster), pooler: Some(pooler), url, ..none })
+            }
+            _ => Ok(Place { cluster: Some(cluster), url, ..none }),
+        }
     }
 }
 
