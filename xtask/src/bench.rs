@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::postgres::Cluster;
 use crate::process;
 use crate::test::cargo;
+use outlast_cluster::Cluster;
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -15,8 +15,8 @@ use clap::Args;
 
 use self::figures::{Compared, Figures, LIMIT, Measured, Verdict, compare, table};
 use crate::bench::{folder, in_bench};
-use crate::packages::{self, on_path};
 use crate::process;
+use outlast_cluster::packages::{self, on_path};
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use outlast_cluster::Cluster;
 
-use crate::postgres::Cluster;
 use crate::process;
 use crate::test::cargo;
 

@@ -4,10 +4,9 @@
 //! by hand keeps newcomers away. So both are here, in Rust: `cargo xtask test` is everything CI does.
 
 mod bench;
+mod chaos;
 mod instructions;
 mod kill;
-mod packages;
-mod postgres;
 mod process;
 mod test;
 mod versions;
@@ -16,8 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-
-use crate::postgres::Cluster;
+use outlast_cluster::Cluster;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = "The commands of this repository")]
@@ -26,6 +24,8 @@ enum Command {
     Test(test::Options),
     /// Kill nodes in the middle of their work, and check that nothing was lost or repeated
     Kill(kill::Options),
+    /// Hurt nodes, databases and networks under load, fault by fault, and check the same
+    Chaos(chaos::Options),
     /// Measure, beside what the databases can do at most
     Bench(bench::Options),
     /// Count the instructions of the pure parts, and compare them with the committed figures
@@ -41,6 +41,7 @@ fn main() -> ExitCode {
     let done = process::listen_for_interrupts().and_then(|()| match command {
         Command::Test(options) => test::run(&options),
         Command::Kill(options) => kill::run(&options),
+        Command::Chaos(options) => chaos::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Instructions(options) => instructions::run(&options),
         Command::Versions(options) => versions::run(&options),

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use outlast_cluster::Cluster;
 
-use crate::postgres::Cluster;
 use crate::process;
 
 #[derive(Args)]

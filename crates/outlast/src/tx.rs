@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use outlast_core::{Error, Limits};
 use outlast_store::adapters::Verb;
-use outlast_store::{UserTx, Value};
+use outlast_store::{StoreError, UserTx, Value};
 use tokio::sync::Mutex;
 
 use crate::Kv;
@@ -20,11 +20,18 @@ pub struct Tx {
     /// For whom it acts.
     tenant: Arc<str>,
     limits: Limits,
+    /// The first time that the database itself was in the way, whatever the closure made of it.
+    trouble: Arc<parking_lot::Mutex<Option<StoreError>>>,
 }
 
 impl Tx {
     pub(crate) fn new(inner: Box<dyn UserTx>, tenant: &str, limits: Limits) -> Tx {
-        Tx { inner: Arc::new(Mutex::new(Some(inner))), tenant: tenant.into(), limits }
+        Tx {
+            inner: Arc::new(Mutex::new(Some(inner))),
+            tenant: tenant.into(),
+            limits,
+            trouble: Arc::default(),
+        }
     }
 
     /// Takes the transaction back from the closure: its handle is of no more use.
@@ -32,16 +39,31 @@ impl Tx {
         self.inner.lock().await.take().ok_or_else(over)
     }
 
+    /// Why nothing of it can happen, although none of its statements was wrong: the connection broke, or others were
+    /// in the way.
+    pub(crate) fn trouble(&self) -> Option<StoreError> {
+        self.trouble.lock().take()
+    }
+
+    fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, Error> {
+        if let Err(error) = &answer
+            && error.is_retryable()
+        {
+            self.trouble.lock().get_or_insert_with(|| error.again());
+        }
+        Ok(answer?)
+    }
+
     /// Runs a statement; gives the number of rows it changed.
     pub async fn execute(&self, sql: &str, params: impl IntoParams) -> Result<u64, Error> {
         let mut inner = self.inner.lock().await;
-        Ok(inner.as_mut().ok_or_else(over)?.execute(sql, &params.into_params()).await?)
+        self.noted(inner.as_mut().ok_or_else(over)?.execute(sql, &params.into_params()).await)
     }
 
     /// Runs a query; gives its rows.
     pub async fn query(&self, sql: &str, params: impl IntoParams) -> Result<Vec<Row>, Error> {
         let mut inner = self.inner.lock().await;
-        let rows = inner.as_mut().ok_or_else(over)?.query(sql, &params.into_params()).await?;
+        let rows = self.noted(inner.as_mut().ok_or_else(over)?.query(sql, &params.into_params()).await)?;
         Ok(rows.into_iter().map(Row).collect())
     }
 
@@ -67,7 +89,7 @@ impl Tx {
 
     pub(crate) async fn perform_in_ours<V: Verb + ?Sized>(&self, verb: &V) -> Result<V::Answer, Error> {
         let mut inner = self.inner.lock().await;
-        Ok(verb.run_in_ours(inner.as_mut().ok_or_else(over)?.as_mut()).await?)
+        self.noted(verb.run_in_ours(inner.as_mut().ok_or_else(over)?.as_mut()).await)
     }
 }
 

@@ -63,7 +63,7 @@ impl StoreError {
     }
 
     /// The same error again, for everybody else who shared the transaction.
-    pub(crate) fn again(&self) -> StoreError {
+    pub fn again(&self) -> StoreError {
         match self {
             StoreError::Unavailable(error) => StoreError::Unavailable(error.to_string().into()),
             StoreError::Conflict(error) => StoreError::Conflict(error.to_string().into()),

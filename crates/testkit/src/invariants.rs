@@ -4,7 +4,7 @@ use outlast_core::{RunId, Status};
 use outlast_store::Value;
 use uuid::Uuid;
 
-use crate::World;
+use crate::{StoreKind, World};
 
 /// What must never be, and the SQL that counts how often it is.
 const NEVER: &[(&str, &str)] = &[
@@ -156,6 +156,17 @@ const NEVER: &[(&str, &str)] = &[
 /// How many runs are looked at one by one.
 const SAMPLE: u32 = 2_000;
 
+/// What must never be in a database of this kind, and the SQL that counts how often it is.
+pub fn never(kind: StoreKind) -> impl Iterator<Item = (&'static str, String)> {
+    NEVER.iter().map(move |(never, sql)| {
+        let mut sql = kind.named(sql);
+        for status in Status::ALL {
+            sql = sql.replace(&format!("{{{status}}}"), &status.code().to_string());
+        }
+        (*never, sql)
+    })
+}
+
 impl World {
     /// Looks whether the database contradicts itself.
     ///
@@ -164,11 +175,7 @@ impl World {
     /// When it does, with everything that is wrong.
     pub async fn invariants(&self) {
         let mut wrong = Vec::new();
-        for (never, sql) in NEVER {
-            let mut sql = (*sql).to_owned();
-            for status in Status::ALL {
-                sql = sql.replace(&format!("{{{status}}}"), &status.code().to_string());
-            }
+        for (never, sql) in never(self.kind()) {
             let found = self.count(&sql).await;
             if found > 0 {
                 wrong.push(format!("{never} ({found} times)"));

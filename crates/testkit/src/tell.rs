@@ -15,6 +15,16 @@ pub enum StoreKind {
     Postgres,
 }
 
+impl StoreKind {
+    /// SQL as a database of this kind reads it.
+    pub fn named(self, sql: &str) -> String {
+        match self {
+            StoreKind::Sqlite => sql.replace("outlast.", "outlast_"),
+            StoreKind::Postgres => sql.to_owned(),
+        }
+    }
+}
+
 /// A story that takes longer waits for something that will not come.
 const LIMIT: Duration = Duration::from_secs(120);
 

@@ -412,10 +412,7 @@ impl World {
 
     /// SQL as this database reads it.
     pub fn named(&self, sql: &str) -> String {
-        match self.kind() {
-            StoreKind::Sqlite => sql.replace("outlast.", "outlast_"),
-            StoreKind::Postgres => sql.to_owned(),
-        }
+        self.kind().named(sql)
     }
 
     /// A run's id in SQL.

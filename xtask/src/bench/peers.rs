@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::folder;
-use crate::postgres::Cluster;
 use crate::process;
 use crate::test::cargo;
+use outlast_cluster::Cluster;
 
 /// What the peers are asked: the other workloads are about ourselves.
 pub(super) const WORKLOADS: [&str; 5] = ["W1", "W2", "W3", "W4", "W5"];

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -21,10 +22,11 @@ use crate::definition::{Stored, StoredError};
 use crate::engine::turn::{BodyEnd, Turn};
 use crate::tx::Tx;
 
-/// How often a transaction that met a conflict or a lost connection is begun again at once.
+/// How often a transaction that met a conflict or lost its connection is begun again. What cannot even begin, because
+/// the database is away, waits for it.
 const TRIES: u32 = 10;
-/// The pause before that, times the number of the try.
-const BEGIN_AGAIN: std::time::Duration = std::time::Duration::from_millis(10);
+/// The pause before that, at first and at most.
+const BEGIN_AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// A transactional step: see [`Ctx::transaction`].
 #[must_use = "a transaction does nothing unless awaited"]
@@ -35,6 +37,8 @@ pub struct TransactionStep<'a, T, E> {
     attempt: u32,
     /// How often this attempt was begun.
     tries: u32,
+    /// The pause before it is begun again.
+    pause: Duration,
     body: Body<'a, E>,
     result: PhantomData<fn() -> T>,
 }
@@ -54,7 +58,9 @@ enum Body<'a, E> {
 enum Attempt<E> {
     Recorded(Entry),
     Failed(Failure<E>),
-    /// The database was not there or in the way: nothing happened, begin again.
+    /// The database was not there: nothing was even begun.
+    NotBegun(StoreError),
+    /// The database went away or was in the way: nothing happened, begin again.
     Again(StoreError),
     /// The run is no longer ours: the turn is being dropped.
     Lost,
@@ -73,7 +79,16 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
         });
         let place = Place::new(ctx, Op::Transaction, name);
         let policy = Policy::default();
-        TransactionStep { place, call, policy, attempt: 0, tries: 0, body: Body::None, result: PhantomData }
+        TransactionStep {
+            place,
+            call,
+            policy,
+            attempt: 0,
+            tries: 0,
+            pause: BEGIN_AGAIN.0,
+            body: Body::None,
+            result: PhantomData,
+        }
     }
 
     /// Tries again when the closure returns an error. What it wrote is rolled back each time.
@@ -84,10 +99,14 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
 
     undo_options!();
 
-    fn begin(&mut self) {
-        self.tries += 1;
+    fn begin_again(&mut self) {
+        let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.pause = (self.pause * 2).min(BEGIN_AGAIN.1);
+        self.begin(pause);
+    }
+
+    fn begin(&mut self, pause: Duration) {
         let turn = self.place.turn.clone();
-        let pause = if self.tries > 1 { BEGIN_AGAIN * self.tries } else { std::time::Duration::ZERO };
         self.body = Body::Begins(Box::pin(async move {
             tokio::time::sleep(pause).await;
             let inner = turn.engine.store.begin().await?;
@@ -100,11 +119,24 @@ impl<'a, T: Stored, E: StoredError> TransactionStep<'a, T, E> {
         match attempt {
             Attempt::Recorded(entry) => Some(BodyEnd::Recorded(entry)),
             Attempt::Failed(failure) => Some(self.failed(failure)),
-            Attempt::Again(error) if self.tries < TRIES && error.is_retryable() => {
-                self.begin();
+            // What nobody could begin says nothing about what it would do. The turn is dropped if the lease ends.
+            // Nor does a disk without room, for which a person makes some.
+            Attempt::NotBegun(error) if error.is_retryable() => {
+                self.begin_again();
                 None
             }
-            Attempt::Again(error) => Some(self.failed(Failure::Outlast(error.into()))),
+            Attempt::Again(StoreError::Full(_)) => {
+                self.begin_again();
+                None
+            }
+            Attempt::Again(error) if self.tries < TRIES && error.is_retryable() => {
+                self.tries += 1;
+                self.begin_again();
+                None
+            }
+            Attempt::NotBegun(error) | Attempt::Again(error) => {
+                Some(self.failed(Failure::Outlast(error.into())))
+            }
             Attempt::Lost => {
                 self.body = Body::Works(Work::new(Box::pin(std::future::pending())));
                 None
@@ -135,7 +167,12 @@ async fn one_attempt<T: Stored, E: StoredError>(
         let value = work.await.map_err(Failure::Own)?;
         Ok(Payload::encode(format_args!("the result of {what}"), &value, limits_of(&turn))?)
     });
-    match done.await {
+    let done = done.await;
+    // Whatever the closure made of it: nothing of this transaction can happen any more.
+    if let Some(error) = tx.trouble() {
+        return Attempt::Again(error);
+    }
+    match done {
         Ok(payload) => record(&turn, &tx, name, payload).await,
         Err(failure) => Attempt::Failed(failure),
     }
@@ -183,8 +220,11 @@ async fn is_recorded(turn: &Turn, entry: &Entry) -> bool {
         match turn.engine.store.journal(turn.id(), entry.pos - 1, 1).await {
             Ok(found) => return found.iter().any(|found| found.pos == entry.pos && found.name == entry.name),
             Err(error) => {
-                tracing::warn!(%error, run = %turn.id(), "whether a transaction was committed is not known yet");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                if let Some(unsaid) = turn.engine.troubles.commit.say() {
+                    let run = turn.id();
+                    tracing::warn!(%error, %run, unsaid, "whether a transaction was committed is not known yet");
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
@@ -215,8 +255,8 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                 return this.place.taken(handed);
             }
             Placed::Start(attempt, _) => {
-                (this.attempt, this.tries) = (attempt, 0);
-                this.begin();
+                (this.attempt, this.tries, this.pause) = (attempt, 1, BEGIN_AGAIN.0);
+                this.begin(Duration::ZERO);
             }
             Placed::Pending => {}
             Placed::Left => return Poll::Pending,
@@ -232,7 +272,7 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                         this.body = Body::Works(Work::new(called));
                     }
                     Err(error) => {
-                        if let Some(end) = this.came_out(Attempt::Again(error)) {
+                        if let Some(end) = this.came_out(Attempt::NotBegun(error)) {
                             this.body = Body::None;
                             this.place.ended(end);
                         }

@@ -363,7 +363,10 @@ async fn commit_batch(engine: Arc<Engine>, lane: Arc<Lane>, waiting: Vec<Waiting
             Ok(Committed::Done) => {}
             _ => {
                 metrics::counter!("outlast_fenced_writes_total").increment(1);
-                tracing::warn!(%run, epoch, "the run is no longer ours: its turn is dropped");
+                tracing::debug!(%run, epoch, "the run is no longer ours: its turn is dropped");
+                if let Some(unsaid) = engine.troubles.fenced.say() {
+                    tracing::warn!(%run, epoch, unsaid, "a run is no longer ours: its turn is dropped");
+                }
             }
         }
         // First, so that it records nothing more.

@@ -243,7 +243,9 @@ impl JobTurn {
                 }
                 Err(_) if self.engine.abort.is_cancelled() => return true,
                 Err(error) => {
-                    tracing::warn!(%error, run = %id, "whether a transaction completed the run is not known yet");
+                    if let Some(unsaid) = self.engine.troubles.commit.say() {
+                        tracing::warn!(%error, run = %id, unsaid, "whether a transaction completed the run is not known yet");
+                    }
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
             }

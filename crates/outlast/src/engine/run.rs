@@ -139,7 +139,10 @@ pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: 
 fn may_begin(engine: &Engine, node: NodeId, run: RunId) -> bool {
     let may = engine.has_lease_as(node);
     if !may {
-        tracing::warn!(%run, "the lease ended before the run could begin");
+        tracing::debug!(%run, "the lease ended before the run could begin");
+        if let Some(unsaid) = engine.troubles.fenced.say() {
+            tracing::warn!(%run, unsaid, "the lease ended before a run could begin");
+        }
     }
     may
 }
@@ -223,7 +226,9 @@ async fn load_rest(placeholder: &Arc<JobTurn>, loaded: &mut Loaded) -> bool {
             }
             // Not ours to guess: the run is due again when the next renewal finds it unknown.
             Err(error) => {
-                tracing::error!(%error, run = %id, "the journal could not be read");
+                if let Some(unsaid) = placeholder.engine.troubles.load.say() {
+                    tracing::error!(%error, run = %id, unsaid, "the journal could not be read");
+                }
                 return false;
             }
         }

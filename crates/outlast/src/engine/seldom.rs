@@ -1,6 +1,7 @@
 //! Trouble is told once and then seldom: a database that is away for an hour must not fill a disk with lines
 //! that all say so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -9,9 +10,9 @@ use tokio::time::Instant;
 /// How long the same thing is not said again.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// One thing to say.
-#[derive(Default)]
-pub(crate) struct Seldom(Mutex<Said>);
+/// One thing to say. Clones say it together.
+#[derive(Default, Clone)]
+pub(crate) struct Seldom(Arc<Mutex<Said>>);
 
 #[derive(Default)]
 struct Said {
@@ -33,7 +34,9 @@ impl Seldom {
 }
 
 /// What an engine has to say about the database.
-#[derive(Default)]
+///
+/// Whatever it wanted to do there fails for one reason when the database is away, so that is said by one of them
+/// for all, and not by each.
 pub(crate) struct Troubles {
     pub(crate) commit: Seldom,
     pub(crate) claim: Seldom,
@@ -43,6 +46,25 @@ pub(crate) struct Troubles {
     pub(crate) sweep: Seldom,
     pub(crate) schedules: Seldom,
     pub(crate) retention: Seldom,
+    /// Runs that were found to be others' by now: many at once, where a lease ended.
+    pub(crate) fenced: Seldom,
+}
+
+impl Default for Troubles {
+    fn default() -> Troubles {
+        let database = Seldom::default();
+        let same = || database.clone();
+        Troubles {
+            commit: same(),
+            claim: same(),
+            load: same(),
+            renew: same(),
+            sweep: same(),
+            schedules: same(),
+            retention: same(),
+            fenced: Seldom::default(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +86,18 @@ mod tests {
         assert_eq!(trouble.say(), Some(1));
         tokio::time::advance(QUIET).await;
         assert_eq!(trouble.say(), Some(0), "nothing was kept from us");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_is_away_is_told_of_by_one_for_all() {
+        let troubles = Troubles::default();
+        assert_eq!(troubles.commit.say(), Some(0));
+        assert_eq!(
+            (troubles.claim.say(), troubles.renew.say(), troubles.schedules.say()),
+            (None, None, None)
+        );
+        assert_eq!(troubles.fenced.say(), Some(0), "which is another matter");
+        tokio::time::advance(QUIET).await;
+        assert_eq!(troubles.sweep.say(), Some(3));
     }
 }

@@ -230,7 +230,8 @@ where
 {
     loop {
         match repeated(&call).await {
-            Err(error) if error.is_retryable() => tracing::warn!(%error, "values cannot be reached yet"),
+            // That the database is away is the engine's to say, once for all that want something of it.
+            Err(error) if error.is_retryable() => tracing::debug!(%error, "values cannot be reached yet"),
             answer => return Ok(answer?),
         }
     }

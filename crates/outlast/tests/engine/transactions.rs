@@ -1,6 +1,7 @@
 //! Transactions: the user's rows and ours commit together, or not at all.
 
 use outlast::prelude::*;
+use outlast_testkit::{StoreKind, Watched};
 
 use crate::engine_test;
 use crate::harness::{Lab, Ledger};
@@ -64,6 +65,44 @@ engine_test! {
         assert_eq!(lab.app().handle(&pay(), run.id()).result().await.unwrap(), 700);
         assert_eq!((cents(&lab, "alice").await, cents(&lab, "bob").await), (700, 300));
         assert_eq!(lab.ledger.count("move"), 1);
+    }
+
+    async fn a_transactional_step_that_cannot_begin_waits_for_the_database(lab: Lab) {
+        let store = Watched::over(lab.world.store().clone());
+        let look = Workflow::new("look", |ctx: Ctx, (): ()| async move {
+            let work = |tx: Tx| async move { tx.query("select 7", ()).await?[0].int(0).map_err(AnyError::from) };
+            Ok::<i64, AnyError>(ctx.transaction("look", work).await?)
+        });
+        let app = Outlast::on(store.clone()).workflow(look.clone()).run().await.unwrap();
+        // More often than one is begun again that was in somebody's way.
+        store.lose_replies("begin", 11);
+        let run = app.start(look, ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 7);
+    }
+
+    async fn a_transactional_step_whose_connection_breaks_begins_again_whatever_its_code_makes_of_it(lab: Lab) {
+        // SQLite has no connection that could break.
+        if lab.world.kind() == StoreKind::Sqlite {
+            return;
+        }
+        let breaks = || Workflow::new("breaks", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            let work = |tx: Tx| {
+                let ledger = ledger.clone();
+                async move {
+                    ledger.note("try");
+                    if ledger.count("try") == 1 {
+                        tx.execute("select pg_terminate_backend(pg_backend_pid())", ()).await?;
+                    }
+                    Ok::<i64, AnyError>(tx.query("select 7", ()).await?[0].int(0)?)
+                }
+            };
+            Ok::<i64, AnyError>(ctx.transaction("look", work).await?)
+        });
+        lab.start(|app| app.workflow(breaks())).await;
+        let run = lab.app().start(breaks(), ()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 7);
+        assert_eq!(lab.ledger.count("try"), 2);
     }
 
     async fn a_failed_transactional_step_leaves_no_rows(lab: Lab) {

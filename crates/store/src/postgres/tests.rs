@@ -3,7 +3,6 @@
 //! Each test has a database of its own in the cluster that `cargo xtask test` starts.
 
 mod opening;
-mod proxy;
 mod statistics;
 mod users;
 
@@ -14,9 +13,9 @@ use futures_util::future::BoxFuture;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, NoTls};
 
-use self::proxy::Proxy;
 use super::*;
 use crate::{Cell, Row, Sql, Tx, Type, Value, statements};
+use outlast_proxy::{Manner, Proxy};
 
 const PUT: Sql = Sql::new(
     "test_put",
@@ -219,10 +218,9 @@ async fn a_flight_answers_in_order_and_skips_empty_batches() {
 #[tokio::test]
 async fn a_flight_costs_one_round_trip_with_begin_and_commit() {
     with_place!(place);
-    let proxy = Proxy::before(&place.config).await;
+    let proxy = Proxy::before(&place.url).await.unwrap().unwrap();
     // One connection, which has prepared every statement before it counts.
-    let url = proxy.url(&place.url).replace("pool=2", "pool=1");
-    let store = open(&url, OpenOptions::default()).await.unwrap();
+    let store = open(&format!("{}?pool=1", proxy.url(&place.url)), OpenOptions::default()).await.unwrap();
     let two = || {
         work(|tx| {
             Box::pin(async move {
@@ -235,24 +233,24 @@ async fn a_flight_costs_one_round_trip_with_begin_and_commit() {
     store.transact(TxKind::Fenced, two()).await.unwrap();
 
     // Replies come late, so that whatever does not wait for them is sent before the first.
-    proxy.delay(Duration::from_millis(400));
+    proxy.set(Manner { delay: Duration::from_millis(400), ..Manner::default() });
     store.transact(TxKind::Plain, put(&["b"])).await.unwrap();
-    let before = proxy.trips();
+    let before = proxy.counts().trips;
     store.transact(TxKind::Fenced, two()).await.unwrap();
-    assert_eq!(proxy.trips() - before, 2, "two flights, with begin and commit on board");
+    assert_eq!(proxy.counts().trips - before, 2, "two flights, with begin and commit on board");
     place.gone().await;
 }
 
 #[tokio::test]
 async fn a_lost_reply_to_the_commit_is_unavailable_though_it_happened() {
     with_place!(place);
-    let proxy = Proxy::before(&place.config).await;
-    let store = open(&proxy.url(&place.url), OpenOptions::default()).await.unwrap();
+    let proxy = Proxy::before(&place.url).await.unwrap().unwrap();
+    let store = open(&format!("{}?pool=2", proxy.url(&place.url)), OpenOptions::default()).await.unwrap();
     store.transact(TxKind::Plain, put(&["a"])).await.unwrap();
-    proxy.lose_replies(true);
+    proxy.set(Manner { loses_replies: true, ..Manner::default() });
     let error = store.transact(TxKind::Plain, put(&["b"])).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
-    proxy.lose_replies(false);
+    proxy.set(Manner::default());
     assert_eq!(names(&store, &["a", "b"]).await, ["a", "b"]);
     place.gone().await;
 }

@@ -1,5 +1,7 @@
 //! The client log: every call of the supervisor's client, noted before it is made, with its answer.
 
+use std::time::{Duration, Instant};
+
 use outlast::{Error, RunId};
 use parking_lot::Mutex;
 
@@ -12,6 +14,8 @@ pub(crate) struct Call {
     pub(crate) key: String,
     pub(crate) asked: Asked,
     pub(crate) answer: Answer,
+    asked_at: Instant,
+    took: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -49,12 +53,27 @@ impl Log {
     /// Notes a call that is about to be made. Gives its place in the log.
     pub(crate) fn invoke(&self, key: &str, asked: Asked) -> usize {
         let mut calls = self.0.lock();
-        calls.push(Call { key: key.to_owned(), asked, answer: Answer::Unknown("no answer yet".into()) });
+        let answer = Answer::Unknown("no answer yet".into());
+        calls.push(Call { key: key.to_owned(), asked, answer, asked_at: Instant::now(), took: None });
         calls.len() - 1
     }
 
     pub(crate) fn answered(&self, place: usize, answer: Answer) {
-        self.0.lock()[place].answer = answer;
+        let call = &mut self.0.lock()[place];
+        call.answer = answer;
+        call.took = Some(call.asked_at.elapsed());
+    }
+
+    /// How long the slowest call took, or has taken that is still not answered.
+    pub(crate) fn slowest(&self) -> Duration {
+        let took = |call: &Call| call.took.unwrap_or_else(|| call.asked_at.elapsed());
+        self.0.lock().iter().map(took).max().unwrap_or_default()
+    }
+
+    /// How many calls were answered with these words.
+    pub(crate) fn answers_with(&self, words: &str) -> u64 {
+        let has = |call: &&Call| matches!(&call.answer, Answer::Unknown(why) if why.contains(words));
+        self.0.lock().iter().filter(has).count() as u64
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {

@@ -9,6 +9,7 @@ mod counter;
 mod database;
 mod fed;
 mod gates;
+mod healed;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::gates::Seen;
+pub(crate) use self::healed::new_ends;
 use self::walk::Fed;
 use crate::beats::Beat;
 use crate::calls::{Answer, Asked, Call};
@@ -37,6 +39,8 @@ pub(crate) struct Evidence {
     pub(crate) beats: Vec<Beat>,
     /// What the counter stands at.
     pub(crate) counter: u64,
+    /// What its tables hold that cannot all be true.
+    pub(crate) contradictions: Vec<String>,
     /// What the database says about itself, where it can.
     pub(crate) integrity: Option<String>,
 }
@@ -79,6 +83,8 @@ pub(crate) struct Verdict {
     pub(crate) beats: usize,
     /// How often the counter was raised.
     pub(crate) counts: usize,
+    /// What engines counted, all together.
+    pub(crate) metrics: BTreeMap<String, u64>,
 }
 
 /// What gates let through so far.
@@ -99,6 +105,10 @@ pub(crate) fn check(evidence: &Evidence) -> Verdict {
     checker.bodies();
     checker.journals();
     checker.rows();
+    checker.healed();
+    for what in &evidence.contradictions {
+        checker.wrong(None, format!("the database contradicts itself: {what}"));
+    }
     if let Some(said) = evidence.integrity.as_ref().filter(|said| *said != "ok") {
         checker.wrong(None, format!("the database is damaged: {said}"));
     }
@@ -187,7 +197,7 @@ impl<'a> Checker<'a> {
                 Line::End(body) => drop(checker.ends.insert(body.value, place)),
                 Line::Kill { node } => drop(checker.kills.insert(*node, place)),
                 Line::Lapse { node } => drop(checker.lapsed.insert(*node)),
-                Line::Up { .. } | Line::Cut { .. } | Line::Dropped(_) => {}
+                _ => {}
             }
         }
         checker
@@ -201,12 +211,15 @@ impl<'a> Checker<'a> {
     fn starts(&mut self) {
         let calls = &self.evidence.calls;
         let mut seen = HashSet::new();
+        let mut by_key: HashMap<(&str, &str), Vec<RunId>> = HashMap::new();
+        for view in &self.evidence.runs {
+            if let Some(key) = &view.record.key {
+                by_key.entry((&view.record.definition, key)).or_default().push(view.record.id);
+            }
+        }
         for call in calls.iter().filter(|call| matches!(call.asked, Asked::Play(_) | Asked::Work(_))) {
             let definition = if let Asked::Work(work) = &call.asked { work.definition() } else { "play" };
-            let by_key = |view: &&RunView| {
-                view.record.definition == definition && view.record.key.as_ref() == Some(&call.key)
-            };
-            let found: Vec<RunId> = self.evidence.runs.iter().filter(by_key).map(|v| v.record.id).collect();
+            let found = by_key.get(&(definition, call.key.as_str())).cloned().unwrap_or_default();
             if found.len() > 1 {
                 self.wrong(found[0], format!("key {} has {} runs", call.key, found.len()));
             }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use outlast_proxy::Manner;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -22,7 +23,7 @@ use crate::ledger::Line;
 use crate::load::HEAL;
 use crate::node::Node;
 use crate::plan::Work;
-use crate::scene::{LEASE, Scene};
+use crate::scene::{LEASE, Orders, Scene};
 use crate::supervisor::{Report, about_all};
 use crate::watch::Watch;
 
@@ -52,8 +53,9 @@ impl Crowd {
     pub async fn run(&self) -> Result<Report> {
         let mut rng = Rng::with_seed(self.seed);
         let folder = TempDir::new().context("cannot make a folder for the ledger")?;
-        let scene = Scene::open(&self.database_url, &self.victim, folder.path(), &mut rng).await?;
-        let mut nodes = scene.all_nodes(&mut rng).await?;
+        let scene =
+            Scene::open(&self.database_url, &self.victim, folder.path(), Orders::default(), &mut rng).await?;
+        let mut nodes = scene.nodes(NODES, &mut rng).await?;
         // Only to be cut off from: killed again and again, what takes long never ends.
         let is_long = Arc::new(AtomicBool::new(!scene.is_sqlite()));
         let load = scene.crowd(self.seed, &is_long);
@@ -71,12 +73,12 @@ impl Crowd {
                 match &nodes[place].wire {
                     Some(wire) if gate == Gate::Long && round == 0 => {
                         scene.ledger.write(&Line::Cut { node: body.node });
-                        wire.cut();
+                        wire.set(Manner { cut: true, ..Manner::default() });
                         watch.taken_over(&body).await?;
-                        wire.mend();
+                        wire.set(Manner::default());
                         is_long.store(false, Ordering::Relaxed);
                     }
-                    _ => scene.replace(&mut nodes, place, &mut rng)?,
+                    _ => scene.replace(&mut nodes, place, &mut rng).await?,
                 }
             }
             if round == 0 {
@@ -84,7 +86,7 @@ impl Crowd {
                     scene.kill(node)?;
                 }
                 beats::miss_some(&scene.client).await?;
-                nodes = scene.all_nodes(&mut rng).await?;
+                nodes = scene.nodes(NODES, &mut rng).await?;
             }
         }
         for node in &mut nodes {
@@ -118,29 +120,14 @@ fn unproven(gates: &BTreeMap<Gate, Seen>) -> Vec<String> {
 }
 
 impl Scene {
-    async fn all_nodes(&self, rng: &mut Rng) -> Result<Vec<Node>> {
-        let count = if self.is_sqlite() { 1 } else { NODES };
-        let mut nodes = (0..count).map(|_| self.spawn(rng)).collect::<Result<Vec<_>>>()?;
-        for node in &mut nodes {
-            node.wait_until_up(&self.folder).await?;
-        }
-        Ok(nodes)
-    }
-
     /// Kills a node, and sometimes another that does who knows what; others come for them.
-    fn replace(&self, nodes: &mut Vec<Node>, place: usize, rng: &mut Rng) -> Result<()> {
+    async fn replace(&self, nodes: &mut Vec<Node>, place: usize, rng: &mut Rng) -> Result<()> {
         self.kill(nodes.swap_remove(place))?;
-        nodes.push(self.spawn(rng)?);
+        nodes.push(self.spawn(rng).await?);
         if rng.u8(..4) == 0 {
             self.kill(nodes.swap_remove(rng.usize(..nodes.len())))?;
-            nodes.push(self.spawn(rng)?);
+            nodes.push(self.spawn(rng).await?);
         }
-        Ok(())
-    }
-
-    fn kill(&self, mut node: Node) -> Result<()> {
-        node.kill(&self.folder)?;
-        self.ledger.write(&Line::Kill { node: node.number });
         Ok(())
     }
 

@@ -35,13 +35,53 @@ pub(crate) enum Line {
     /// A body was dropped before it could return.
     Dropped(Call),
     /// A node can work.
-    Up { node: u32 },
+    Up {
+        node: u32,
+    },
     /// A node found that its lease was over, or about to be, without having been killed.
-    Lapse { node: u32 },
+    Lapse {
+        node: u32,
+    },
     /// A node lives and is about to be cut off from its database.
-    Cut { node: u32 },
+    Cut {
+        node: u32,
+    },
     /// A node is dead; it wrote nothing after this.
-    Kill { node: u32 },
+    Kill {
+        node: u32,
+    },
+    /// A node is stopped where it is (SIGSTOP), with whatever it has in hand, until it may go on.
+    Stop {
+        node: u32,
+    },
+    Go {
+        node: u32,
+    },
+    /// A node was asked to leave, and has ended by itself.
+    Left {
+        node: u32,
+    },
+    /// The engine of a node counted something that tests want to know of.
+    Metric {
+        node: u32,
+        name: String,
+        by: u64,
+    },
+    /// How long something took, in microseconds.
+    Sample {
+        node: u32,
+        name: String,
+        micros: u64,
+    },
+    /// Something was done to the database, or to all at once.
+    Fault {
+        what: String,
+        at: u64,
+    },
+    /// No more faults come: whoever is up now has to work.
+    Heal {
+        at: u64,
+    },
 }
 
 /// One call of a body.
@@ -139,7 +179,7 @@ pub(crate) fn lines(text: &[u8]) -> Vec<Line> {
 }
 
 /// Microseconds since the machine started.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let since = Duration::try_from(now).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

@@ -7,11 +7,13 @@
 
 mod beats;
 mod calls;
+mod chaos;
 mod check;
 mod crowd;
 mod gates;
 mod ledger;
 mod load;
+mod meter;
 mod node;
 mod plan;
 mod play;
@@ -22,8 +24,8 @@ mod tale;
 mod tests;
 mod victim;
 mod watch;
-mod wire;
 
+pub use chaos::{Chaos, Fault, Outcome};
 pub use check::Violation;
 pub use crowd::Crowd;
 pub use supervisor::{Report, Supervisor};

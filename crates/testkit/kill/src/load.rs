@@ -17,6 +17,8 @@ use crate::scene::Scene;
 
 /// How many runs are under way at once, their children not counted.
 const LOAD: u64 = 24;
+/// How many runs are still started when no more faults come.
+const TAIL: u64 = 20;
 /// How long after the last kill everything must have ended.
 pub(crate) const HEAL: Duration = Duration::from_secs(120);
 
@@ -197,6 +199,11 @@ impl Scene {
         }
         self.log.answered(noted, answer);
         Ok(())
+    }
+
+    /// A few more runs are started, and then no more.
+    pub(crate) fn last_runs(&self) {
+        self.tail.store(self.next.load(Ordering::Relaxed) + TAIL, Ordering::Relaxed);
     }
 
     /// Waits until everything has ended; `false` when that takes too long.

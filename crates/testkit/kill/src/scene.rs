@@ -7,23 +7,45 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use outlast::{Client, Entry, Error, Filter, Outlast, RunView, Tx};
+use outlast_proxy::{Manner, Proxy};
 use outlast_store::OpenOptions;
+use outlast_testkit::{StoreKind, never};
 
 use crate::beats::{self, Beat};
 use crate::calls::Log;
-use crate::check::{Effect, Evidence};
-use crate::ledger::{Ledger, Line};
-use crate::node::Node;
+use crate::check::{self, Effect, Evidence};
+use crate::ledger::{Ledger, Line, now};
+use crate::node::{Node, log_of};
 use crate::play::{COUNTER, EFFECTS};
-use crate::wire::Wire;
 
 /// The lease of victims: short, so that the next takes over soon.
 pub(crate) const LEASE: Duration = Duration::from_millis(2000);
+
+/// How long nodes are waited for that have nothing more to fear.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many bodies every node has to begin and end once no more faults come.
+pub(crate) const NEW: usize = 5;
+
+/// What nodes are told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Orders {
+    pub(crate) lease: Duration,
+    /// How many runs a node runs at once; chance decides if not given.
+    pub(crate) concurrency: Option<usize>,
+    /// Whether nodes note how long each claim took.
+    pub(crate) samples: bool,
+}
+
+impl Default for Orders {
+    fn default() -> Orders {
+        Orders { lease: LEASE, concurrency: None, samples: false }
+    }
+}
 
 /// Where it all happens.
 #[derive(Clone)]
@@ -32,6 +54,9 @@ pub(crate) struct Scene {
     pub(crate) log: Arc<Log>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) folder: PathBuf,
+    /// The network between the client and the database, where there is one.
+    pub(crate) wire: Option<Arc<Proxy>>,
+    pub(crate) orders: Orders,
     url: String,
     victim: PathBuf,
     beats: Arc<Vec<Beat>>,
@@ -45,10 +70,18 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Makes the schema, the table for effects and the schedules, in a database that must be empty.
-    pub(crate) async fn open(url: &str, victim: &Path, folder: &Path, rng: &mut Rng) -> Result<Scene> {
+    pub(crate) async fn open(
+        url: &str,
+        victim: &Path,
+        folder: &Path,
+        orders: Orders,
+        rng: &mut Rng,
+    ) -> Result<Scene> {
         let shards = if rng.bool() { 1 } else { 4 };
         let options = OpenOptions { shards, ..OpenOptions::default() };
-        let client = Outlast::on(outlast_store::open(url, options).await?).client();
+        let wire = Proxy::before(url).await?.map(Arc::new);
+        let through = wire.as_ref().map_or(url.to_owned(), |wire| wire.url(url));
+        let client = Outlast::on(outlast_store::open(&through, options).await?).client();
         let page = client.list(&Filter::default(), None, 1).await?;
         ensure!(page.runs.is_empty(), "the database holds runs already: give me an empty one");
         client
@@ -64,6 +97,8 @@ impl Scene {
             log: Arc::default(),
             ledger: Arc::new(Ledger::open(&folder.join("ledger"), 0)?),
             folder: folder.to_owned(),
+            wire,
+            orders,
             url: url.to_owned(),
             victim: victim.to_owned(),
             nodes: Arc::default(),
@@ -82,17 +117,88 @@ impl Scene {
         if self.is_sqlite() { 1 } else { 2 }
     }
 
-    pub(crate) fn spawn(&self, rng: &mut Rng) -> Result<Node> {
+    /// So many nodes, or the one that SQLite's file can have, all of them up.
+    pub(crate) async fn nodes(&self, count: usize, rng: &mut Rng) -> Result<Vec<Node>> {
+        let mut nodes = Vec::new();
+        for _ in 0..if self.is_sqlite() { 1 } else { count } {
+            nodes.push(self.spawn(rng).await?);
+        }
+        for node in &mut nodes {
+            node.wait_until_up(&self.folder).await?;
+        }
+        Ok(nodes)
+    }
+
+    /// Kills a node that lives.
+    pub(crate) fn kill(&self, mut node: Node) -> Result<()> {
+        node.kill(&self.folder)?;
+        self.ledger.write(&Line::Kill { node: node.number });
+        Ok(())
+    }
+
+    /// Notes something that is done to the database, or to all at once.
+    pub(crate) fn fault(&self, what: impl Into<String>) {
+        self.ledger.write(&Line::Fault { what: what.into(), at: now() });
+    }
+
+    /// From now on the network of all nodes and of the client is like this.
+    pub(crate) fn network(&self, nodes: &[Node], manner: Manner) {
+        nodes.iter().for_each(|node| node.network(manner));
+        self.wire.iter().for_each(|wire| wire.set(manner));
+    }
+
+    /// No more faults come: waits until every node is up and has begun and ended something new. Whether they all did
+    /// is for the checker.
+    pub(crate) async fn heal(&self, nodes: &mut [Node]) -> Result<()> {
+        for node in nodes.iter_mut() {
+            node.wait_until_up(&self.folder).await?;
+        }
+        self.ledger.write(&Line::Heal { at: now() });
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE && !self.broken.load(Ordering::Relaxed) {
+            let ledger = self.read_ledger()?;
+            if nodes.iter().all(|node| check::new_ends(&ledger, node.number) >= NEW) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        for node in nodes {
+            node.must_live(&self.folder)?;
+        }
+        Ok(())
+    }
+
+    /// The last lines that each node said.
+    pub(crate) fn said(&self, lines: usize) -> String {
+        let nodes = 1..=u32::try_from(self.nodes.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+        let said = nodes.filter_map(|node| {
+            let said = std::fs::read_to_string(self.folder.join(log_of(node))).ok()?;
+            let said: Vec<&str> = said.lines().collect();
+            let last = said[said.len().saturating_sub(lines)..].join("\n");
+            (!last.is_empty()).then(|| format!("victim {node}:\n{last}"))
+        });
+        said.collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) async fn spawn(&self, rng: &mut Rng) -> Result<Node> {
         let number = u32::try_from(self.nodes.fetch_add(1, Ordering::Relaxed) + 1)?;
-        let said = File::options().create(true).append(true).open(self.folder.join("victims.log"))?;
+        let said = File::options().create(true).append(true).open(self.folder.join(log_of(number)))?;
         let mut command = Command::new(&self.victim);
-        let wire = Wire::lay(&self.url, &self.folder.join(format!("wire-{number}")))?;
-        let (wire, url) = wire.map_or((None, self.url.clone()), |(wire, url)| (Some(wire), url));
+        let wire = Proxy::before(&self.url).await?;
+        let url = wire.as_ref().map_or(self.url.clone(), |wire| wire.url(&self.url));
         command.args(["--database-url", &url, "--ledger"]).arg(self.folder.join("ledger"));
-        command.args(["--node", &number.to_string(), "--lease-ms", &LEASE.as_millis().to_string()]);
+        command.args([
+            "--node",
+            &number.to_string(),
+            "--lease-ms",
+            &self.orders.lease.as_millis().to_string(),
+        ]);
         // With every turn replayed, or with waiting runs kept warm; with few slots, or with enough.
         command.args(["--warm", if rng.bool() { "0" } else { "1000" }]);
-        command.args(["--concurrency", if rng.u8(..4) == 0 { "5" } else { "100" }]);
+        let concurrency = if rng.u8(..4) == 0 { 5 } else { 100 };
+        let concurrency = self.orders.concurrency.unwrap_or(concurrency);
+        command.args(["--concurrency", &concurrency.to_string()]);
+        command.args(self.orders.samples.then_some("--samples"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
         let spawned = command.spawn();
         let mut child = spawned.with_context(|| format!("cannot run {}", self.victim.display()))?;
@@ -135,7 +241,7 @@ impl Scene {
             }
             journals.insert(view.record.id, entries);
         }
-        let (effects, integrity) = self
+        let (effects, integrity, contradictions) = self
             .client
             .transaction(async |tx: Tx| {
                 let mut effects = Vec::new();
@@ -147,13 +253,22 @@ impl Scene {
                     true => Some(tx.query("pragma integrity_check", ()).await?[0].text(0)?.to_owned()),
                     false => None,
                 };
-                Ok::<_, Error>((effects, integrity))
+                let kind = if self.is_sqlite() { StoreKind::Sqlite } else { StoreKind::Postgres };
+                let mut contradictions = Vec::new();
+                for (never, sql) in never(kind) {
+                    let found = tx.query(&sql, ()).await?[0].int(0)?;
+                    if found > 0 {
+                        contradictions.push(format!("{never} ({found} times)"));
+                    }
+                }
+                Ok::<_, Error>((effects, integrity, contradictions))
             })
             .await?;
         let ledger = self.read_ledger()?;
         let (space, key) = COUNTER;
         let counter = self.client.kv().space(space).get(key).await?.unwrap_or_default();
         let beats = beats::look(&self.client, &self.beats).await?;
-        Ok(Evidence { calls: self.log.calls(), ledger, runs, journals, effects, beats, counter, integrity })
+        let calls = self.log.calls();
+        Ok(Evidence { calls, ledger, runs, journals, effects, beats, counter, contradictions, integrity })
     }
 }

@@ -12,14 +12,11 @@ use tempfile::TempDir;
 
 use crate::check::{self, Evidence, Seen, Verdict, Violation};
 use crate::gates::Gate;
-use crate::ledger::Line;
 use crate::load::HEAL;
 use crate::node::Node;
-use crate::scene::Scene;
+use crate::scene::{Orders, Scene};
 use crate::tale::story;
 
-/// How many runs must still be started and end after the last kill.
-const TAIL: u64 = 20;
 /// From this number of kills on, it would be strange if none hit anything.
 const MANY: usize = 50;
 /// Of so many runs the whole story is told when something is wrong.
@@ -47,12 +44,15 @@ pub struct Report {
     pub hits: usize,
     /// How many attempts were begun again because a kill came before their record.
     pub repeated: usize,
+    /// How many runs there were.
+    pub runs: usize,
+    /// Runs that were acknowledged and are not there, or have not ended.
+    pub lost: usize,
+    /// Leases that ended without a kill.
+    pub lapses: usize,
     seed: u64,
     kills: usize,
-    runs: usize,
     steps: usize,
-    lost: usize,
-    lapses: usize,
     beats: usize,
     counts: usize,
     gates: BTreeMap<Gate, Seen>,
@@ -60,13 +60,20 @@ pub struct Report {
     stories: String,
 }
 
-impl std::fmt::Display for Report {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Report {
+    /// Says what must not be, and all that is known about it.
+    pub(crate) fn complain(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for violation in &self.violations {
             let run = violation.run.map(|run| format!("run {run}: ")).unwrap_or_default();
             writeln!(f, "violation (seed {}): {run}{}", self.seed, violation.what)?;
         }
-        f.write_str(&self.stories)?;
+        f.write_str(&self.stories)
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.complain(f)?;
         let Report { seed, hits, lapses, beats, counts, kills, runs, steps, repeated, lost, .. } = self;
         for (gate, seen) in &self.gates {
             writeln!(f, "kill: {} {seen}", gate.name())?;
@@ -85,18 +92,17 @@ impl Supervisor {
     pub async fn run(&self) -> Result<Report> {
         let mut rng = Rng::with_seed(self.seed);
         let folder = TempDir::new().context("cannot make a folder for the ledger")?;
-        let scene = Scene::open(&self.database_url, &self.victim, folder.path(), &mut rng).await?;
+        let scene =
+            Scene::open(&self.database_url, &self.victim, folder.path(), Orders::default(), &mut rng).await?;
         let load = scene.begin_load(self.seed);
 
         let mut nodes = scene.kill_again_and_again(self, &mut rng).await?;
         while nodes.len() < scene.most_nodes() {
-            nodes.push(scene.spawn(&mut rng)?);
-        }
-        for node in &mut nodes {
-            node.wait_until_up(&scene.folder).await?;
+            nodes.push(scene.spawn(&mut rng).await?);
         }
         let healed = Instant::now();
-        scene.tail.store(scene.next.load(Ordering::Relaxed) + TAIL, Ordering::Relaxed);
+        scene.heal(&mut nodes).await?;
+        scene.last_runs();
         let in_time = scene.drain(load, healed).await?;
         drop(nodes);
 
@@ -123,10 +129,7 @@ impl Report {
                     story(run, evidence, &mut stories);
                 }
             }
-            let said = std::fs::read_to_string(scene.folder.join("victims.log")).unwrap_or_default();
-            let lines: Vec<&str> = said.lines().collect();
-            let last = lines[lines.len().saturating_sub(30)..].join("\n");
-            let _ = writeln!(stories, "what the victims said last:\n{last}");
+            let _ = writeln!(stories, "what the victims said last:\n{}", scene.said(30));
         }
         Report {
             violations: verdict.violations,
@@ -159,7 +162,7 @@ impl Scene {
         while kills < told.kills && !self.broken.load(Ordering::Relaxed) {
             let wanted = rng.usize(1..=self.most_nodes());
             while nodes.len() < wanted {
-                nodes.push(self.spawn(rng)?);
+                nodes.push(self.spawn(rng).await?);
             }
             if rng.u8(..8) == 0 {
                 // Whatever it is doing: opening, migrating, joining, taking over.
@@ -173,9 +176,7 @@ impl Scene {
             // Mostly one of them, sometimes all.
             let all = rng.u8(..4) == 0;
             while kills < told.kills && !nodes.is_empty() {
-                let mut node = nodes.swap_remove(rng.usize(..nodes.len()));
-                node.kill(&self.folder)?;
-                self.ledger.write(&Line::Kill { node: node.number });
+                self.kill(nodes.swap_remove(rng.usize(..nodes.len())))?;
                 kills += 1;
                 if !all {
                     break;

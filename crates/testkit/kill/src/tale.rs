@@ -25,9 +25,14 @@ pub(crate) fn story(run: RunId, evidence: &Evidence, out: &mut String) {
     let nodes: Vec<u32> = evidence.ledger.iter().filter_map(|line| body_of(line, run)).collect();
     for (place, line) in evidence.ledger.iter().enumerate() {
         let about = match line {
-            Line::Kill { node } | Line::Cut { node } | Line::Lapse { node } | Line::Up { node } => {
-                nodes.contains(node)
-            }
+            Line::Fault { .. } | Line::Heal { .. } => true,
+            Line::Kill { node }
+            | Line::Cut { node }
+            | Line::Lapse { node }
+            | Line::Up { node }
+            | Line::Stop { node }
+            | Line::Go { node }
+            | Line::Left { node } => nodes.contains(node),
             line => body_of(line, run).is_some(),
         };
         if about {

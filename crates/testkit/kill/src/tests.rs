@@ -12,7 +12,7 @@ use crate::gates::Gate;
 use crate::ledger::{Call, Ledger, Line};
 use crate::plan::{Act, How, Plan, Work};
 use crate::play::register;
-use crate::scene::Scene;
+use crate::scene::{Orders, Scene};
 
 /// A plan with everything in it.
 fn everything() -> Plan {
@@ -57,7 +57,8 @@ async fn honest() -> Evidence {
     let folder = TempDir::new().unwrap();
     let database_url = format!("sqlite://{}", folder.path().join("kill.db").display());
     let mut rng = fastrand::Rng::with_seed(1);
-    let scene = Scene::open(&database_url, Path::new(""), folder.path(), &mut rng).await.unwrap();
+    let scene =
+        Scene::open(&database_url, Path::new(""), folder.path(), Orders::default(), &mut rng).await.unwrap();
     let ledger = Ledger::open(&folder.path().join("ledger"), 1).unwrap();
     let node = register(Outlast::on(scene.client.store().clone())).state(ledger);
     let node = node.run().await.unwrap();

@@ -2,17 +2,18 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
 use outlast::Outlast;
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::ledger::{Ledger, Line};
+use crate::meter::Meter;
 use crate::play::register;
 
 /// What a victim is told.
@@ -36,10 +37,17 @@ pub struct Victim {
     /// How many runs it runs at once
     #[arg(long)]
     concurrency: usize,
+    /// How long its work in hand may take when it is asked to leave, in milliseconds
+    #[arg(long, default_value_t = 2000)]
+    grace_ms: u64,
+    /// Note how long each claim took
+    #[arg(long)]
+    samples: bool,
 }
 
 impl Victim {
-    /// Works until it is killed, or until nobody holds the other end of its input any more.
+    /// Works until it is killed, until it is asked to leave (SIGTERM), or until nobody holds the other end of its
+    /// input any more.
     pub async fn work(self) -> Result<()> {
         let ledger = Ledger::open(&self.ledger, self.node)?;
         let lapses = Lapses(Ledger::open(&self.ledger, self.node)?, self.node);
@@ -48,6 +56,10 @@ impl Victim {
             .with_writer(std::io::stderr)
             .with_filter(tracing_subscriber::filter::LevelFilter::WARN);
         tracing_subscriber::registry().with(said).with(lapses).init();
+
+        Meter::install(Ledger::open(&self.ledger, self.node)?, self.node, self.samples)?;
+        // Before anybody knows that we are here.
+        let mut asked_to_leave = signal(SignalKind::terminate())?;
 
         let lease = Duration::from_millis(self.lease_ms);
         let app = register(Outlast::open(&self.database_url).await?).state(ledger);
@@ -65,8 +77,10 @@ impl Victim {
         std::io::stdout().flush()?;
 
         let orphaned = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-        let _ = orphaned.await?;
-        drop(Arc::new(app));
+        tokio::select! {
+            _ = orphaned => {}
+            _ = asked_to_leave.recv() => app.shutdown(Duration::from_millis(self.grace_ms)).await?,
+        }
         std::process::exit(0)
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::gates::Gate;
-use crate::ledger::{Call, Line, lines};
+use crate::ledger::{Call, Line, lines, now};
 
 /// How long something may be waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,12 +22,25 @@ pub(crate) struct Watch {
     /// What was read of a line that is not whole yet.
     rest: Vec<u8>,
     open: HashMap<u64, Call>,
+    /// How many bodies ended.
+    ends: u64,
+    /// The last that ended.
+    last: Option<Call>,
+    /// What engines counted.
+    counted: HashMap<String, u64>,
 }
 
 impl Watch {
     pub(crate) fn open(path: &Path) -> Result<Watch> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(Watch { file, rest: Vec::new(), open: HashMap::new() })
+        Ok(Watch {
+            file,
+            rest: Vec::new(),
+            open: HashMap::new(),
+            ends: 0,
+            last: None,
+            counted: HashMap::new(),
+        })
     }
 
     /// Waits until a node is in the middle of a body that this gate let through; gives that.
@@ -43,11 +56,40 @@ impl Watch {
         self.until("a run is taken over", |open| open.values().find(same).map(drop)).await
     }
 
+    /// Waits until a body is over that began at this time or later; gives how long after that it ended.
+    pub(crate) async fn new_end(&mut self, since: u64) -> Result<Duration> {
+        let is_new = |watch: &Watch| watch.last.as_ref().filter(|call| call.at >= since).map(drop);
+        self.until_seen("somebody finishes something new", is_new).await?;
+        Ok(Duration::from_micros(now() - since))
+    }
+
+    /// Waits until a node is in the middle of a body; gives that.
+    pub(crate) async fn body_on(&mut self, node: u32) -> Result<Call> {
+        let what = format!("node {node} works");
+        self.until(&what, |open| open.values().find(|body| body.node == node).cloned()).await
+    }
+
+    /// What engines have counted under this name so far.
+    pub(crate) fn counted(&mut self, name: &str) -> Result<u64> {
+        self.look()?;
+        Ok(self.counted.get(name).copied().unwrap_or(0))
+    }
+
+    /// How many bodies have ended so far.
+    pub(crate) fn ends(&mut self) -> Result<u64> {
+        self.look()?;
+        Ok(self.ends)
+    }
+
     async fn until<T>(&mut self, what: &str, look: impl Fn(&HashMap<u64, Call>) -> Option<T>) -> Result<T> {
+        self.until_seen(what, |watch| look(&watch.open)).await
+    }
+
+    async fn until_seen<T>(&mut self, what: &str, seen: impl Fn(&Watch) -> Option<T>) -> Result<T> {
         let since = Instant::now();
         loop {
             self.look()?;
-            if let Some(found) = look(&self.open) {
+            if let Some(found) = seen(self) {
                 return Ok(found);
             }
             if since.elapsed() > PATIENCE {
@@ -63,9 +105,15 @@ impl Watch {
         for line in lines(&self.rest[..whole]) {
             match line {
                 Line::Begin(body) => drop(self.open.insert(body.value, body)),
-                Line::End(body) | Line::Dropped(body) => drop(self.open.remove(&body.value)),
+                Line::End(body) => {
+                    self.open.remove(&body.value);
+                    self.ends += 1;
+                    self.last = Some(body);
+                }
+                Line::Metric { name, by, .. } => *self.counted.entry(name).or_default() += by,
+                Line::Dropped(body) => drop(self.open.remove(&body.value)),
                 Line::Kill { node } => self.open.retain(|_, body| body.node != node),
-                Line::Up { .. } | Line::Lapse { .. } | Line::Cut { .. } => {}
+                _ => {}
             }
         }
         self.rest.drain(..whole);

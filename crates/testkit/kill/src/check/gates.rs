@@ -101,7 +101,7 @@ impl<'a> Checker<'a> {
                         self.verdict.gates.entry(hit.ticket.gate).or_default().hits += 1;
                     }
                 }
-                Line::Begin(_) | Line::Lapse { .. } | Line::Up { .. } => {}
+                _ => {}
             }
         }
         for ((gate, group), times) in begins {
@@ -122,9 +122,13 @@ impl<'a> Checker<'a> {
                     lapsed.extend(open.iter().filter(|(_, on)| *on == node).map(|(value, _)| *value));
                 }
                 Line::Lapse { .. } => {}
+                // It has no chance to drop anything before it wakes up.
+                Line::Stop { node } => {
+                    lapsed.extend(open.iter().filter(|(_, on)| *on == node).map(|(value, _)| *value));
+                }
                 Line::Kill { node } => open.retain(|_, on| on != node),
                 Line::Cut { node } => drop(cut.insert(*node)),
-                Line::Up { .. } => {}
+                _ => {}
             }
         }
         lapsed
