@@ -42,6 +42,19 @@ impl Account {
         Ok(folder)
     }
 
+    /// Writes a file that this account alone may read: PostgreSQL refuses a key that others can see.
+    pub(crate) fn write(self, file: &Path, content: &str) -> Result<()> {
+        let write = || {
+            fs::write(file, content)?;
+            fs::set_permissions(file, Permissions::from_mode(0o600))?;
+            match self {
+                Account::Ours => Ok(()),
+                Account::Other { uid, gid } => chown(file, Some(uid), Some(gid)),
+            }
+        };
+        write().with_context(|| format!("cannot write {}", file.display()))
+    }
+
     fn can_live_in(self, place: &Path) -> bool {
         // The address of a socket holds 103 bytes on macOS and 107 on Linux.
         let fits = place.as_os_str().len() + "/outlast-pg-123456/.s.PGSQL.5432".len() <= 100;

@@ -65,12 +65,27 @@ impl Cluster {
     /// know no sockets.
     pub fn start_for_figures() -> Result<Cluster> {
         let counts = Programs::find_or_install()?.0.join("../lib/pg_stat_statements.so").is_file();
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let open = format!("listen_addresses = '127.0.0.1'\nport = {port}\n");
+        let (open, port) = on_loopback()?;
         Cluster::start_with(&format!("{DURABLE}{open}{}", if counts { COUNTED } else { "" }), port, None)
     }
 
+    /// Reachable on loopback as the caller's settings and files say, which stand in its data folder for it alone to
+    /// read: certificates and their keys, and `pg_hba.conf`, which says who may come in.
+    pub fn start_on_loopback(settings: &str, files: &[(&str, &str)]) -> Result<Cluster> {
+        let (open, port) = on_loopback()?;
+        Cluster::start_with_files(&format!("{open}{settings}"), port, None, files)
+    }
+
     fn start_with(more_settings: &str, port: u16, megabytes: Option<u32>) -> Result<Cluster> {
+        Cluster::start_with_files(more_settings, port, megabytes, &[])
+    }
+
+    fn start_with_files(
+        more_settings: &str,
+        port: u16,
+        megabytes: Option<u32>,
+        files: &[(&str, &str)],
+    ) -> Result<Cluster> {
         let programs = Programs::find_or_install()?;
         let account = Account::choose()?;
         let folder = account.folder()?;
@@ -81,6 +96,9 @@ impl Cluster {
         initdb.arg("--pgdata").arg(&data).args(["--username", "outlast", "--auth", "trust", "--no-sync"]);
         finish(initdb.args(["--encoding", "UTF8", "--locale", "C"]))?;
         configure(&data.join("postgresql.conf"), folder.path(), more_settings)?;
+        for (name, content) in files {
+            account.write(&data.join(name), content)?;
+        }
 
         let keeper = keep(&programs, account, folder.path())?;
         let postgres = programs.0.join("postgres");
@@ -93,6 +111,11 @@ impl Cluster {
     /// How to connect, in libpq's keywords.
     pub fn keywords(&self) -> String {
         format!("host={} port={} user=outlast dbname=postgres", self.folder.path().display(), self.port)
+    }
+
+    /// The port of its socket, and on loopback if it is there.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// How to connect, as a URL.
@@ -203,6 +226,12 @@ const COUNTED: &str = "\
 shared_preload_libraries = 'pg_stat_statements'
 pg_stat_statements.track_utility = on
 ";
+
+/// Settings that open a server to this machine, on a port that nobody has.
+fn on_loopback() -> Result<(String, u16)> {
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    Ok((format!("listen_addresses = '127.0.0.1'\nport = {port}\n"), port))
+}
 
 fn configure(file: &Path, socket: &Path, more: &str) -> Result<()> {
     let settings = format!("unix_socket_directories = '{}'\n{SETTINGS}{more}", socket.display());
