@@ -42,12 +42,13 @@ pub(crate) struct Troubles {
     pub(crate) claim: Seldom,
     pub(crate) load: Seldom,
     pub(crate) renew: Seldom,
-    pub(crate) breath: Seldom,
     pub(crate) sweep: Seldom,
     pub(crate) schedules: Seldom,
     pub(crate) retention: Seldom,
     /// Runs that were found to be others' by now: many at once, where a lease ended.
     pub(crate) fenced: Seldom,
+    /// That the runtime where handlers run does not answer.
+    pub(crate) breath: Seldom,
 }
 
 impl Default for Troubles {
@@ -63,6 +64,7 @@ impl Default for Troubles {
             schedules: same(),
             retention: same(),
             fenced: Seldom::default(),
+            breath: Seldom::default(),
         }
     }
 }
