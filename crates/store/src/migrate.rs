@@ -16,47 +16,35 @@ pub(crate) struct Migration {
     pub(crate) number: i64,
     pub(crate) name: &'static str,
     text: &'static str,
+    /// The oldest program, by the newest file that it knows, that can go on with the schema once this was applied:
+    /// so far back may nodes be while a fleet is brought up to date, or back.
+    pub(crate) serves: i64,
+}
+
+/// A file with which no older program can go on.
+const fn breaking(number: i64, name: &'static str, text: &'static str) -> Migration {
+    Migration { number, name, text, serves: number }
 }
 
 /// All of them, in order.
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "begin", text: include_str!("../migrations/0001_begin.sql") },
-    Migration { number: 2, name: "views", text: include_str!("../migrations/0002_views.sql") },
-    Migration {
-        number: 3,
-        name: "listeners_and_queues",
-        text: include_str!("../migrations/0003_listeners_and_queues.sql"),
-    },
-    Migration { number: 4, name: "heard", text: include_str!("../migrations/0004_heard.sql") },
-    Migration { number: 5, name: "heard_before", text: include_str!("../migrations/0005_heard_before.sql") },
-    Migration { number: 6, name: "alone", text: include_str!("../migrations/0006_alone.sql") },
-    Migration {
-        number: 7,
-        name: "blocked_until",
-        text: include_str!("../migrations/0007_blocked_until.sql"),
-    },
-    Migration { number: 8, name: "progress", text: include_str!("../migrations/0008_progress.sql") },
-    Migration { number: 9, name: "queues", text: include_str!("../migrations/0009_queues.sql") },
-    Migration { number: 10, name: "schedules", text: include_str!("../migrations/0010_schedules.sql") },
-    Migration { number: 11, name: "kv", text: include_str!("../migrations/0011_kv.sql") },
-    Migration { number: 12, name: "undo", text: include_str!("../migrations/0012_undo.sql") },
-    Migration {
-        number: 13,
-        name: "schedule_line",
-        text: include_str!("../migrations/0013_schedule_line.sql"),
-    },
-    Migration {
-        number: 14,
-        name: "group_of_runs",
-        text: include_str!("../migrations/0014_group_of_runs.sql"),
-    },
-    Migration { number: 15, name: "explained", text: include_str!("../migrations/0015_explained.sql") },
-    Migration { number: 16, name: "repair", text: include_str!("../migrations/0016_repair.sql") },
-    Migration {
-        number: 17,
-        name: "paused_and_orphans",
-        text: include_str!("../migrations/0017_paused_and_orphans.sql"),
-    },
+    breaking(1, "begin", include_str!("../migrations/0001_begin.sql")),
+    breaking(2, "views", include_str!("../migrations/0002_views.sql")),
+    breaking(3, "listeners_and_queues", include_str!("../migrations/0003_listeners_and_queues.sql")),
+    breaking(4, "heard", include_str!("../migrations/0004_heard.sql")),
+    breaking(5, "heard_before", include_str!("../migrations/0005_heard_before.sql")),
+    breaking(6, "alone", include_str!("../migrations/0006_alone.sql")),
+    breaking(7, "blocked_until", include_str!("../migrations/0007_blocked_until.sql")),
+    breaking(8, "progress", include_str!("../migrations/0008_progress.sql")),
+    breaking(9, "queues", include_str!("../migrations/0009_queues.sql")),
+    breaking(10, "schedules", include_str!("../migrations/0010_schedules.sql")),
+    breaking(11, "kv", include_str!("../migrations/0011_kv.sql")),
+    breaking(12, "undo", include_str!("../migrations/0012_undo.sql")),
+    breaking(13, "schedule_line", include_str!("../migrations/0013_schedule_line.sql")),
+    breaking(14, "group_of_runs", include_str!("../migrations/0014_group_of_runs.sql")),
+    breaking(15, "explained", include_str!("../migrations/0015_explained.sql")),
+    breaking(16, "repair", include_str!("../migrations/0016_repair.sql")),
+    breaking(17, "paused_and_orphans", include_str!("../migrations/0017_paused_and_orphans.sql")),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -87,8 +75,8 @@ pub(crate) enum Found {
     Nothing,
     /// Tables under our name, without our books.
     Foreign,
-    /// Our books, in order of their numbers.
-    Ours(Vec<Applied>),
+    /// Our books, in order of their numbers, and the oldest program that they serve, if they say so.
+    Ours(Vec<Applied>, Option<i64>),
 }
 
 impl Migration {
@@ -188,9 +176,9 @@ pub(crate) fn next(
     place: &str,
 ) -> Result<Option<&'static Migration>, StoreError> {
     let newest = MIGRATIONS.last().map_or(0, |migration| migration.number);
-    let applied: &[Applied] = match found {
-        Found::Nothing => &[],
-        Found::Ours(applied) => applied,
+    let (applied, serves): (&[Applied], _) = match found {
+        Found::Nothing => (&[], None),
+        Found::Ours(applied, serves) => (applied, *serves),
         Found::Foreign => {
             return refused(format!(
                 "{place} has tables under the name `outlast` that are not ours (its table `migrations` is \
@@ -200,13 +188,13 @@ pub(crate) fn next(
     };
 
     let at = applied.last().map_or(0, |last| last.number);
-    if at > newest {
+    if at > newest && serves.is_none_or(|serves| serves > newest) {
         return refused(format!(
             "{place} has schema version {at}, and this program knows versions up to {newest}: use a newer \
              program"
         ));
     }
-    for done in applied {
+    for done in applied.iter().filter(|done| done.number <= newest) {
         let known = MIGRATIONS.iter().find(|migration| migration.number == done.number);
         let same = known.is_some_and(|migration| migration.checksum() == done.checksum);
         if !same {
@@ -229,6 +217,20 @@ pub(crate) fn next(
         ));
     }
     Ok(todo)
+}
+
+/// Says that a program works with a schema that is newer than what it knows.
+pub(crate) fn say_newer(found: &Found, place: &str) {
+    let newest = MIGRATIONS.last().map_or(0, |migration| migration.number);
+    if let Found::Ours(applied, _) = found
+        && let Some(last) = applied.last().filter(|last| last.number > newest)
+    {
+        tracing::info!(
+            schema = last.number,
+            known = newest,
+            "{place} has a newer schema than this program knows, and serves it all the same"
+        );
+    }
 }
 
 /// The number of shards that `outlast.meta` tells.
@@ -262,26 +264,45 @@ mod tests {
     #[test]
     fn an_empty_database_begins_with_the_first_file() {
         assert_eq!(next(&Found::Nothing, false, "x").unwrap().unwrap().number, 1);
-        assert_eq!(next(&Found::Ours(vec![]), false, "x").unwrap().unwrap().number, 1);
+        assert_eq!(next(&Found::Ours(vec![], None), false, "x").unwrap().unwrap().number, 1);
     }
 
     #[test]
     fn a_complete_one_needs_nothing() {
         let all = MIGRATIONS.iter().map(|migration| done(migration.number)).collect();
-        assert_eq!(next(&Found::Ours(all), true, "x").unwrap(), None);
+        assert_eq!(next(&Found::Ours(all, None), true, "x").unwrap(), None);
     }
 
     #[test]
     fn a_newer_schema_is_refused_with_both_versions() {
         let newest = MIGRATIONS.last().unwrap().number;
-        let text = refusal(Found::Ours(vec![done(1), done(900)]), false);
-        assert!(text.contains("schema version 900"), "{text}");
-        assert!(text.contains(&format!("up to {newest}")), "{text}");
+        for serves in [None, Some(newest + 1), Some(900)] {
+            let text = refusal(Found::Ours(vec![done(1), done(900)], serves), false);
+            assert!(text.contains("schema version 900"), "{text}");
+            assert!(text.contains(&format!("up to {newest}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_newer_schema_that_says_that_it_serves_this_program_is_used() {
+        let newest = MIGRATIONS.last().unwrap().number;
+        let mut applied: Vec<Applied> = MIGRATIONS.iter().map(|migration| done(migration.number)).collect();
+        applied.push(Applied { number: 900, checksum: "beef".into() });
+        for serves in [1, newest] {
+            assert_eq!(next(&Found::Ours(applied.clone(), Some(serves)), true, "x").unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn no_file_serves_programs_that_it_does_not_know() {
+        for migration in MIGRATIONS {
+            assert!((1..=migration.number).contains(&migration.serves), "{}", migration.name);
+        }
     }
 
     #[test]
     fn a_changed_file_is_refused() {
-        let text = refusal(Found::Ours(vec![Applied { number: 1, checksum: "beef".into() }]), false);
+        let text = refusal(Found::Ours(vec![Applied { number: 1, checksum: "beef".into() }], None), false);
         assert!(text.contains("checksum beef"), "{text}");
     }
 

@@ -27,10 +27,13 @@ pub(super) async fn migrate(
     let work = async {
         let connection = pool.lease().await?;
         let client = connection.client();
-        while let Some(next) = migrate::next(&look(client, place).await?, options.no_migrate, place)? {
+        let mut found = look(client, place).await?;
+        while let Some(next) = migrate::next(&found, options.no_migrate, place)? {
             tracing::debug!(number = next.number, name = next.name, "the schema lacks a migration");
             step(client, options, place).await?;
+            found = look(client, place).await?;
         }
+        migrate::say_newer(&found, place);
         let sql = "select value from outlast.meta where name = 'shards'";
         let rows = client.query_typed(sql, &[]).await.map_err(|error| said(&error, place))?;
         let value = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
@@ -104,6 +107,9 @@ async fn apply(
     let params: [(&(dyn ToSql + Sync), PgType); 3] =
         [(&migration.number, PgType::INT8), (&migration.name, PgType::TEXT), (&checksum, PgType::TEXT)];
     client.execute_typed(note, &params).await?;
+    let serves = "insert into outlast.meta as m (name, value) values ('serves', $1)
+                  on conflict (name) do update set value = greatest(m.value::bigint, excluded.value::bigint)::text";
+    client.execute_typed(serves, &[(&migration.serves.to_string(), PgType::TEXT)]).await?;
     if migration.number == 1 {
         let shards = options.shards.max(1).to_string();
         let note = "insert into outlast.meta (name, value) values ('shards', $1)";
@@ -133,7 +139,10 @@ async fn look_now(client: &Client) -> Result<Found, tokio_postgres::Error> {
     let applied = client.query_typed(applied, &[]).await?;
     let applied =
         applied.iter().map(|row| Ok(Applied { number: row.try_get(0)?, checksum: row.try_get(1)? }));
-    Ok(Found::Ours(applied.collect::<Result<_, tokio_postgres::Error>>()?))
+    let applied = applied.collect::<Result<_, tokio_postgres::Error>>()?;
+    let serves = "select value::bigint from outlast.meta where name = 'serves'";
+    let serves = client.query_typed(serves, &[]).await?.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(Found::Ours(applied, serves))
 }
 
 async fn exists(client: &Client) -> Result<bool, tokio_postgres::Error> {

@@ -122,7 +122,8 @@ pub(super) fn migrate(
     options: &OpenOptions,
     place: &str,
 ) -> Result<ShardCount, StoreError> {
-    while migrate::next(&look(connection)?, options.no_migrate, place)?.is_some() {
+    let mut found = look(connection)?;
+    while migrate::next(&found, options.no_migrate, place)?.is_some() {
         wait_for(|| connection.execute_batch("begin immediate"))?;
         // Somebody else may have been quicker: what counts is what the lock shows.
         let applied = match migrate::next(&look(connection)?, options.no_migrate, place) {
@@ -136,7 +137,9 @@ pub(super) fn migrate(
             }
             return Err(error);
         }
+        found = look(connection)?;
     }
+    migrate::say_newer(&found, place);
     let shards = "select value from outlast_meta where name = 'shards'";
     let shards: Option<String> = wait_for(|| connection.query_row(shards, [], |row| row.get(0)).optional())?;
     migrate::shards(shards.as_deref(), place)
@@ -153,6 +156,9 @@ fn apply(
     connection
         .execute(note, (migration.number, migration.name, migration.checksum(), now))
         .map_err(meaning)?;
+    let serves = "insert into outlast_meta (name, value) values ('serves', ?1) on conflict (name) do update
+                  set value = cast(max(cast(value as integer), cast(excluded.value as integer)) as text)";
+    connection.execute(serves, [migration.serves.to_string()]).map_err(meaning)?;
     if migration.number == 1 {
         let shards = options.shards.max(1).to_string();
         connection
@@ -175,7 +181,10 @@ fn look(connection: &Connection) -> Result<Found, StoreError> {
                 let mut applied = connection.prepare(applied)?;
                 let rows = applied
                     .query_map([], |row| Ok(Applied { number: row.get(0)?, checksum: row.get(1)? }))?;
-                Ok(Found::Ours(rows.collect::<Result<_, _>>()?))
+                let applied = rows.collect::<Result<_, _>>()?;
+                let serves = "select cast(value as integer) from outlast_meta where name = 'serves'";
+                let serves = connection.query_row(serves, [], |row| row.get(0)).optional()?;
+                Ok(Found::Ours(applied, serves))
             }
         }
     })

@@ -324,18 +324,32 @@ async fn many_openers_at_once_make_one_schema() {
 }
 
 #[tokio::test]
+async fn a_newer_schema_that_serves_older_programs_is_used_by_them() {
+    let folder = TempDir::new().unwrap();
+    let store = at(&folder).await;
+    let mut tx = store.begin().await.unwrap();
+    tx.execute("insert into outlast_migrations values (900, 'later', '', 0)", &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    drop(store);
+    at(&folder).await;
+}
+
+#[tokio::test]
 async fn a_schema_of_another_version_is_refused() {
-    let changes = [
-        ("insert into outlast_migrations values (900, 'later', '', 0)", "schema version 900"),
-        ("update outlast_migrations set checksum = 'beef'", "checksum beef"),
-        ("drop table outlast_migrations", "not ours"),
-        ("delete from outlast_meta", "how many shards"),
+    let newer = "insert into outlast_migrations values (900, 'later', '', 0)";
+    let changes: [(&[&str], &str); 4] = [
+        (&[newer, "update outlast_meta set value = '900' where name = 'serves'"], "schema version 900"),
+        (&["update outlast_migrations set checksum = 'beef'"], "checksum beef"),
+        (&["drop table outlast_migrations"], "not ours"),
+        (&["delete from outlast_meta"], "how many shards"),
     ];
-    for (change, said) in changes {
+    for (changes, said) in changes {
         let folder = TempDir::new().unwrap();
         let store = at(&folder).await;
         let mut tx = store.begin().await.unwrap();
-        tx.execute(change, &[]).await.unwrap();
+        for change in changes {
+            tx.execute(change, &[]).await.unwrap();
+        }
         tx.commit().await.unwrap();
         drop(store);
         let refusal =

@@ -38,6 +38,17 @@ async fn many_openers_at_once_make_one_schema() {
 }
 
 #[tokio::test]
+async fn a_newer_schema_that_serves_older_programs_is_used_by_them() {
+    with_place!(place);
+    drop(place.open().await);
+    let (client, connection) = place.url.parse::<Config>().unwrap().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("insert into outlast.migrations values (900, 'later', '', 0)").await.unwrap();
+    drop(place.open().await);
+    place.gone().await;
+}
+
+#[tokio::test]
 async fn a_schema_of_another_version_is_refused() {
     with_place!(place);
     let no_migrate = OpenOptions { no_migrate: true, ..OpenOptions::default() };
@@ -45,7 +56,11 @@ async fn a_schema_of_another_version_is_refused() {
     assert!(refusal.to_string().contains("no schema of ours"), "{refusal}");
 
     let changes = [
-        ("insert into outlast.migrations values (900, 'later', '', 0)", "schema version 900"),
+        (
+            "insert into outlast.migrations values (900, 'later', '', 0);
+             update outlast.meta set value = '900' where name = 'serves'",
+            "schema version 900",
+        ),
         (
             "delete from outlast.migrations where number = 900;
              update outlast.migrations set checksum = 'beef'",
