@@ -30,6 +30,9 @@ pub(crate) async fn retry(
     let hears = repair.map_or(&nothing, |repair| &repair.hears);
     let (shard, own) = (run.shard(), by_shard([run]));
     let mut flight = Flight::default();
+    if !hears.ends.is_empty() {
+        orphans::add_locks(&mut flight, shards, run);
+    }
     let all = by_shard(hears.ends.iter().map(|(run, _)| *run).chain([run]));
     let locks = agenda::add_locks(&mut flight, &all, true);
     let end = flight.add(RETRY_LOCK.with(cells![shard, run]));
