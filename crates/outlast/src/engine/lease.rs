@@ -19,12 +19,20 @@ const SWEEPS: u32 = 100;
 /// The part of a lease after which work in hand is dropped: it has stopped when others begin theirs.
 const SAFE: f64 = 0.8;
 
+/// How long a renewal that a hint asks for waits for more hints.
+const GATHER: Duration = Duration::from_millis(20);
+
 /// Renews until the engine stops.
 pub(super) async fn renew_loop(engine: Arc<Engine>) {
     let mut pause = engine.settings.renew_every;
     loop {
+        let hinted = async {
+            engine.look.notified().await;
+            tokio::time::sleep(GATHER).await;
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = hinted => {}
             () = engine.abort.cancelled() => return,
         }
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
