@@ -20,7 +20,9 @@ impl Client {
     /// and the wait of `debounce`, are about starts: a retry is none. What has completed cannot be tried again:
     /// [`Error::NotRetryable`].
     ///
-    /// A run whose undo gave up, workflow or job, goes on to undo, with as many attempts again.
+    /// A run whose undo gave up, workflow or job, goes on to undo, with as many attempts again. A blocked one is looked at
+    /// once more, by a node that has its code: it goes on if that fits now, or is blocked anew. What a job had saved is there for
+    /// its first attempt.
     pub async fn retry(&self, run: impl Into<Target>) -> Result<bool, Error> {
         self.repair(run).await
     }
@@ -57,13 +59,14 @@ impl Client {
         if filter.statuses.is_empty() {
             filter.statuses.push(Status::Failed);
         }
-        let again = |status: Status| status.after(Change::Revive).is_some() || status == Status::UndoFailed;
+        let stands = |status: Status| matches!(status, Status::UndoFailed | Status::Blocked);
+        let again = |status: Status| status.after(Change::Revive).is_some() || stands(status);
         filter.statuses.retain(|status| again(*status));
         if filter.statuses.is_empty() {
             return Err(Error::invalid(
                 "filter",
                 "status",
-                "failed, cancelled or undo_failed: no others can be tried again",
+                "failed, cancelled, undo_failed or blocked: no others can be tried again",
             ));
         }
         // A list is newest first. Ids are all that is kept of it.

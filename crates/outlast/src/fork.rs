@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::BoxFuture;
 use outlast_core::repair::{CutAt, Plan, operation, plan, revise};
 use outlast_core::{Entry, Error, Limits, Op, Payload, Phase, Revision, RunId, Timestamp};
-use outlast_store::{Control, Controlled, Fork, NewRun, RunKind, RunView, code};
+use outlast_store::{Control, Controlled, Fork, NewRun, PURGING, RunKind, RunView, code};
 use serde::Serialize;
 
 use crate::client::repeated;
@@ -145,7 +145,7 @@ impl ForkRun {
                 _ => Ok(Forking { view, plan: Plan::default(), entries: Vec::new() }),
             };
         }
-        let mut entries = client.whole_journal(run).await?;
+        let mut entries = client.repairable_journal(run).await?;
         revise(&mut entries)?;
         let failure = failure(&view);
         let cut = match &self.from {
@@ -207,8 +207,13 @@ impl ForkRun {
             definition.check_input(&input)?;
         }
         let mut run = client.draft(name, version, record.kind, &record.queue, record.priority, input);
-        let mut tags: Vec<(String, String)> =
-            view.tags.iter().filter(|(name, _)| name != TAG).take(Limits::TAGS - 1).cloned().collect();
+        let mut tags: Vec<(String, String)> = view
+            .tags
+            .iter()
+            .filter(|(name, _)| name != TAG && name != PURGING)
+            .take(Limits::TAGS - 1)
+            .cloned()
+            .collect();
         tags.push((TAG.to_owned(), record.id.to_string()));
         let options = StartOptions {
             tags,

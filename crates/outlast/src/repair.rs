@@ -11,7 +11,9 @@ use outlast_core::{
     Entry, Error, FailureDoc, Limits, Op, Operated, Payload, Phase, Revision, RunId, Status, Timestamp,
     check_name, shorten,
 };
-use outlast_store::{Address, Control, Controlled, Ended, Hears, NewsKind, Repair, RunKind, RunView};
+use outlast_store::{
+    Address, Control, Controlled, Ended, Hears, NewsKind, PURGING, Repair, RunKind, RunView,
+};
 use serde::Serialize;
 
 use crate::client::repeated;
@@ -159,6 +161,17 @@ impl Client {
         }
     }
 
+    /// The whole journal of a run that may be tried again or forked: one that is being deleted is refused.
+    pub(crate) async fn repairable_journal(&self, run: RunId) -> Result<Vec<Entry>, Error> {
+        let entries = self.whole_journal(run).await?;
+        // Behind the last page: whoever deletes a part says so with the first.
+        let view = self.status(run).await?;
+        match view.tags.iter().any(|(name, _)| name == PURGING) {
+            true => Err(purging(run)),
+            false => Ok(entries),
+        }
+    }
+
     /// Those of the children that ended without a result, are about to, or are not there any more.
     pub(crate) async fn gone_children(&self, entries: &[Entry]) -> Result<HashSet<RunId>, Error> {
         let looks = children(entries).into_iter().map(|child| async move {
@@ -209,9 +222,10 @@ impl RepairRun {
     pub async fn plan(&self) -> Result<RepairPlan, Error> {
         let (view, repair) = self.look().await?;
         let Some((_, plan)) = repair else {
-            let again = match view.record.kind == RunKind::Job && !view.status.is_final() {
-                true => Vec::new(),
-                false => vec![view.record.definition.clone()],
+            // What has not ended goes on, or stays as it is.
+            let again = match view.status.is_final() {
+                true => vec![view.record.definition.clone()],
+                false => Vec::new(),
             };
             let (run, status) = (view.record.id, view.status);
             return Ok(RepairPlan { run, status, kept: 0, again, messages: 0, children: 0 });
@@ -258,7 +272,7 @@ impl RepairRun {
 
     async fn of_workflow(&self, view: &RunView) -> Result<(Repair, RepairPlan), Error> {
         let (client, run) = (&self.client, view.record.id);
-        let mut entries = client.whole_journal(run).await?;
+        let mut entries = client.repairable_journal(run).await?;
         let before = entries.iter().filter(|entry| entry.op == Op::Revise).count();
         let last = entries.last().map_or(0, |entry| entry.pos);
         let anew = revise(&mut entries)?;
@@ -310,8 +324,13 @@ impl RepairRun {
             let remedy = "none: what is undone is what the run did with its own";
             return Err(Error::invalid("input", "a new one", remedy));
         }
+        if view.status == Status::Blocked && input.is_some() {
+            let remedy = "none: it has not ended; cancel it first";
+            return Err(Error::invalid("input", "a new one", remedy));
+        }
         let moved_on = self.only_in.is_some_and(|epoch| epoch != view.epoch);
-        let stays = !view.status.is_final() && view.status != Status::UndoFailed && repair.is_none();
+        let stands = matches!(view.status, Status::UndoFailed | Status::Blocked);
+        let stays = !view.status.is_final() && !stands && repair.is_none();
         let repair = repair.map(|(repair, _)| repair);
         let control =
             Control::Retry { run: Address::Run(view.record.id), epoch: Some(view.epoch), input, repair };
@@ -351,12 +370,19 @@ pub(crate) fn retried(control: &Control, answer: Controlled) -> Result<bool, Err
             Err(Error::NotRetryable { run, reason: format!("it has {status}") })
         }
         (Controlled::Taken { definition, by }, _) => Err(Error::AlreadyExists { definition, run: by }),
+        (Controlled::Purging { run }, _) => Err(purging(run)),
         (Controlled::Held { run }, _) => {
             Err(Error::NotRetryable { run, reason: "a node works on it: pause it first".into() })
         }
         (_, Control::Retry { run, .. }) => Err(Error::UnknownRun { run: Target::shown(run) }),
         _ => Ok(false),
     }
+}
+
+/// Why nobody goes on with what is left of a journal.
+fn purging(run: RunId) -> Error {
+    let reason = "it ended so long ago that its journal is being deleted, and a part of it is gone";
+    Error::NotRetryable { run, reason: reason.into() }
 }
 
 /// What a run ended with.

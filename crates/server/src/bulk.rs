@@ -102,7 +102,7 @@ fn would(op: &Bulk, preview: &Preview) -> String {
     };
     match op {
         Bulk::Cancel { .. } => format!("{runs} would be asked to stop"),
-        Bulk::Retry => format!("{runs} would be tried again"),
+        Bulk::Retry { .. } => format!("{runs} would be tried again"),
         Bulk::Kill { .. } => format!("{runs} would end at once"),
         Bulk::Pause { .. } => format!("{runs} would be paused"),
         Bulk::Resume => format!("{runs} would go on"),
@@ -117,7 +117,7 @@ fn did(op: &Bulk, done: u64) -> String {
     let runs = count(usize::try_from(done).unwrap_or(usize::MAX), "run");
     match op {
         Bulk::Cancel { .. } => format!("{runs} asked to stop"),
-        Bulk::Retry => format!("{runs} ready to be tried again"),
+        Bulk::Retry { .. } => format!("{runs} ready to be tried again"),
         Bulk::Kill { .. } => format!("{runs} killed"),
         Bulk::Pause { .. } => format!("{runs} paused, or asked to"),
         Bulk::Resume => format!("{runs} resumed"),
@@ -137,7 +137,11 @@ fn tell(op: &Bulk, preview: &Preview, format: Format) -> Result<(), Fault> {
                 _ => to_json(run, false),
             };
             let lines = preview.runs.iter().map(line).collect::<Result<Vec<_>, _>>()?;
-            return if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) };
+            if !lines.is_empty() {
+                print(&lines.join("\n"))?;
+            }
+            note_more(preview);
+            return Ok(());
         }
         Format::Text => {}
     }
@@ -162,12 +166,19 @@ fn tell(op: &Bulk, preview: &Preview, format: Format) -> Result<(), Fault> {
     if !rows.is_empty() {
         print(&table(&columns, &rows))?;
     }
-    let more = preview.acts + preview.stays - rows.len() as u64;
-    if more > 0 {
-        note(&format!("… and {} more", if preview.is_all { more.to_string() } else { format!("{more} or") }));
-    }
+    note_more(preview);
     note(&format!("{}, {} would stay as they are; nothing was changed", would(op, preview), preview.stays));
     Ok(())
+}
+
+/// Says how many runs are not told of one by one.
+fn note_more(preview: &Preview) {
+    let listed = preview.runs.len();
+    let more = preview.acts + preview.stays - listed as u64;
+    if more > 0 {
+        let more = if preview.is_all { more.to_string() } else { format!("{more} or") };
+        note(&format!("… and {more} more: only the first {listed} are listed, which are the oldest"));
+    }
 }
 
 /// This process as a node, where it has to be one.

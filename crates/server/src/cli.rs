@@ -248,7 +248,7 @@ pub(crate) struct RetryArgs {
     pub(crate) input: Option<String>,
 
     /// From this step on, instead of where the run went wrong: charge, charge#2 or child:ship
-    #[arg(long, value_name = "STEP", conflicts_with_all = ["filter", "all", "input"])]
+    #[arg(long, value_name = "STEP", conflicts_with = "input")]
     pub(crate) from: Option<String>,
 
     #[command(flatten)]
@@ -269,9 +269,8 @@ pub(crate) struct ForkArgs {
     #[arg(long, conflicts_with_all = ["filter", "all"])]
     pub(crate) from_start: bool,
 
-    /// With another input: JSON, @FILE, or - for stdin
+    /// With another input, one for all of them: JSON, @FILE, or - for stdin
     #[arg(long, short, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
-    #[arg(conflicts_with_all = ["filter", "all"])]
     pub(crate) input: Option<String>,
 
     /// With this version of the code, or the latest

@@ -77,7 +77,8 @@ async fn run(cli: Cli) -> Result<(), Fault> {
             return bulk::bulk(&place, Bulk::resume(), args.many, format).await;
         }
         Command::Retry(args) if args.ids.is_empty() => {
-            return bulk::bulk(&place, Bulk::retry(), args.many, format).await;
+            let retry = args.from.map_or_else(Bulk::retry, Bulk::retry_from);
+            return bulk::bulk(&place, retry, args.many, format).await;
         }
         Command::Fork(args) if args.ids.is_empty() => {
             return bulk::bulk(&place, repair_commands::fork_many(&args)?, args.many, format).await;

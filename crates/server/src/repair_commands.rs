@@ -53,7 +53,9 @@ pub(crate) fn fork_many(args: &ForkArgs) -> Result<Bulk, Fault> {
         Some("latest") => true,
         Some(number) => return Err(no_version(number)),
     };
-    Ok(Bulk::Fork { from: args.from.clone(), latest, reason: args.reason.clone() })
+    let input = args.input.as_deref().map(|text| given("input", text)).transpose()?;
+    let input = input.map(|input| input.to_string());
+    Ok(Bulk::Fork { from: args.from.clone(), input, latest, reason: args.reason.clone() })
 }
 
 fn no_version(given: &str) -> Fault {

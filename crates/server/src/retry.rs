@@ -26,7 +26,7 @@ pub(crate) async fn retry(client: &Client, args: RetryArgs, format: Format) -> R
         let retried = repair.await?;
         print_one(format, &json!({ "id": run, "retried": retried }), run, || match retried {
             true => format!("{run} is ready to be tried again"),
-            false => format!("{run} has not ended: nothing was changed"),
+            false => format!("{run} has not ended, and nothing holds it up: nothing was changed"),
         })
     })
     .await?;

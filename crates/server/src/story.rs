@@ -261,6 +261,9 @@ pub(crate) fn standing(view: &RunView, story: Option<&Story>, now: Timestamp) ->
     if let Some(reason) = view.cancel_reason.as_ref().filter(|_| !view.status.is_final()) {
         words = format!("{words}; asked to stop: {reason}");
     }
+    if let Some(reason) = &view.pause_reason {
+        words = format!("{words}; asked to pause: {reason}");
+    }
     words
 }
 

@@ -59,4 +59,17 @@ fn a_run_is_forked_from_a_step_with_another_input() {
     assert!(told.contains("is forked, and runs again: charge"), "{told}");
     let told = shop.ok(&["fork", "--filter", "key:s status:waiting", "--from", "charge", "--yes"]);
     assert!(told.starts_with("1 run forked"), "{told}");
+    let cheap = r#"{"item":"sofa","cents":700}"#;
+    let told =
+        shop.ok(&["fork", "--filter", "key:s status:waiting", "--from", "charge", "--input", cheap, "--yes"]);
+    assert!(told.starts_with("1 run forked"), "{told}");
+    let forks = shop.ok(&["list", &format!("tag:outlast.fork-of={run}"), "-o", "name"]);
+    let inputs =
+        forks.lines().map(|fork| json(&shop.ok(&["show", fork, "-o", "json"]))["input"]["cents"].as_u64());
+    assert!(inputs.collect::<Vec<_>>().contains(&Some(700)), "{forks}");
+
+    shop.ok(&["cancel", &run, "--reason", "enough"]);
+    shop.until_status(&run, "cancelled");
+    let told = shop.ok(&["retry", "--filter", "key:s status:cancelled", "--from", "charge", "--dry-run"]);
+    assert!(told.contains("runs again: charge"), "{told}");
 }

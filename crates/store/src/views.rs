@@ -68,10 +68,12 @@ pub struct RunView {
     pub epoch: i64,
     /// Number of the current attempt (jobs).
     pub attempt: u32,
-    /// Why it is blocked.
+    /// Why it is blocked or paused, or what is left of an undo that gave up.
     pub reason: Option<String>,
     /// Whether someone asked it to stop, and why.
     pub cancel_reason: Option<String>,
+    /// Whether someone asked it to pause while a node works on it, and why: it is paused when its turn ends.
+    pub pause_reason: Option<String>,
     /// When it must have ended.
     pub expires_at: Option<Timestamp>,
     /// The group it is in, in line or running.

@@ -35,12 +35,19 @@ pub enum Bulk {
     /// They go on.
     Resume,
     /// They are tried again.
-    Retry,
+    Retry {
+        /// From which step; where they went wrong unless said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+    },
     /// Each is forked: another run goes on from one of its steps.
     Fork {
         /// From which step; where they went wrong unless said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
+        /// With this input, as JSON, instead of their own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<String>,
         /// With the version that new runs take, instead of their own.
         #[serde(default)]
         latest: bool,
@@ -83,13 +90,28 @@ impl Bulk {
     /// Tries runs again that failed, or were cancelled if the filter says so, and undos that gave up, as
     /// [`Client::retry`] does.
     pub fn retry() -> Bulk {
-        Bulk::Retry
+        Bulk::Retry { from: None }
+    }
+
+    /// Tries runs again from a step on that each of them has recorded, as [`RepairRun::from`] does.
+    pub fn retry_from(step: impl Into<String>) -> Bulk {
+        Bulk::Retry { from: Some(step.into()) }
     }
 
     /// Starts another run for each that goes on from a step of it, or from where it went wrong, as [`Client::fork`] does;
     /// with the version that new runs take, if `latest`.
     pub fn fork(from: Option<&str>, latest: bool) -> Bulk {
-        Bulk::Fork { from: from.map(str::to_owned), latest, reason: None }
+        Bulk::Fork { from: from.map(str::to_owned), input: None, latest, reason: None }
+    }
+
+    /// The same with another input, one for all of them, as [`ForkRun::input`] does.
+    pub fn fork_with<T: Serialize + ?Sized>(
+        from: Option<&str>,
+        latest: bool,
+        input: &T,
+    ) -> Result<Bulk, Error> {
+        let input = json("input", input)?;
+        Ok(Bulk::Fork { from: from.map(str::to_owned), input: Some(input), latest, reason: None })
     }
 
     /// Gives a step of each another result, as [`Client::repair`] does.
@@ -98,9 +120,7 @@ impl Bulk {
         result: &T,
         reason: impl Into<String>,
     ) -> Result<Bulk, Error> {
-        let result = serde_json::to_string(result)
-            .map_err(|error| Error::invalid("result", "(a value)", error.to_string()))?;
-        Ok(Bulk::Replace { step: step.into(), result, reason: reason.into() })
+        Ok(Bulk::Replace { step: step.into(), result: json("result", result)?, reason: reason.into() })
     }
 
     /// The word for it.
@@ -110,7 +130,7 @@ impl Bulk {
             Bulk::Kill { .. } => "kill",
             Bulk::Pause { .. } => "pause",
             Bulk::Resume => "resume",
-            Bulk::Retry => "retry",
+            Bulk::Retry { .. } => "retry",
             Bulk::Fork { .. } => "fork",
             Bulk::Replace { .. } => "replace",
         }
@@ -124,12 +144,10 @@ impl Bulk {
             }
             Bulk::Replace { result, reason, .. } => {
                 check_name("reason", reason)?;
-                let checked = RawValue::from_string(result.clone());
-                checked
-                    .map(|_| ())
-                    .map_err(|error| Error::invalid("result", result, format!("JSON: {error}")))
+                raw("result", result).map(drop)
             }
-            Bulk::Resume | Bulk::Retry | Bulk::Fork { .. } => Ok(()),
+            Bulk::Fork { input: Some(input), .. } => raw("input", input).map(drop),
+            Bulk::Resume | Bulk::Retry { .. } | Bulk::Fork { .. } => Ok(()),
         }
     }
 
@@ -145,7 +163,11 @@ impl Bulk {
             }
             // One that was asked to pause runs until it comes to it.
             Bulk::Resume => matches!(status, Status::Paused | Status::Running),
-            Bulk::Retry => status.after(Change::Revive).is_some() || status == Status::UndoFailed,
+            Bulk::Retry { from: Some(_) } => status.after(Change::Revive).is_some(),
+            Bulk::Retry { from: None } => {
+                status.after(Change::Revive).is_some()
+                    || matches!(status, Status::UndoFailed | Status::Blocked)
+            }
             Bulk::Fork { from, .. } => from.is_some() || matches!(status, Status::Failed | Status::Cancelled),
             // What runs is refused one by one.
             Bulk::Replace { .. } => status != Status::Completed,
@@ -160,7 +182,7 @@ impl Bulk {
             }
             Bulk::Resume => vec![Status::Paused],
             Bulk::Replace { step, .. } if step.starts_with("undo:") => vec![Status::UndoFailed],
-            Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => vec![Status::Failed],
+            Bulk::Retry { .. } | Bulk::Fork { .. } | Bulk::Replace { .. } => vec![Status::Failed],
         }
     }
 
@@ -199,10 +221,13 @@ impl Bulk {
             Bulk::Kill { .. } => What::WouldEnd,
             Bulk::Pause { .. } => What::WouldPause,
             Bulk::Resume => What::WouldGoOn,
-            Bulk::Retry if view.status == Status::UndoFailed => {
+            Bulk::Retry { .. } if view.status == Status::Blocked => What::WouldGoOn,
+            Bulk::Retry { .. } if view.status == Status::UndoFailed => {
                 What::WouldUndo(undone(client, view, cards).await?)
             }
-            Bulk::Retry => planned(client.repair(view.record.id).plan().await, What::WouldRunAgain)?,
+            Bulk::Retry { .. } => {
+                planned(self.retries(client, view.record.id).plan().await, What::WouldRunAgain)?
+            }
             Bulk::Fork { .. } => planned(self.forks(client, view.record.id).plan().await, What::WouldFork)?,
             Bulk::Replace { .. } => {
                 planned(self.replaces(client, view.record.id).plan().await, What::WouldRunAgain)?
@@ -223,7 +248,7 @@ impl Bulk {
             Bulk::Kill { reason } => client.kill(run, reason).await,
             Bulk::Pause { reason } => client.pause(run, reason).await,
             Bulk::Resume => client.resume(run).await,
-            Bulk::Retry => client.repair(run).only_in(epoch).by(&bulk.by).await,
+            Bulk::Retry { .. } => self.retries(client, run).only_in(epoch).by(&bulk.by).await,
             Bulk::Fork { .. } => self.forks(client, run).once_for(bulk.run).by(&bulk.by).await.map(|_| true),
             Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).by(&bulk.by).await,
         };
@@ -241,27 +266,48 @@ impl Bulk {
             Bulk::Cancel { .. } | Bulk::Kill { .. } => view.status == Status::Cancelled,
             Bulk::Pause { .. } => view.status == Status::Paused,
             Bulk::Resume => view.status != Status::Paused,
-            Bulk::Retry | Bulk::Fork { .. } | Bulk::Replace { .. } => true,
+            Bulk::Retry { .. } | Bulk::Fork { .. } | Bulk::Replace { .. } => true,
+        }
+    }
+
+    fn retries(&self, client: &Client, run: RunId) -> RepairRun {
+        let repair = client.repair(run);
+        match self {
+            Bulk::Retry { from: Some(step) } => repair.from(step),
+            _ => repair,
         }
     }
 
     fn forks(&self, client: &Client, run: RunId) -> ForkRun {
         let fork = client.fork(run);
-        let Bulk::Fork { from, latest, reason } = self else { return fork };
+        let Bulk::Fork { from, input, latest, reason } = self else { return fork };
         let fork = from.iter().fold(fork, |fork, step| fork.from(step));
         let fork = reason.iter().fold(fork, |fork, reason| fork.reason(reason));
+        // Judged when it was started.
+        let input = input.as_deref().and_then(|input| raw("input", input).ok());
+        let fork = input.into_iter().fold(fork, |fork, input| fork.input(&input));
         if *latest { fork.active_version() } else { fork }
     }
 
     fn replaces(&self, client: &Client, run: RunId) -> RepairRun {
         let repair = client.repair(run);
         let Bulk::Replace { step, result, reason } = self else { return repair };
-        match RawValue::from_string(result.clone()) {
+        match raw("result", result) {
             Ok(result) => repair.replace(step, &result).reason(reason),
             // Judged when it was started.
             Err(_) => repair.replace(step, result).reason(reason),
         }
     }
+}
+
+fn json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::invalid(what, "(a value)", error.to_string()))
+}
+
+/// JSON as it was given.
+fn raw(what: &'static str, json: &str) -> Result<Box<RawValue>, Error> {
+    RawValue::from_string(json.to_owned())
+        .map_err(|error| Error::invalid(what, json, format!("JSON: {error}")))
 }
 
 /// What a plan says, or why there is none for this run.

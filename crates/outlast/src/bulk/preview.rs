@@ -20,7 +20,7 @@ const PAGE: u32 = 500;
 /// What a bulk would do: see [`BulkCall::preview`](crate::BulkCall::preview).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Preview {
-    /// The first five hundred, oldest first, with what would happen to each.
+    /// The first five hundred, oldest first, with what would happen to each. There are more where `acts` and `stays` say so.
     pub runs: Vec<Planned>,
     /// To how many something would happen: of those that are not listed, to how many it may.
     pub acts: u64,

@@ -337,6 +337,10 @@ pub(super) async fn listen(engine: Arc<Engine>) {
                 engine.nudge();
                 tokio::time::sleep(GATHER).await;
                 bring_news(&engine, None).await;
+                // One of those in hand may have been killed, or asked to pause.
+                if !engine.running.lock().is_empty() {
+                    engine.look.notify_one();
+                }
                 queues::learn_at_times(&engine).await;
             }
             Err(RecvError::Closed) => return,

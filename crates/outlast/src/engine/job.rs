@@ -144,7 +144,7 @@ impl JobTurn {
         self.state.lock().misfit = Some(reason.to_owned());
     }
 
-    /// What was saved last.
+    /// What was saved last. It is the output of a run that ends without a result of its own.
     pub(crate) fn saved(&self) -> Option<Payload> {
         self.state.lock().doing.saved.clone()
     }
@@ -382,7 +382,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
     let expired = |at: Timestamp| at <= engine.clock.at_least();
     if claimed.expires_at.is_some_and(expired) {
         let failure = job.timed_out();
-        let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
+        let (next, sends) = finish(&job.record, Status::Failed, job.saved(), Some(&failure));
         return job.end_with(next, sends).await;
     }
     let span = tracing::info_span!(
@@ -443,7 +443,8 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,
                 None => {
-                    let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
+                    // How far it had come, for whoever tries it again by hand.
+                    let (next, sends) = finish(&job.record, Status::Failed, job.saved(), Some(&failure));
                     job.submit(next, vec![entry], sends).await;
                 }
             }

@@ -20,19 +20,31 @@ const SWEEPS: u32 = 100;
 /// The part of a lease after which work in hand is dropped: it has stopped when others begin theirs.
 const SAFE: f64 = 0.8;
 
+/// How long a renewal that a hint asks for waits for more hints, and how long after the last one it comes: where much
+/// happens, hints that name no run never end.
+const GATHER: Duration = Duration::from_millis(20);
+const APART: Duration = Duration::from_millis(200);
+
 /// Renews through `store` until the engine stops. Waits for nothing on the runtime where handlers run.
 pub(super) async fn renew_loop(engine: Arc<Engine>, store: DynStore) {
     let mut pause = engine.settings.renew_every;
     let mut breath = Breath::default();
+    let mut last = Instant::now();
     loop {
+        let hinted = async {
+            engine.look.notified().await;
+            tokio::time::sleep_until((last + APART).max(Instant::now() + GATHER)).await;
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = hinted => {}
             () = engine.abort.cancelled() => return,
         }
         breath.look(&engine);
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
         pause = (engine.settings.renew_every / 6).mul_f64(0.5 + fastrand::f64());
         let (asked, asks) = (Instant::now(), engine.clock.asks());
+        last = asked;
         let ask = Renew {
             node: engine.node(),
             lease: engine.settings.lease,

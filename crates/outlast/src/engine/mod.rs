@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     claiming: AtomicBool,
     /// Children are to be asked to stop.
     orphans: Notify,
+    /// Something happened, and nobody knows to which runs: a renewal says what became of those in hand.
+    look: Notify,
     pub(crate) queues: Queues,
     batches: Batches,
     pub(crate) schedules: Schedules,
@@ -150,6 +152,7 @@ impl Engine {
             changed: Notify::new(),
             claiming: AtomicBool::new(false),
             orphans: Notify::new(),
+            look: Notify::new(),
             queues: Queues::default(),
             batches: Batches::default(),
             schedules: Schedules::default(),

@@ -26,7 +26,8 @@ pub(super) async fn end(job: &Arc<JobTurn>, definition: &Registered, loaded: &Lo
     };
     let failure = FailureDoc::Outlast(error);
     let Some(reason) = reason else {
-        let (next, sends) = finish(&job.record, Status::Failed, None, Some(&failure));
+        let saved = job.saved().filter(|_| !matches!(definition.body, Body::Workflow(_)));
+        let (next, sends) = finish(&job.record, Status::Failed, saved, Some(&failure));
         return job.end_with(next, sends).await;
     };
     let reason = shorten(&format!("{reason}: try it again to undo that"), Limits::MESSAGE);

@@ -27,7 +27,7 @@ pub(super) async fn cancel(
 ) {
     let cancelled = || {
         let failure = FailureDoc::Outlast(Error::Cancelled { reason: reason.clone() });
-        // How far it had come, for whoever asks later: no other attempt will need it.
+        // How far it had come, for whoever asks later or tries it again.
         finish(&job.record, Status::Cancelled, job.saved(), Some(&failure))
     };
     // Said first, so that everybody sees what it is at.

@@ -222,8 +222,98 @@ engine_test! {
 
         // Whoever thinks better of it has the rest done too.
         assert!(client.retry(bulk.id()).await.unwrap());
-        assert_eq!(bulk.result().await.unwrap().done, 250 - report.done);
+        assert_eq!(bulk.result().await.unwrap(), done(250), "it goes on where it was stopped");
         assert_eq!(count(&client, "later", Status::Cancelled).await, 250);
+    }
+
+    async fn a_bulk_that_is_stopped_and_tried_again_goes_on_and_does_nothing_twice(lab: Lab) {
+        for kills in [false, true] {
+            let (store, test) = watched(&lab).await;
+            let runs = test.app().start_many(broken(), 0..150).await.unwrap();
+            for run in &runs {
+                run.result().await.unwrap_err();
+            }
+            let held = store.hold_controls(120);
+            let bulk = test.app().bulk(Bulk::retry()).filter(of("broken")).start().await.unwrap();
+            held.until_waiting(16).await;
+            let client = Outlast::on(lab.world.store().clone()).client();
+            let looked = store.count("inbox");
+            match kills {
+                true => client.kill(bulk.id(), "not those").await.unwrap(),
+                false => client.cancel(bulk.id(), "not those").await.unwrap(),
+            };
+            if !kills {
+                lab.until("it has heard", || async { store.count("inbox") > looked }).await;
+            }
+            held.let_go();
+            bulk.result().await.unwrap_err();
+            test.settle().await.unwrap();
+            assert!(client.retry(bulk.id()).await.unwrap());
+            let report = bulk.result().await.unwrap();
+            assert_eq!((report.done, report.failed), (150, 0), "{report:?}");
+            test.settle().await.unwrap();
+            for n in 0..150 {
+                assert_eq!(lab.ledger.count(&format!("call {n}")), 2, "once, and once again: {n}");
+            }
+            lab.ledger.take();
+            client.purge(0.seconds()).await.unwrap();
+            test.kill().await;
+            lab.world.pass(1.minute()).await;
+        }
+    }
+
+    async fn runs_are_tried_again_from_a_step_and_forked_with_another_input_in_bulk(lab: Lab) {
+        let sum = || Workflow::new("sum", |ctx: Ctx, n: u32| async move {
+            for name in ["one", "two"] {
+                let ledger = ctx.state::<Ledger>();
+                ctx.step(name, |_| async { ledger.note(name); Ok::<(), AnyError>(()) }).await?;
+            }
+            let ledger = ctx.state::<Ledger>();
+            let ok = ctx.step("judge", |_| async { Ok::<bool, AnyError>(n == 7 || ledger.count("good") > 0) });
+            if ok.await? { Ok(n) } else { Err(AnyError::new("too small")) }
+        });
+        lab.start(|app| crate::harness::once(app).workflow(sum())).await;
+        for n in 0..3 {
+            lab.app().start(sum(), n).await.unwrap().result().await.unwrap_err();
+        }
+        let preview = lab.app().bulk(Bulk::retry_from("two")).filter(of("sum")).preview().await.unwrap();
+        let again = What::WouldRunAgain(vec!["two".to_owned(), "judge".to_owned()]);
+        assert!(preview.acts == 3 && preview.runs.iter().all(|run| run.does == again), "{preview:?}");
+
+        let fork = || Bulk::fork_with(Some("judge"), false, &7).unwrap();
+        let bulk = lab.app().bulk(fork()).filter(of("sum")).start().await.unwrap();
+        assert_eq!(bulk.result().await.unwrap(), done(3));
+        lab.settle().await;
+        assert_eq!((count(lab.app(), "sum", Status::Completed).await, lab.ledger.count("two")), (3, 3));
+
+        lab.ledger.note("good");
+        let bulk = lab.app().bulk(Bulk::retry_from("two")).filter(of("sum")).start().await.unwrap();
+        assert_eq!(bulk.result().await.unwrap(), done(3));
+        lab.settle().await;
+        assert_eq!(count(lab.app(), "sum", Status::Completed).await, 6);
+        assert_eq!((lab.ledger.count("one"), lab.ledger.count("two")), (3, 6));
+    }
+
+    async fn what_a_job_saved_is_there_when_it_is_tried_again_by_hand(lab: Lab) {
+        let import = || Job::new("import", |job: JobCtx, fails: bool| async move {
+            let saved: Option<u32> = job.saved()?;
+            job.state::<Ledger>().note(format!("began with {saved:?}"));
+            job.save_now(&(saved.unwrap_or(0) + 1)).await?;
+            if fails && saved.is_none() { Err(AnyError::new("broken")) } else { Ok(()) }
+        }).retry(Retry::never());
+        lab.start(|app| app.job(import())).await;
+        let run = lab.app().start(import(), true).await.unwrap();
+        run.result().await.unwrap_err();
+        assert!(lab.app().retry(run.id()).await.unwrap());
+        run.result().await.unwrap();
+        assert_eq!(lab.ledger.take(), ["began with None", "began with Some(1)"]);
+
+        // What it saved was about the input that it had.
+        let run = lab.app().start(import(), true).await.unwrap();
+        run.result().await.unwrap_err();
+        assert!(lab.app().retry_with(run.id(), &false).await.unwrap());
+        run.result().await.unwrap();
+        assert_eq!(lab.ledger.take(), ["began with None", "began with None"]);
     }
 
     async fn a_bulk_that_is_cancelled_after_its_process_died_says_how_far_it_came(lab: Lab) {

@@ -342,6 +342,87 @@ engine_test! {
         }
     }
 
+    async fn a_blocked_run_is_looked_at_once_more_when_somebody_says_so(lab: Lab) {
+        // Code that goes by something else than its journal, and is mended without a new process.
+        let moody = || Workflow::new("moody", |ctx: Ctx, (): ()| async move {
+            let ledger = ctx.state::<Ledger>();
+            if ledger.count("strays") > ledger.count("mended") {
+                ctx.event::<()>("never").await?;
+            }
+            ctx.step("first", |_| async {
+                ledger.note("did");
+                Ok::<(), AnyError>(())
+            }).await?;
+            ctx.event::<()>("go").await?;
+            Ok::<(), AnyError>(())
+        });
+        let with = |app: Outlast| crate::harness::once(app).workflow(moody());
+        lab.start(with).await;
+        let run = lab.app().start(moody(), ()).await.unwrap().id();
+        lab.settle().await;
+        lab.ledger.note("strays");
+        lab.restart(with).await;
+        lab.app().send(run, "go", &()).await.unwrap();
+        lab.settle().await;
+        let view = lab.app().status(run).await.unwrap();
+        let reason = view.reason.clone().unwrap();
+        assert_eq!(view.status, Status::Blocked, "{view:?}");
+
+        // Held back and let go, it is looked at too, and is blocked for the same reason.
+        assert!(lab.app().pause(run, "for a look").await.unwrap());
+        assert_eq!(lab.app().status(run).await.unwrap().status, Status::Paused);
+        assert_eq!(lab.app().verify().await.unwrap().lacking, 0);
+        assert!(lab.app().resume(run).await.unwrap());
+        lab.settle().await;
+        let view = lab.app().status(run).await.unwrap();
+        assert_eq!((view.status, view.reason.as_ref()), (Status::Blocked, Some(&reason)));
+
+        assert!(lab.app().repair(run).plan().await.unwrap().again.is_empty());
+        assert!(lab.app().retry(run).await.unwrap(), "it is looked at once more");
+        lab.settle().await;
+        assert_eq!(lab.app().status(run).await.unwrap().reason, Some(reason));
+        lab.ledger.note("mended");
+        assert!(lab.app().retry(run).await.unwrap());
+        lab.app().handle(&moody(), run).result().await.unwrap();
+        assert!(lab.app().retry(run).await.is_err(), "it has completed");
+        assert_eq!(lab.ledger.count("did"), 1);
+    }
+
+    async fn a_run_whose_journal_is_being_deleted_is_neither_tried_again_nor_forked(lab: Lab) {
+        lab.start(|app| app.workflow(flow())).await;
+        let run = lab.app().start(flow(), ()).await.unwrap();
+        assert!(run.result().await.is_err());
+        // A journal that is too long to be deleted at once.
+        let id = lab.world.sql_id(run.id());
+        lab.world.raw(&format!(
+            "insert into outlast.journal (shard, run, pos, kind, epoch, at, name)
+             with recursive n (pos) as (select 100 union all select pos + 1 from n where pos < 12000)
+             select r.shard, r.id, n.pos, 90, 1, 0, 'value' || n.pos from outlast.runs as r, n where r.id = {id}"
+        )).await;
+        lab.world.pass(2.days()).await;
+        let purge = outlast_store::Control::Purge(outlast_store::Purge::older_than(1.day(), 10));
+        let repair = lab.app().repair(run.id()).plan().await.unwrap();
+        assert_eq!(repair.run, run.id(), "nothing is deleted yet");
+        lab.world.control(&purge).await;
+        let before = lab.world.snapshot().await.without(&["nodes"]);
+        let refusals = [
+            lab.app().retry(run.id()).await.unwrap_err(),
+            lab.app().repair(run.id()).from("first").plan().await.unwrap_err(),
+            lab.app().fork(run.id()).from("first").await.unwrap_err(),
+        ];
+        for refused in refusals {
+            assert_eq!(refused.code(), "not_retryable");
+            assert!(refused.to_string().contains("its journal is being deleted"), "{refused}");
+        }
+        // Whoever had looked before it began is refused under the run's lock.
+        let retry = outlast_store::Control::Retry { run: outlast_store::Address::Run(run.id()), epoch: None, input: None, repair: None };
+        let answer = lab.world.control(&retry).await;
+        assert_eq!(answer, outlast_store::Controlled::Purging { run: run.id() });
+        assert_eq!(lab.world.snapshot().await.without(&["nodes"]), before, "nothing is half done");
+        while lab.app().purge(1.day()).await.unwrap() > 0 {}
+        assert!(lab.app().status(run.id()).await.is_err());
+    }
+
     async fn what_cannot_be_repaired_is_refused_with_the_reason(lab: Lab) {
         lab.start(|app| app.workflow(flow())).await;
         let run = lab.app().start(flow(), ()).await.unwrap();

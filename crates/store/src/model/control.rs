@@ -109,6 +109,9 @@ impl Control {
     }
 }
 
+/// The tag of a run whose long journal is being deleted, page by page: a part of it is gone.
+pub const PURGING: &str = "outlast.purging";
+
 /// The answer to a [`Control`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Controlled {
@@ -154,6 +157,11 @@ pub enum Controlled {
     },
     /// The run cannot be repaired now: a node holds it.
     Held {
+        /// The run.
+        run: RunId,
+    },
+    /// The run cannot be tried again: its journal is being deleted, and a part of it is gone.
+    Purging {
         /// The run.
         run: RunId,
     },

@@ -2,7 +2,7 @@
 
 use outlast_core::{Entry, Error, FailureDoc, Op, Payload, Phase, RunId, ShardCount, Status};
 
-use super::agenda::{self, AgendaRow, by_shard};
+use super::agenda::{self, AgendaRow, ByShard, by_shard};
 use super::end;
 use super::flight::{Flight, Place};
 use super::keys;
@@ -80,6 +80,16 @@ pub(super) async fn cancel(
     run: RunId,
     reason: &str,
 ) -> Result<(Flight, Controlled), StoreError> {
+    lock_families(tx, &by_shard([run])).await?;
+    cancel_locked(tx, run, reason).await
+}
+
+/// The same for a run whose family is locked.
+pub(super) async fn cancel_locked(
+    tx: &mut dyn Tx,
+    run: RunId,
+    reason: &str,
+) -> Result<(Flight, Controlled), StoreError> {
     let (row, listeners) = match unfinished(tx, run).await? {
         Ok(found) => found,
         Err(answer) => return Ok((Flight::default(), answer)),
@@ -108,6 +118,28 @@ pub(super) async fn cancel(
         tx.signal(Signal::Due);
     }
     Ok((flight, Controlled::Asked { run }))
+}
+
+/// Locks runs that may end by this, together with those who hear of their ends, in the order in which everybody locks:
+/// whoever locks the one and then the other waits in a circle for those who do it the other way round. Who comes to
+/// listen between the look and the lock is locked late, which the database sorts out if it has to.
+pub(super) async fn lock_families(tx: &mut dyn Tx, runs: &ByShard) -> Result<(), StoreError> {
+    let mut flight = Flight::default();
+    let looks = agenda::add_looks(&mut flight, runs);
+    let records = end::add_looks(&mut flight, runs);
+    let mut answers = flight.send(tx).await?;
+    let unfinished = agenda::found(&mut answers, &looks)?;
+    let records = end::found(&mut answers, &records)?;
+    let records = unfinished.keys().filter_map(|run| records.get(run));
+    let hear = records.flat_map(|record| &record.listeners).map(|listener| listener.run);
+    let all = by_shard(hear.chain(unfinished.keys().copied()));
+    // Its own lock comes with what is looked at behind it.
+    if all == *runs && runs.values().flatten().count() == 1 {
+        return Ok(());
+    }
+    let mut flight = Flight::default();
+    agenda::add_locks(&mut flight, &all, true);
+    flight.send(tx).await.map(drop)
 }
 
 /// Locks a run, and tells who hears of its end; of one that is unfinished no more, what is to be answered.

@@ -64,8 +64,9 @@ async fn deliver_to(
     // The first receiver is whom a taker would have.
     let taker = taker.zip(receivers.first().map(Receiver::run));
     let mut flight = Flight::default();
-    let fenced = taker.map(|((hold, _), run)| flight.add(agenda::fence(run.shard(), hold.node)));
     let locks = agenda::add_locks(&mut flight, &runs, true);
+    // Behind the runs: nobody waits for one with a node's row in hand.
+    let fenced = taker.map(|((hold, _), run)| flight.add(agenda::fence(run.shard(), hold.node)));
     let results = results::add_looks(&mut flight, &runs);
     let noted = add_noted(&mut flight, &messages, &receivers);
     let addressed = settles.iter().zip(receivers.iter().map(Receiver::run));

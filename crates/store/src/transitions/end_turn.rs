@@ -22,8 +22,8 @@ pub(crate) async fn end_turn(
     });
     let runs = by_shard(told.chain([turn.commit.run]));
     let mut flight = Flight::default();
-    flight.add(fence(turn.commit.run.shard(), turn.node));
     agenda::add_locks(&mut flight, &runs, true);
+    flight.add(fence(turn.commit.run.shard(), turn.node));
     flight.send(tx).await?;
     let batch = Batch { node: turn.node, shard: turn.commit.run.shard(), runs: vec![turn.commit.clone()] };
     let answers = commit(tx, &batch, shards).await?;

@@ -1,14 +1,14 @@
 //! Ends a run at once, whatever it is doing: nobody is asked, and nothing is undone.
 //!
 //! A run that a node holds is taken from it. Whatever that node is writing holds its row, so this waits for it there;
-//! what it writes later finds neither the run nor its epoch. The run's own lock comes first, unlike everywhere else:
-//! whoever waits for a run with a node's row in hand would hold up everything that the node does. Those who hold a
-//! fence and wait for this very run may meet this in a circle, which the database breaks and both begin anew.
+//! what it writes later finds neither the run nor its epoch. The node's row is the last that is waited for, behind the
+//! run and those who hear of its end: whoever waits for a run with a node's row in hand would hold up everything that
+//! the node does.
 
 use outlast_core::RunId;
 
-use super::agenda::AgendaRow;
-use super::control::{end, unfinished};
+use super::agenda::{AgendaRow, by_shard};
+use super::control::{end, lock_families, unfinished};
 use super::flight::Flight;
 use super::leave::NODE_LOCK;
 use crate::rows::cells;
@@ -16,6 +16,7 @@ use crate::{Controlled, Signal, StoreError, Tx};
 
 /// Ends the run as cancelled; its parent and whoever else listens hear of it. One that has ended stays as it is.
 pub(super) async fn kill(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled, StoreError> {
+    lock_families(tx, &by_shard([run])).await?;
     let (row, listeners) = match unfinished(tx, run).await? {
         Ok(found) => found,
         Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),

@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use outlast_core::{FailureDoc, Limits, RunId, Status, shorten};
+use outlast_core::{FailureDoc, Limits, RunId, ShardCount, Status, shorten};
 
 use super::agenda::{self, AgendaRow, by_shard};
-use super::control::cancel;
+use super::control::{cancel_locked, lock_families};
 use super::flight::{Flight, Place};
 use super::results;
 use crate::rows::{ReadRow, cells, plain};
@@ -76,6 +76,13 @@ pub(super) fn add_late(flight: &mut Flight, tx: &mut dyn Tx, runs: &[&NewRun], l
     }
 }
 
+/// Locks the notes about a run's children: whoever stops them has the note first, and then the children.
+pub(super) fn add_locks(flight: &mut Flight, shards: ShardCount, parent: RunId) {
+    for shard in 0..shards.max(1) {
+        flight.add(ORPHANS_LOCK.with(cells![shard, parent]));
+    }
+}
+
 /// Takes back that a run's children in a shard are to stop: it goes on.
 pub(super) fn add_forget(flight: &mut Flight, shard: u16, parent: RunId) {
     flight.add(ORPHANS_DONE.with(cells![shard, parent]));
@@ -94,12 +101,19 @@ pub(crate) async fn stop_orphans(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, S
     let page: Place = flight.add(ORPHANS_PAGE.with(cells![ask.shard, parent, after, PAGE]));
     let page = flight.send(tx).await?.take(page);
     let children = page.iter().map(|row| row.run(0)).collect::<Result<Vec<RunId>, _>>()?;
+    let mut unfinished = Vec::new();
     for (child, row) in children.iter().zip(&page) {
         // One that had ended, and is tried again just now, is so because somebody wants it.
         if row.opt_int(1)?.is_some() {
-            let (flight, _) = cancel(tx, *child, &reason).await?;
-            flight.send(tx).await?;
+            unfinished.push(*child);
         }
+    }
+    if !unfinished.is_empty() {
+        lock_families(tx, &by_shard(unfinished.iter().copied())).await?;
+    }
+    for child in unfinished {
+        let (flight, _) = cancel_locked(tx, child, &reason).await?;
+        flight.send(tx).await?;
     }
     let mut flight = Flight::default();
     match children.last().filter(|_| children.len() == PAGE as usize) {
@@ -110,8 +124,15 @@ pub(crate) async fn stop_orphans(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, S
     Ok(true)
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&ORPHANS_NOTE, &ORPHANS_LATE, &ORPHANS_NEXT, &ORPHANS_PAGE, &ORPHANS_PASS, &ORPHANS_DONE];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &ORPHANS_NOTE,
+    &ORPHANS_LATE,
+    &ORPHANS_LOCK,
+    &ORPHANS_NEXT,
+    &ORPHANS_PAGE,
+    &ORPHANS_PASS,
+    &ORPHANS_DONE,
+];
 
 // Children with keys may be in any shard. SQLite, which may have no statistics yet, is told by which index to look.
 macro_rules! note {
@@ -146,6 +167,12 @@ static ORPHANS_LATE: Sql = Sql::new(
 )
 .rows(&[("parent", Type::Id), ("reason", Type::Text)])
 .takes(&[Type::Int]);
+
+static ORPHANS_LOCK: Sql = Sql::new(
+    "orphans_lock",
+    "select o.parent from outlast.orphans as o where o.shard = {p1} and o.parent = {p2} {for_update}",
+)
+.takes(&[Type::Int, Type::Id]);
 
 static ORPHANS_NEXT: Sql = Sql::new(
     "orphans_next",

@@ -14,7 +14,7 @@ use super::flight::{Flight, Place};
 use super::listen::LISTENERS_CLEAR;
 use super::unique::UNIQUES_PURGE;
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Call, Cell, Mark, Purge, Purged, Sql, StoreError, Tx, Type};
+use crate::{Call, Cell, Mark, PURGING, Purge, Purged, Sql, StoreError, Tx, Type};
 
 /// The most entries of journals that one purge deletes.
 const ENTRIES: i64 = 5_000;
@@ -51,6 +51,8 @@ pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> R
         let mut runs = answers.take(place).iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
         if let Some(long) = long.as_ref().filter(|long| runs.contains(&long.run)) {
             runs.retain(|run| *run != long.run);
+            // What is left of it is no journal any more: nobody may try it again, or fork it.
+            flight.add(PURGE_BEGUN.with(cells![shard, long.run, PURGING]));
             flight.add(PURGE_PAGE.with(cells![shard, long.run, long.page]));
             purged.marks[usize::from(shard)] = long.before;
         }
@@ -123,7 +125,7 @@ fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] = &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_LOCK, &PURGE_PAGE];
+    let own: &[&Sql] = &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_LOCK, &PURGE_BEGUN, &PURGE_PAGE];
     // Some of the purges are others' own.
     let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
     own.iter().copied().chain(purges).collect()
@@ -165,6 +167,12 @@ static PURGE_LOCK: Sql = Sql::new(
       order by r.run {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
+
+static PURGE_BEGUN: Sql = Sql::new(
+    "purge_begun",
+    "insert into outlast.tags (shard, name, value, run) values ({p1}, {p3}, 'true', {p2}) on conflict do nothing",
+)
+.takes(&[Type::Int, Type::Id, Type::Text]);
 
 static PURGE_PAGE: Sql =
     Sql::new("purge_page", "delete from outlast.journal where shard = {p1} and run = {p2} and pos >= {p3}")

@@ -10,7 +10,7 @@ use super::post::Post;
 use super::repair::{self, Tellers};
 use super::unique;
 use crate::rows::{ReadRow, cells, payload_cells};
-use crate::{Controlled, Hears, Repair, Row, Signal, Sql, StoreError, Tx, Type, code};
+use crate::{Controlled, Hears, PURGING, Repair, Row, RunKind, Signal, Sql, StoreError, Tx, Type, code};
 
 /// Takes the run's end away and gives it a place in line, as at its start but for the epoch: that is greater than every
 /// one before, so that nothing fits which earlier turns may still write. One that was the only one of its kind is so again,
@@ -30,10 +30,13 @@ pub(crate) async fn retry(
     let hears = repair.map_or(&nothing, |repair| &repair.hears);
     let (shard, own) = (run.shard(), by_shard([run]));
     let mut flight = Flight::default();
+    if !hears.ends.is_empty() {
+        orphans::add_locks(&mut flight, shards, run);
+    }
     let all = by_shard(hears.ends.iter().map(|(run, _)| *run).chain([run]));
     let locks = agenda::add_locks(&mut flight, &all, true);
     let end = flight.add(RETRY_LOCK.with(cells![shard, run]));
-    let record = flight.add(RETRY_LOOK.with(cells![shard, run]));
+    let record = flight.add(RETRY_LOOK.with(cells![shard, run, PURGING]));
     // Whoever waited for the end's lock may find that another made the run ready.
     let looks = agenda::add_looks(&mut flight, &own);
     let ends = repair::add_looks(&mut flight, hears);
@@ -51,6 +54,7 @@ pub(crate) async fn retry(
     };
     let (status, ended_in) = (end.status(0)?, end.int(1)?);
     let refused = match status.after(Change::Revive) {
+        _ if record.opt_int(9)?.is_some() => Some(Controlled::Purging { run }),
         None => Some(Controlled::Final { run, status, by_this: false }),
         Some(_) if epoch.is_some_and(|known| known != ended_in) => {
             Some(Controlled::Retried { run, by_this: false })
@@ -69,6 +73,10 @@ pub(crate) async fn retry(
     }
 
     let mut flight = Flight::default();
+    // What a job saved was about its input.
+    if input.is_none() {
+        flight.add(RETRY_SAVED.with(cells![shard, run, RunKind::Job]));
+    }
     flight.add(RETRY_END.with(cells![shard, run]));
     flight.add(RETRY_RECORD.with(cells![shard, run]));
     if input.is_some() {
@@ -117,7 +125,8 @@ fn add_place(flight: &mut Flight, run: RunId, record: &Row, epoch: i64, news: i6
     Ok(())
 }
 
-/// Lets a run go on that has not ended: one whose undo gave up, or one that is repaired and that no node holds.
+/// Lets a run go on that has not ended: one whose undo gave up, one that is blocked, or one that is repaired and that no
+/// node holds.
 async fn go_on(
     tx: &mut dyn Tx,
     row: AgendaRow,
@@ -131,7 +140,9 @@ async fn go_on(
             Some(Controlled::Retried { run, by_this: false })
         }
         Some(_) if row.node.is_some() => Some(Controlled::Held { run }),
-        None if row.status != Status::UndoFailed => Some(Controlled::Retried { run, by_this: false }),
+        None if !matches!(row.status, Status::UndoFailed | Status::Blocked) => {
+            Some(Controlled::Retried { run, by_this: false })
+        }
         _ => None,
     };
     if let Some(answer) = stays {
@@ -158,6 +169,7 @@ async fn go_on(
 pub(crate) static STATEMENTS: &[&Sql] = &[
     &RETRY_LOCK,
     &RETRY_LOOK,
+    &RETRY_SAVED,
     &RETRY_END,
     &RETRY_RECORD,
     &RETRY_INPUT,
@@ -177,10 +189,21 @@ static RETRY_LOCK: Sql = Sql::new(
 static RETRY_LOOK: Sql = Sql::new(
     "retry_look",
     "select r.kind, r.definition, r.version, r.queue, r.priority, r.tenant, r.group_key, r.unique_key,
-            (select max(i.seq) from outlast.inbox as i where i.shard = {p1} and i.run = {p2})
+            (select max(i.seq) from outlast.inbox as i where i.shard = {p1} and i.run = {p2}),
+            (select 1 from outlast.tags as t where t.shard = {p1} and t.run = {p2} and t.name = {p3} limit 1)
        from outlast.runs as r where r.shard = {p1} and r.id = {p2}",
 )
-.takes(&[Type::Int, Type::Id]);
+.takes(&[Type::Int, Type::Id, Type::Text]);
+
+static RETRY_SAVED: Sql = Sql::new(
+    "retry_saved",
+    "insert into outlast.doing (shard, run, name, attempt, since, codec, saved)
+     select e.shard, e.run, r.definition, 1, {now}, e.codec, e.output
+       from outlast.results as e join outlast.runs as r on r.shard = e.shard and r.id = e.run
+      where e.shard = {p1} and e.run = {p2} and r.kind = {p3} and e.output is not null
+     on conflict do nothing",
+)
+.takes(&[Type::Int, Type::Id, Type::Int]);
 
 static RETRY_END: Sql =
     Sql::new("retry_end", "delete from outlast.results where shard = {p1} and run = {p2}")

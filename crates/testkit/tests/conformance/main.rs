@@ -29,6 +29,7 @@ mod schedules;
 mod short_way;
 mod signals;
 mod start;
+mod storms;
 mod suspects;
 mod sweep;
 mod uniques;

@@ -136,7 +136,7 @@ async fn children_stop_when_their_parent_begins_to_undo(world: World) {
 
 #[store_test]
 async fn thousands_of_children_are_asked_page_by_page_by_any_number_of_sweepers(world: World) {
-    const CHILDREN: usize = 1_050;
+    const CHILDREN: usize = 2_050;
     let parent = world.start("order").held_by("node").await;
     let wards: Vec<_> = (0..CHILDREN).map(|n| ward(&world, parent.run, &format!("ship#{n}"))).collect();
     let writing = wards.into_iter().fold(parent.records(1, "ship"), |writing, child| writing.starts(child));

@@ -29,6 +29,7 @@ fn resumed(run: RunId, by_this: bool) -> Controlled {
 async fn stands_still(world: &World, run: RunId) {
     let view = world.view(run).await;
     assert_eq!((view.status, view.reason.as_deref()), (Status::Paused, Some("for a look")));
+    assert_eq!(view.pause_reason, None, "it is no longer asked");
     assert_eq!((view.due_at, view.node), (None, None));
     let told = world.store().explain(run).await.unwrap().unwrap().why;
     assert_eq!(told, Why::Paused { reason: Some("for a look".into()) });
@@ -91,7 +92,12 @@ async fn a_running_run_is_paused_however_its_turn_ends(world: World) {
         assert_eq!(world.control(&pause(turn.run)).await, Controlled::Asked { run: turn.run });
         assert_eq!(world.control(&pause(turn.run)).await, Controlled::Asked { run: turn.run });
         while signals.recv().await.unwrap() != Signal::Pause(turn.run) {}
-        assert_eq!(world.status(turn.run).await, Status::Running, "it is asked");
+        let view = world.view(turn.run).await;
+        assert_eq!(
+            (view.status, view.pause_reason.as_deref()),
+            (Status::Running, Some("for a look")),
+            "it is asked"
+        );
 
         let known = vec![Known { run: turn.run, epoch: turn.epoch, seen: 0 }];
         let renewed = world.renew(&Renew { known, ..world.renewal("node").await }).await;
