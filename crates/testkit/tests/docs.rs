@@ -12,28 +12,63 @@ const ADMITTED: [&str; 2] = ["later", "no test yet"];
 /// How many behaviours have a number.
 const NUMBERED: usize = 91;
 
+/// The pages that name tests.
+const PAGES: [&str; 2] = ["docs/behaviours.md", "docs/faults.md"];
+/// The faults that have to be on their page, tested or not.
+const FAULTS: [&str; 48] = [
+    "P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P12", "P16", "P17", "P18", "P19", "P20",
+    "D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D19", "D20", "N1", "N3",
+    "N4", "N5", "S1", "S2", "S3", "S4", "U1", "U3", "W1", "W2", "W3", "W5", "W6", "W7", "W8", "D24",
+];
+/// How a fault is named that `cargo xtask chaos` plays, and where they all are.
+const CHAOS: &str = "chaos --fault ";
+const CHAOS_FAULTS: &str = "crates/testkit/kill/src/chaos/fault.rs";
+
 #[test]
 fn every_test_that_the_docs_name_exists() {
     let sources = sources();
+    let faults = read(CHAOS_FAULTS);
+    let exists = |name: &str| match name.strip_prefix(CHAOS) {
+        Some(fault) => faults.contains(&format!("(\"{fault}\", ")),
+        None => sources.iter().any(|source| source.has(name)),
+    };
     let mut wrong = Vec::new();
     let mut named = 0;
-    for row in rows(&page()) {
-        let tests: Vec<&str> = row.shown_by.split('`').skip(1).step_by(2).collect();
-        if tests.is_empty() && !ADMITTED.iter().any(|word| row.shown_by.contains(word)) {
-            wrong.push(format!("{}: names no test, and does not say so", row.name));
+    for page in PAGES {
+        for row in rows(&read(page)) {
+            let tests: Vec<&str> = row.shown_by.split('`').skip(1).step_by(2).collect();
+            if tests.is_empty() && !ADMITTED.iter().any(|word| row.shown_by.contains(word)) {
+                wrong.push(format!("{page} {}: names no test, and does not say so", row.name));
+            }
+            named += tests.len();
+            let missing = tests.iter().filter(|test| !exists(test));
+            wrong.extend(missing.map(|test| format!("{page} {}: there is no test {test}", row.name)));
         }
-        named += tests.len();
-        let missing = tests.iter().filter(|test| !sources.iter().any(|source| source.has(test)));
-        wrong.extend(missing.map(|test| format!("{}: there is no test {test}", row.name)));
     }
-    assert!(named > NUMBERED, "only {named} tests were found on the page: have its tables changed?");
-    assert!(wrong.is_empty(), "docs/behaviours.md:\n  {}", wrong.join("\n  "));
+    assert!(named > NUMBERED, "only {named} tests were found on the pages: have their tables changed?");
+    assert!(wrong.is_empty(), "\n  {}", wrong.join("\n  "));
 }
 
 #[test]
 fn every_numbered_behaviour_has_its_row() {
-    let numbers: Vec<usize> = rows(&page()).iter().filter_map(|row| row.name.parse().ok()).collect();
+    let page = read("docs/behaviours.md");
+    let numbers: Vec<usize> = rows(&page).iter().filter_map(|row| row.name.parse().ok()).collect();
     assert_eq!(numbers, (1..=NUMBERED).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_fault_has_its_row_and_every_one_that_is_played_is_named_there() {
+    let page = read("docs/faults.md");
+    let names: Vec<String> = rows(&page).into_iter().map(|row| row.name).collect();
+    let missing: Vec<&str> =
+        FAULTS.into_iter().filter(|fault| !names.iter().any(|name| name == fault)).collect();
+    assert!(missing.is_empty(), "docs/faults.md has no row for {missing:?}");
+
+    let faults = read(CHAOS_FAULTS);
+    let played =
+        faults.lines().filter_map(|line| line.split_once("=> (\"")?.1.split_once('"').map(|(name, _)| name));
+    let unnamed: Vec<&str> = played.filter(|name| !page.contains(&format!("`{CHAOS}{name}`"))).collect();
+    assert!(unnamed.is_empty(), "docs/faults.md does not name {unnamed:?}");
 }
 
 /// A row of a table whose last column names tests.
@@ -79,8 +114,8 @@ impl Source {
     }
 }
 
-fn page() -> String {
-    fs::read_to_string(root("docs/behaviours.md")).expect("the page is there")
+fn read(path: &str) -> String {
+    fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn sources() -> Vec<Source> {

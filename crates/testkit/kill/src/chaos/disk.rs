@@ -5,11 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::task::block_in_place;
 
+use super::database::Admin;
 use super::stage::{Stage, most_ms};
 
 /// How large a small disk is, in megabytes: a server's, and a file's.
 pub(super) const SERVERS_DISK: u32 = 192;
 pub(super) const FILES_DISK: u32 = 48;
+/// How many segments the server's log may have in stock.
+const SEGMENTS: u32 = 20;
 /// How long there is no space, at a time.
 const FULL_FOR: Duration = Duration::from_secs(4);
 
@@ -20,8 +23,14 @@ impl Stage {
         let mut gave_up = 0;
         while self.goes_on() {
             self.scene.fault("no space");
+            let admin = Admin::of(self.server()?).await?;
             self.server()?.fill_disk()?;
-            tokio::time::sleep(FULL_FOR).await;
+            tokio::time::sleep(FULL_FOR / 2).await;
+            // Its tables have no room by now; its log shall have none either, which a server does not survive.
+            for _ in 0..SEGMENTS {
+                let _ = admin.client.batch_execute("select pg_switch_wal()").await;
+                tokio::time::sleep(FULL_FOR / 2 / SEGMENTS).await;
+            }
             self.server()?.free_disk()?;
             block_in_place(|| {
                 let server = self.server()?;

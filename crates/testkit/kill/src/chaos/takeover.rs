@@ -30,7 +30,7 @@ impl Stage {
             });
             try_join_all(starts).await?;
         }
-        self.until_begun(first, runs).await?;
+        self.until_begun(first, work, runs).await?;
         ensure!(began.elapsed() < Duration::from_millis(ms), "it took too long until all runs were held");
         let second = self.scene.nodes(1, rng).await?.remove(0);
         let number = second.number;
@@ -39,9 +39,9 @@ impl Stage {
         let node = self.nodes.remove(0);
         self.scene.kill(node)?;
         let killed = Instant::now();
-        self.until_begun(number, 1).await?;
+        self.until_begun(number, work, 1).await?;
         let first = killed.elapsed();
-        self.until_begun(number, runs).await?;
+        self.until_begun(number, work, runs).await?;
         let all = killed.elapsed();
         self.hits = runs as u64;
         self.number("lease_ms", self.scene.orders.lease.as_millis());
@@ -50,11 +50,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until a node has begun so many bodies.
-    async fn until_begun(&self, node: u32, bodies: usize) -> Result<()> {
+    /// Waits until a node has begun so many bodies that do this work.
+    async fn until_begun(&self, node: u32, work: Work, bodies: usize) -> Result<()> {
         let since = Instant::now();
         loop {
-            let begun = |line: &Line| matches!(line, Line::Begin(call) if call.node == node);
+            let begun = |line: &Line| matches!(line, Line::Begin(call) if call.node == node && call.work == Some(work));
             let count = self.scene.read_ledger()?.iter().filter(|line| begun(line)).count();
             if count >= bodies {
                 return Ok(());
