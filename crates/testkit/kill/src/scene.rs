@@ -29,8 +29,8 @@ pub(crate) const LEASE: Duration = Duration::from_millis(2000);
 /// Notes in the database itself whatever gets past the fence: the engine's own word is not enough, and two results
 /// for one entry cannot be had anyway.
 const FENCE: [&str; 3] = [
-    "create table late (run uuid, epoch bigint, current bigint)",
-    "create function note_late() returns trigger language plpgsql as $$
+    "create table public.late (run uuid, epoch bigint, current bigint)",
+    "create function public.note_late() returns trigger language plpgsql as $$
      declare current_epoch bigint;
      begin
          select a.epoch into current_epoch from outlast.agenda as a where a.shard = new.shard and a.id = new.run;
@@ -39,7 +39,7 @@ const FENCE: [&str; 3] = [
          end if;
          return new;
      end $$",
-    "create trigger note_late before insert on outlast.journal for each row execute function note_late()",
+    "create trigger note_late before insert on outlast.journal for each row execute function public.note_late()",
 ];
 /// How long nodes are waited for that have nothing more to fear.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -282,7 +282,7 @@ impl Scene {
                     }
                 }
                 if !self.is_sqlite() {
-                    let late = tx.query("select count(*) from late", ()).await?[0].int(0)?;
+                    let late = tx.query("select count(*) from public.late", ()).await?[0].int(0)?;
                     if late > 0 {
                         let what = "an entry was written for a node that did not have the run any more";
                         contradictions.push(format!("{what} ({late} times)"));
