@@ -17,6 +17,8 @@ use crate::scene::Scene;
 
 /// How many runs are under way at once, their children not counted.
 const LOAD: u64 = 24;
+/// The same for runs that take longer than a lease.
+const LONG_LOAD: u64 = 8;
 /// How many runs are still started when no more faults come.
 const TAIL: u64 = 20;
 /// How long after the last kill everything must have ended.
@@ -43,6 +45,27 @@ impl Scene {
             });
         }
         load
+    }
+
+    /// Keeps some runs under way that are not over when a node comes back after its lease: whatever it writes then is
+    /// about a run that is another's by now, and not about one that has ended.
+    pub(crate) fn begin_long_load(&self, load: &mut JoinSet<Result<()>>, seed: u64) {
+        for place in 0..LONG_LOAD {
+            let scene = self.clone();
+            load.spawn(async move {
+                let mut rng = Rng::with_seed(seed ^ place.wrapping_mul(0x2545_f491_4f6c_dd1d));
+                for number in 0.. {
+                    if scene.tail.load(Ordering::Relaxed) < u64::MAX {
+                        break;
+                    }
+                    let lease = scene.orders.lease.as_millis() as u64;
+                    let mut step = || Act::Step { ms: rng.u64(lease / 2..lease * 2) };
+                    let acts = vec![step(), Act::Transaction { ms: 5 }, Act::Count, step(), Act::Random];
+                    scene.play(&format!("long-{place}-{number}"), Plan { acts, from: 0 }, &mut rng).await?;
+                }
+                Ok(())
+            });
+        }
     }
 
     async fn one_story(&self, number: u64, mut rng: Rng) -> Result<()> {

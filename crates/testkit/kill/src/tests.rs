@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use outlast::{Op, Outlast, Phase};
+use outlast::{Error, Op, Outlast, Phase, Tx};
+use outlast_testkit::{TestDatabase, skipped};
 use tempfile::TempDir;
 
 use crate::beats;
@@ -112,6 +113,15 @@ async fn an_honest_history_is_found_in_order_and_every_lie_in_it_is_seen() {
     assert!(said.contains("wrote the rows ["), "{said}");
     let said = after(&honest, |evidence| evidence.integrity = Some("row 7 missing from index".into()));
     assert!(said.contains("damaged"), "{said}");
+
+    let said = after(&honest, |evidence| evidence.contradictions.push("two rows for one run".into()));
+    assert!(said.contains("contradicts itself: two rows"), "{said}");
+    let said = after(&honest, |evidence| {
+        // A node that nobody has seen work since, and one that nobody expects to.
+        evidence.ledger.extend([Line::Up { node: 8 }, Line::Up { node: 9 }, Line::Left { node: 9 }]);
+        evidence.ledger.push(Line::Heal { at: 0 });
+    });
+    assert_eq!(said, "node 8 ended 0 new bodies after the last fault");
 
     let said = after(&honest, |evidence| evidence.runs.retain(|view| view.record.key.is_none()));
     assert!(said.contains("was acknowledged and is lost"), "{said}");
@@ -290,4 +300,30 @@ async fn who_jumps_a_line_is_seen_and_so_is_a_time_or_a_count_that_is_missing_or
 
     let said = after(&honest, |evidence| evidence.counter += 1);
     assert!(said.contains("the counter stands at 3, 2 times it was raised"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_a_node_that_does_not_have_the_run_any_more_is_seen_in_the_database_itself() {
+    if skipped() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let database = TestDatabase::create("outlast_empty", async |_| Ok(())).await.unwrap();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let opened = Scene::open(database.url(), Path::new(""), folder.path(), Orders::default(), &mut rng);
+    let scene = opened.await.unwrap();
+    let ledger = Ledger::open(&folder.path().join("ledger"), 1).unwrap();
+    let node = register(Outlast::on(scene.client.store().clone())).state(ledger).run().await.unwrap();
+    let run = scene.start_work("job", Work { fails: 0, ms: 60_000, ticket: None }).await.unwrap().id();
+    while scene.client.status(run).await.unwrap().epoch < 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert!(scene.evidence().await.unwrap().contradictions.is_empty());
+
+    let late = "insert into outlast.journal (shard, run, pos, kind, epoch, at, name)
+                select shard, id, 99, 1, epoch - 1, 0, 'late' from outlast.agenda where epoch > 0";
+    scene.client.transaction(async |tx: Tx| Ok::<_, Error>(tx.execute(late, ()).await?)).await.unwrap();
+    let said = scene.evidence().await.unwrap().contradictions;
+    assert!(said.iter().any(|what| what.contains("did not have the run any more")), "{said:?}");
+    drop(node);
 }

@@ -161,6 +161,11 @@ impl Fault {
         matches!(self, PauseShort | CutShort | Latency | Loss | Narrow)
     }
 
+    /// Whether nodes come back from it whose leases have ended.
+    pub(crate) fn outlasts_leases(self) -> bool {
+        matches!(self, Fault::PauseLong | Fault::CutLong | Fault::LateReplies | Fault::ServerFrozen)
+    }
+
     /// Whether it is about an SQLite file.
     pub(crate) fn is_about_a_file(self) -> bool {
         matches!(self, Fault::FileKill | Fault::FileDiskFull | Fault::FileTwice)

@@ -80,6 +80,9 @@ impl Chaos {
         // What is measured with one node and nothing else has its load afterwards.
         let is_alone = self.fault.holds().is_some();
         let mut load = if is_alone { JoinSet::new() } else { stage.scene.begin_load(self.seed) };
+        if self.fault.outlasts_leases() {
+            stage.scene.begin_long_load(&mut load, self.seed);
+        }
         let before = if is_alone { None } else { stage.throughput(self.calm).await? };
 
         stage.until = Instant::now() + self.lasts;

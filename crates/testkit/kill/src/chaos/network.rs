@@ -13,7 +13,7 @@ use crate::ledger::Line;
 impl Stage {
     /// One node after another hears nothing and is not heard, for so long.
     pub(super) async fn cut(&mut self, pause: Duration, rng: &mut Rng) -> Result<()> {
-        while self.goes_on() {
+        while self.goes_on_until_fenced(pause)? {
             let node = &self.nodes[rng.usize(..self.nodes.len())];
             self.watch.body_on(node.number).await?;
             self.scene.ledger.write(&Line::Cut { node: node.number });

@@ -7,13 +7,9 @@ use fastrand::Rng;
 
 use super::stage::{Stage, most_ms};
 use crate::ledger::Line;
-use crate::meter::FENCED;
 
 /// How long a node that is asked to leave may take: its grace and a little more.
 const LEAVE_WITHIN: Duration = Duration::from_secs(4);
-
-/// How many pauses there are at most, where none of them has hit a write yet.
-const MOST_PAUSES: u32 = 12;
 
 impl Stage {
     /// One node after another, every one to five seconds.
@@ -53,11 +49,7 @@ impl Stage {
 
     /// One node after another is stopped for so long, and goes on as if nothing had been.
     pub(super) async fn pause(&mut self, pause: Duration, rng: &mut Rng) -> Result<()> {
-        let is_long = pause > self.scene.orders.lease;
-        let mut rounds = 0;
-        // Some write has to come too late, and chance decides which pause has one.
-        while self.goes_on() || (is_long && rounds < MOST_PAUSES && self.watch.counted(FENCED)? == 0) {
-            rounds += 1;
+        while self.goes_on_until_fenced(pause)? {
             let node = rng.usize(..self.nodes.len());
             self.watch.body_on(self.nodes[node].number).await?;
             self.nodes[node].stop(&self.scene.ledger)?;

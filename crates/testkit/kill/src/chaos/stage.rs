@@ -23,6 +23,8 @@ use crate::watch::Watch;
 /// How long a lease is where no pause may end it: half of it is longer than a busy machine stands still.
 const LONG_LEASE: Duration = Duration::from_secs(8);
 
+/// How long a fault goes on at most in order to hit.
+const MOST_EXTRA: Duration = Duration::from_secs(40);
 /// What nodes have unless told otherwise.
 const USUAL_LEASE: Duration = Duration::from_secs(10);
 
@@ -118,7 +120,7 @@ impl Stage {
                     self.wrong("no run was taken over from a dead node: this proves nothing");
                 }
             }
-            Fault::PauseLong if fenced == 0 => {
+            Fault::PauseLong | Fault::CutLong if fenced == 0 => {
                 self.wrong("no write came too late: this proves nothing");
             }
             Fault::PauseShort | Fault::CutShort if takeovers + leases > 0 => {
@@ -132,6 +134,15 @@ impl Stage {
 
     pub(super) fn goes_on(&self) -> bool {
         Instant::now() < self.until && !self.scene.broken.load(Ordering::Relaxed)
+    }
+
+    /// The same for pauses of this length: where they are longer than a lease, some write has to come too late, and
+    /// chance decides which pause has one.
+    pub(super) fn goes_on_until_fenced(&mut self, pause: Duration) -> Result<bool> {
+        let may_go_on = !self.scene.broken.load(Ordering::Relaxed)
+            && pause > self.scene.orders.lease
+            && self.until.elapsed() < MOST_EXTRA;
+        Ok(self.goes_on() || (may_go_on && self.watch.counted(FENCED)? == 0))
     }
 
     /// Waits, and not longer than the fault goes on.

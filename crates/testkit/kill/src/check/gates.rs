@@ -83,7 +83,10 @@ impl<'a> Checker<'a> {
                     self.at_once(body, ticket, &open);
                 }
                 Line::End(body) => {
-                    let Some(ended) = open.remove(&body.value) else { continue };
+                    let Some(ended) = open.remove(&body.value) else {
+                        self.ended_late(body, &mut turns);
+                        continue;
+                    };
                     if let Some(turn) = turns.get_mut(&ended.ticket.group)
                         && ended.ticket.gate.rules().ordered
                     {
@@ -159,6 +162,19 @@ impl<'a> Checker<'a> {
                 let what = format!("{}: {now} ran at once {what}, allowed are {bound}", gate.name());
                 self.wrong(body.run, format!("{what}; the last began on node {}", body.node));
             }
+        }
+    }
+
+    /// A body that was in hand when its lease ended may have ended in time all the same, if nobody had taken its run yet:
+    /// then the next of its group may go.
+    fn ended_late(&self, body: &Body, turns: &mut HashMap<u64, Turn>) {
+        let Some((work, ticket)) = body.work.and_then(|work| Some((work, work.ticket?))) else { return };
+        let turn = turns.entry(ticket.group).or_default();
+        if ticket.gate.rules().ordered && ticket.nth >= turn.nth {
+            *turn = Turn {
+                nth: ticket.nth,
+                is_over: turn.is_over && ticket.nth == turn.nth || body.attempt == work.end().0,
+            };
         }
     }
 
