@@ -24,8 +24,9 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
     let mut pause = engine.settings.renew_every;
     loop {
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            biased;
             () = engine.abort.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
         }
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
         pause = (engine.settings.renew_every / 6).mul_f64(0.5 + fastrand::f64());
@@ -71,7 +72,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>) {
                     );
                     engine.nudge();
                 }
-                drop(engine.warm.lock().age(std::time::Instant::now()));
+                drop(engine.warm.lock().age(Instant::now()));
             }
             Ok(Ok(_)) => rejoin(&engine).await,
             Ok(Err(error)) => say_late(&engine, &error),
@@ -125,8 +126,9 @@ pub(super) async fn watch_loop(engine: Arc<Engine>) {
             drop(engine.warm.lock().clear());
         }
         tokio::select! {
-            _ = renewed.changed() => {}
+            biased;
             () = engine.abort.cancelled() => return,
+            _ = renewed.changed() => {}
         }
     }
 }
@@ -168,6 +170,8 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     loop {
         let pause = engine.settings.lease.mul_f64(0.2 + fastrand::f64() * 0.2);
         tokio::select! {
+            biased;
+            () = engine.stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
             // Whoever waits for its children's end does not wait for that.
             () = engine.orphans.notified() => {
@@ -175,7 +179,6 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
                 engine.changed.notify_waiters();
                 continue;
             }
-            () = engine.stop.cancelled() => return,
         }
         sweep_all(&engine).await;
         super::retention::sweep(&engine).await;
