@@ -9,6 +9,7 @@ mod kill;
 mod packages;
 mod postgres;
 mod process;
+mod sim;
 mod test;
 mod versions;
 
@@ -26,6 +27,8 @@ enum Command {
     Test(test::Options),
     /// Kill nodes in the middle of their work, and check that nothing was lost or repeated
     Kill(kill::Options),
+    /// Play random schedules of many nodes with everything that may go wrong, in virtual time
+    Sim(sim::Options),
     /// Measure, beside what the databases can do at most
     Bench(bench::Options),
     /// Count the instructions of the pure parts, and compare them with the committed figures
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let done = process::listen_for_interrupts().and_then(|()| match command {
         Command::Test(options) => test::run(&options),
         Command::Kill(options) => kill::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Instructions(options) => instructions::run(&options),
         Command::Versions(options) => versions::run(&options),

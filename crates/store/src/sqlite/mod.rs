@@ -28,8 +28,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 #[cfg(feature = "rusqlite")]
 pub use self::adapter::{definitions, perform};
+use self::inline::Inline;
 pub use self::inline::SharedMemory;
-use self::inline::{Inline, answer_of};
 use self::readers::Readers;
 use self::writer::{Queued, Task, Writer};
 use crate::render::{Dialect, Texts};
@@ -135,11 +135,10 @@ impl Sqlite {
         let is_users = kind == TxKind::Plain;
         let _place = self.place().await?;
         let job = Box::new(Queued { work, is_users, answer: None, reply, _place });
-        if let Some(inline) = &self.inline {
-            inline.run(job).await;
-            return answer_of(answer);
+        match &self.inline {
+            Some(inline) => inline.run(job),
+            None => self.send(Task::Job(job))?,
         }
-        self.send(Task::Job(job))?;
         answer.await.unwrap_or_else(|_| Err(closing()))
     }
 

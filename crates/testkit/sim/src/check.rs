@@ -49,9 +49,43 @@ pub(crate) async fn look(world: &World, when: &str) -> Result<Vec<String>, Store
     Ok(wrong)
 }
 
+/// Everything that stands in journals, by run and position.
+async fn journals(world: &World) -> Result<BTreeMap<(String, i64), String>, StoreError> {
+    let sql =
+        "select hex(run), pos, kind || ' ' || name || ' ' || coalesce(hex(body), '') from outlast_journal";
+    let rows = world.memory.query(sql).await?;
+    let entry = |row: outlast_store::ValueRow| match &row[..] {
+        [Value::Text(run), Value::Int(pos), Value::Text(entry)] => Some(((run.clone(), *pos), entry.clone())),
+        _ => None,
+    };
+    Ok(rows.into_iter().filter_map(entry).collect())
+}
+
+/// Remembers what stands in journals now.
+pub(crate) async fn remember(world: &World) -> Result<(), StoreError> {
+    let now = journals(world).await?;
+    world.facts.lock().journals = now;
+    Ok(())
+}
+
+/// What was once in a journal is there for ever, unless its run started over behind it.
+async fn prefixes(world: &World) -> Result<Vec<String>, StoreError> {
+    let now = journals(world).await?;
+    let facts = world.facts.lock();
+    let is_gone = |(run, pos): &(String, i64)| {
+        now.range((run.clone(), 0)..).next().is_none_or(|((other, first), _)| other == run && first > pos)
+    };
+    let changed = facts.journals.iter().filter(|(place, entry)| match now.get(*place) {
+        Some(now) => now != *entry,
+        None => !is_gone(place),
+    });
+    Ok(changed.map(|(place, entry)| format!("an entry changed: {place:?} was {entry}")).collect())
+}
+
 /// Looks at everything once all is over.
 pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, StoreError> {
     let mut wrong = look(world, "at the end").await?;
+    wrong.extend(prefixes(world).await?);
     let rows = rows(world).await?;
     let mut by_label: BTreeMap<&str, &Row> = BTreeMap::new();
     for row in &rows {

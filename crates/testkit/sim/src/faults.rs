@@ -33,7 +33,7 @@ pub(crate) enum CallFault {
     DelayBefore(Duration),
     /// Its answer arrives late.
     DelayAfter(Duration),
-    /// It happens twice.
+    /// It happens twice, and the first answer arrives.
     Duplicate,
     /// Its process dies first.
     CrashBefore,
@@ -55,10 +55,11 @@ pub(crate) enum Fault {
     Outage,
     Skew,
     Deaf,
+    LostHint,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 11] = [
+    pub(crate) const ALL: [Fault; 12] = [
         Fault::ErrorBefore,
         Fault::ErrorAfter,
         Fault::Delay,
@@ -70,7 +71,13 @@ impl Fault {
         Fault::Outage,
         Fault::Skew,
         Fault::Deaf,
+        Fault::LostHint,
     ];
+
+    /// Whether it happens at a moment; the others are there from the beginning, or hardly hurt.
+    pub(crate) fn is_sudden(self) -> bool {
+        !matches!(self, Fault::Skew | Fault::Deaf | Fault::LostHint)
+    }
 
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -84,7 +91,8 @@ impl Fault {
             Fault::LongPause => "pause past the lease",
             Fault::Outage => "outage",
             Fault::Skew => "clock skew",
-            Fault::Deaf => "hints lost",
+            Fault::Deaf => "node without hints",
+            Fault::LostHint => "hint lost",
         }
     }
 }
@@ -112,6 +120,8 @@ struct State {
     /// What goes wrong with which call.
     planned: BTreeMap<u64, CallFault>,
     hits: BTreeMap<Fault, u64>,
+    /// How often something went wrong with a call of this name.
+    at: BTreeMap<&'static str, u64>,
     interruptions: Vec<Interruption>,
     /// Which nodes cannot reach the database.
     outages: BTreeMap<usize, Outage>,
@@ -133,6 +143,7 @@ impl Weather {
             calls: 0,
             planned,
             hits: BTreeMap::new(),
+            at: BTreeMap::new(),
             interruptions: Vec::new(),
             outages: BTreeMap::new(),
             trace: String::new(),
@@ -197,11 +208,18 @@ impl Weather {
         self.state.lock().trace.clone()
     }
 
-    fn next(&self) -> Option<CallFault> {
+    /// With which calls something went wrong, and how often.
+    pub(crate) fn at(&self) -> BTreeMap<&'static str, u64> {
+        self.state.lock().at.clone()
+    }
+
+    fn next(&self, name: &'static str) -> Option<CallFault> {
         let mut state = self.state.lock();
         state.calls += 1;
         let number = state.calls;
-        state.planned.remove(&number)
+        let fault = state.planned.remove(&number)?;
+        *state.at.entry(name).or_default() += 1;
+        Some(fault)
     }
 
     /// The outage that a call of this node meets.
@@ -239,7 +257,7 @@ impl Way {
         T: std::fmt::Debug,
     {
         self.before(name).await?;
-        let fault = self.weather.next();
+        let fault = self.weather.next(name);
         self.tell(name, fault);
         let answer = match fault {
             Some(CallFault::ErrorBefore) => {
@@ -253,8 +271,9 @@ impl Way {
             }
             Some(CallFault::Duplicate) => {
                 self.weather.hit(Fault::Duplicate);
+                let answer = call().await;
                 let _ = call().await;
-                call().await
+                answer
             }
             _ => call().await,
         };
@@ -268,7 +287,7 @@ impl Way {
         F: Future<Output = Result<T, StoreError>>,
     {
         self.before(name).await?;
-        let fault = self.weather.next();
+        let fault = self.weather.next(name);
         self.tell(name, fault);
         match fault {
             Some(CallFault::ErrorBefore) => {

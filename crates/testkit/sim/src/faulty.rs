@@ -1,6 +1,7 @@
 //! The seam with the weather in between: every call of the store goes the [`Way`] of its node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
@@ -12,8 +13,9 @@ use outlast_store::{
     Sweep, Swept, TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
 };
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
-use crate::faults::Way;
+use crate::faults::{Fault, Way};
 
 /// The store of one node.
 pub(crate) struct Faulty {
@@ -21,8 +23,43 @@ pub(crate) struct Faulty {
     pub(crate) way: Way,
     /// The node's own clock.
     pub(crate) clock: Clock,
-    /// Hints do not reach this node: what is heard instead, which is nothing.
-    pub(crate) silence: Option<broadcast::Sender<Signal>>,
+    /// Hints do not reach this node.
+    pub(crate) deaf: bool,
+}
+
+/// How many hints a node may be behind.
+const HINTS: usize = 256;
+/// How long hints are on their way, in microseconds: what comes meanwhile goes with them.
+const HINT_TAKES: u64 = 20_000;
+
+impl Faulty {
+    /// Carries hints to this node: late, together, and not all of them.
+    async fn carry(mut from: broadcast::Receiver<Signal>, to: broadcast::Sender<Signal>, way: Way) {
+        while let Ok(first) = from.recv().await.or_else(missed) {
+            tokio::time::sleep(Duration::from_micros(fastrand::u64(100..HINT_TAKES))).await;
+            let mut hints = vec![first];
+            while let Ok(hint) = from.try_recv() {
+                if !hints.contains(&hint) {
+                    hints.push(hint);
+                }
+            }
+            for hint in hints {
+                match fastrand::u8(..16) {
+                    0 if !way.weather.healed.is_cancelled() => way.weather.hit(Fault::LostHint),
+                    // An error only says that nobody listens.
+                    _ => drop(to.send(hint)),
+                }
+            }
+        }
+    }
+}
+
+/// Whoever missed hints is told that anything may have happened.
+fn missed(error: RecvError) -> Result<Signal, RecvError> {
+    match error {
+        RecvError::Lagged(_) => Ok(Signal::Anything),
+        RecvError::Closed => Err(error),
+    }
 }
 
 #[async_trait]
@@ -98,7 +135,19 @@ impl Store for Faulty {
     }
 
     fn signals(&self) -> broadcast::Receiver<Signal> {
-        self.silence.as_ref().map_or_else(|| self.store.signals(), broadcast::Sender::subscribe)
+        let (to, receiver) = broadcast::channel(HINTS);
+        match self.deaf {
+            // Kept open, and never used.
+            true => drop(tokio::spawn(async move {
+                let _to = to;
+                std::future::pending::<()>().await;
+            })),
+            false => {
+                let carry = Faulty::carry(self.store.signals(), to, self.way.clone());
+                tokio::spawn(self.way.process.of(carry));
+            }
+        }
+        receiver
     }
 
     fn clock(&self) -> &Clock {

@@ -21,9 +21,9 @@ struct Options {
     /// Plays so many schedules, whatever the time
     #[arg(long)]
     schedules: Option<u64>,
-    /// The first seed; the others follow
-    #[arg(long, default_value_t = 1)]
-    first: u64,
+    /// The first seed, which the others follow: random, if nothing is said
+    #[arg(long)]
+    first: Option<u64>,
     /// On so many threads: as many as there are cores, if nothing is said
     #[arg(long)]
     threads: Option<usize>,
@@ -56,8 +56,11 @@ fn replay(seed: u64) -> Result<Tally> {
 /// Plays seed after seed on all threads.
 fn play(options: &Options, began: Instant) -> Result<Tally> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicU64::new(options.first);
-    let last = options.schedules.map(|count| options.first + count);
+    // The last digits are left to those that follow.
+    let first = options.first.unwrap_or_else(|| fastrand::u64(..1 << 32) << 20);
+    println!("seeds from {first}");
+    let next = AtomicU64::new(first);
+    let last = options.schedules.map(|count| first + count);
     let until = began + Duration::from_secs(options.seconds);
     let work = || -> Result<Tally> {
         let theatre = Theatre::open()?;

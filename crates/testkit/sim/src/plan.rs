@@ -15,7 +15,7 @@ const STARTS_MS: u64 = 6_000;
 /// Within which time nodes are hit.
 const BLOWS_MS: u64 = 8_000;
 /// Up to which call of the store something goes wrong.
-const CALLS: u64 = 260;
+const CALLS: u64 = 130;
 
 /// A schedule.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub(crate) struct Story {
 
 impl Plan {
     pub(crate) fn random(rng: &mut Rng) -> Plan {
-        let nodes = rng.usize(3..=4);
+        let nodes = if rng.u8(..8) == 0 { 4 } else { 3 };
         let skew = |rng: &mut Rng| match rng.u8(..3) {
             0 => rng.i64(-86_400_000_000..86_400_000_000),
             _ => 0,
@@ -110,7 +110,8 @@ fn stories(rng: &mut Rng) -> Vec<Story> {
 
 fn calls(rng: &mut Rng) -> BTreeMap<u64, CallFault> {
     let mut calls = BTreeMap::new();
-    for _ in 0..rng.usize(5..=12) {
+    let count = rng.usize(8..=13);
+    while calls.len() < count {
         let fault = match rng.u8(..16) {
             0..=2 => CallFault::ErrorBefore,
             3..=7 => CallFault::ErrorAfter,

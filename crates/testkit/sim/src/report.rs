@@ -18,6 +18,8 @@ pub struct Tally {
     hits: BTreeMap<Fault, u64>,
     /// In how many schedules each fault hit.
     schedules_hit: BTreeMap<Fault, u64>,
+    /// How often something went wrong with a call of each name.
+    at: BTreeMap<&'static str, u64>,
     fewest: Option<(usize, usize, u64)>,
     violations: u64,
 }
@@ -34,7 +36,7 @@ pub struct Report {
 impl Tally {
     /// Adds what a schedule came to.
     pub fn add(&mut self, outcome: &Outcome) {
-        let faults = outcome.hits.values().sum();
+        let faults = sudden(&outcome.hits);
         let this = (outcome.nodes, outcome.runs, faults);
         let fewest = self.fewest.get_or_insert(this);
         *fewest = (fewest.0.min(this.0), fewest.1.min(this.1), fewest.2.min(this.2));
@@ -44,6 +46,9 @@ impl Tally {
         self.calls += outcome.calls;
         self.virtual_time += outcome.virtual_time;
         self.violations += u64::from(!outcome.violations.is_empty());
+        for (call, count) in &outcome.at {
+            *self.at.entry(call).or_default() += count;
+        }
         for (fault, count) in &outcome.hits {
             *self.hits.entry(*fault).or_default() += count;
             *self.schedules_hit.entry(*fault).or_default() += 1;
@@ -58,6 +63,9 @@ impl Tally {
         self.calls += other.calls;
         self.virtual_time += other.virtual_time;
         self.violations += other.violations;
+        for (call, count) in other.at {
+            *self.at.entry(call).or_default() += count;
+        }
         for (mine, theirs) in [(&mut self.hits, other.hits), (&mut self.schedules_hit, other.schedules_hit)] {
             theirs.into_iter().for_each(|(fault, count)| *mine.entry(fault).or_default() += count);
         }
@@ -90,11 +98,16 @@ impl Tally {
     }
 }
 
+/// How often something happened at a moment.
+fn sudden(hits: &BTreeMap<Fault, u64>) -> u64 {
+    hits.iter().filter(|(fault, _)| fault.is_sudden()).map(|(_, count)| count).sum()
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tally = &self.tally;
         let of = tally.schedules.max(1) as f64;
-        let faults: u64 = tally.hits.values().sum();
+        let faults = sudden(&tally.hits);
         writeln!(
             f,
             "means per schedule: nodes={:.1} runs={:.1} faults={:.1} calls={:.0} virtual_seconds={:.1}",
@@ -112,6 +125,8 @@ impl fmt::Display for Report {
             let schedules = tally.schedules_hit.get(&fault).copied().unwrap_or_default();
             writeln!(f, "{:>22}: hit {hits} times, in {schedules} schedules", fault.word())?;
         }
+        let at: Vec<String> = tally.at.iter().map(|(call, count)| format!("{call} {count}")).collect();
+        writeln!(f, "calls that went wrong: {}", at.join(", "))?;
         let rate = tally.schedules as f64 / self.took.as_secs_f64().max(0.001);
         write!(f, "sim: schedules={} per_second={rate:.0} violations={}", tally.schedules, tally.violations)
     }

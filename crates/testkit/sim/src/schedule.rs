@@ -42,6 +42,7 @@ pub struct Outcome {
     pub(crate) calls: u64,
     pub(crate) virtual_time: Duration,
     pub(crate) hits: BTreeMap<Fault, u64>,
+    pub(crate) at: BTreeMap<&'static str, u64>,
     /// Every call of the store and every row that is left, where it was asked for.
     pub history: String,
 }
@@ -96,6 +97,7 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
             tokio::time::sleep(at).await;
             if let Ok(wrong) = check::look(&world, "in the middle").await {
                 world.facts.lock().wrong.extend(wrong);
+                let _ = check::remember(&world).await;
             }
         });
     }
@@ -120,6 +122,7 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
         calls: world.weather.calls(),
         virtual_time: world.ledger.now(),
         hits: world.weather.hits(),
+        at: world.weather.at(),
         history,
     })
 }

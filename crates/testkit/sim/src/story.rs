@@ -137,12 +137,14 @@ async fn give(
 
 /// Asks a run to stop until the answer is sure.
 async fn cancel(world: &Arc<World>, label: &str, run: RunId, rng: &mut Rng) {
-    loop {
+    for tries in 1.. {
         world.facts.lock().cancelled.entry(label.to_owned()).or_insert(None);
         let answer = world.ask(rng, |client| async move { client.cancel(run, "stop").await }).await;
         match answer {
             Some(Ok(taken)) => {
-                world.facts.lock().cancelled.insert(label.to_owned(), Some(taken));
+                // One whose answer got lost may be what ended it.
+                let sure = (taken || tries == 1).then_some(taken);
+                world.facts.lock().cancelled.insert(label.to_owned(), sure);
                 return;
             }
             Some(Err(Error::Store { retryable: true, .. })) | None => tokio::time::sleep(AGAIN).await,

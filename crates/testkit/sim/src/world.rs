@@ -10,7 +10,7 @@ use outlast::testing::Process;
 use outlast::{App, Client, Outlast, RunId, Timestamp};
 use outlast_store::{Clock, DynStore, SharedMemory, StoreError};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use crate::faults::{Fault, Watch, Way, Weather};
 use crate::faulty::Faulty;
@@ -60,6 +60,8 @@ pub(crate) struct Facts {
     pub(crate) settled: BTreeMap<(String, String), Vec<(u32, bool)>>,
     /// Who was asked to stop, and what the answer was.
     pub(crate) cancelled: BTreeMap<String, Option<bool>>,
+    /// Entries that were seen in journals on the way, by run and position.
+    pub(crate) journals: BTreeMap<(String, i64), String>,
     /// What is wrong already.
     pub(crate) wrong: Vec<String>,
 }
@@ -92,7 +94,7 @@ impl World {
             died: Arc::default(),
             mortal: false,
         };
-        let faulty = Faulty { store: store.clone(), way, clock: store.clock().elsewhere(0), silence: None };
+        let faulty = Faulty { store: store.clone(), way, clock: store.clock().elsewhere(0), deaf: true };
         let outside = (Outlast::on(Arc::new(faulty)).client(), process);
         Ok(Arc::new(World {
             memory: memory.clone(),
@@ -137,22 +139,23 @@ impl World {
             mortal: true,
         };
         let clock = self.store.clock().elsewhere(node.skew);
-        let silence = node.deaf.then(|| broadcast::Sender::new(1));
         if node.deaf {
             self.weather.hit(Fault::Deaf);
         }
         if node.skew != 0 {
             self.weather.hit(Fault::Skew);
         }
-        let store = Arc::new(Faulty { store: self.store.clone(), way, clock, silence });
+        let store = Arc::new(Faulty { store: self.store.clone(), way, clock, deaf: node.deaf });
         let world = self.clone();
         let living = process.clone();
         tokio::spawn(process.of(async move {
             loop {
                 let stage = Stage { ledger: world.ledger.clone(), node: number };
                 let app = Outlast::on(store.clone()).workflow(definition()).state(stage);
-                let app =
-                    app.process(living.clone()).settings(|settings| settings.name = format!("n{number}"));
+                let app = app.process(living.clone()).settings(|settings| {
+                    settings.name = format!("n{number}");
+                    settings.concurrency = 16;
+                });
                 match app.run().await {
                     Ok(app) => {
                         *world.nodes[number].app.lock() = Some(app);
