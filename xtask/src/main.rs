@@ -8,6 +8,7 @@ mod chaos;
 mod instructions;
 mod kill;
 mod process;
+mod sim;
 mod test;
 mod versions;
 
@@ -26,6 +27,8 @@ enum Command {
     Kill(kill::Options),
     /// Hurt nodes, databases and networks under load, fault by fault, and check the same
     Chaos(chaos::Options),
+    /// Play random schedules of many nodes with everything that may go wrong, in virtual time
+    Sim(sim::Options),
     /// Measure, beside what the databases can do at most
     Bench(bench::Options),
     /// Count the instructions of the pure parts, and compare them with the committed figures
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Kill(options) => kill::run(&options),
         Command::Chaos(options) => chaos::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Instructions(options) => instructions::run(&options),
         Command::Versions(options) => versions::run(&options),

@@ -184,6 +184,10 @@ impl Store for Made {
         "made"
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn start(&self, _runs: &[NewRun], _hold: Option<Hold>) -> Result<Vec<Started>, StoreError> {
         not_made("start")
     }

@@ -216,6 +216,13 @@ impl Outlast {
         self
     }
 
+    /// Has the node live in `process`, which can be stopped and killed.
+    #[doc(hidden)]
+    pub fn process(mut self, process: crate::testing::Process) -> Outlast {
+        self.settings.process = Some(process);
+        self
+    }
+
     /// A client only: starts, sends and looks, but runs nothing.
     pub fn client(self) -> Client {
         Client::new(self.store, self.limits, self.notify_in_tx, self.home)

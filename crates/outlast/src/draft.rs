@@ -8,8 +8,6 @@ use outlast_core::{
 };
 use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError, code};
 
-use parking_lot::Mutex;
-
 use crate::client::{Client, repeated};
 use crate::definition::{Definition, UniqueArgs, check_duration, check_priority};
 use crate::engine::{OpenClaim, Slot};
@@ -96,7 +94,7 @@ impl Client {
 
     pub(crate) fn new_id(&self, shard: Option<u16>) -> RunId {
         let shard = shard.unwrap_or_else(|| fastrand::u16(..self.shards()));
-        let (time, random) = next_in_order();
+        let (time, random) = self.store().clock().next_id();
         RunId::new(shard, time, random)
     }
 
@@ -274,20 +272,6 @@ pub(crate) fn started(run: &NewRun, answer: Option<Started>) -> Result<(RunId, b
         }
         None => Err(Error::misconfigured("the store gave no answer to a start")),
     }
-}
-
-/// Time and randomness for an id that is greater than all before it of this process: so that runs of one call stand
-/// in line in its order.
-fn next_in_order() -> (Timestamp, u64) {
-    static LAST: Mutex<(i64, u64)> = Mutex::new((0, 0));
-    let millis = Timestamp::from(std::time::SystemTime::now()).micros() / 1000;
-    let mut last = LAST.lock();
-    *last = match millis > last.0 {
-        // One bit less than there is room for, so that those that follow have room too.
-        true => (millis, fastrand::u64(..) >> 3),
-        false => (last.0, last.1 + fastrand::u64(1..1 << 24)),
-    };
-    (Timestamp::from_micros(last.0 * 1000), last.1)
 }
 
 /// How long a run of a definition may take, as the node that registered it said.

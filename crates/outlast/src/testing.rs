@@ -27,6 +27,8 @@ use std::time::Duration;
 use outlast_core::{AnyError, Entry, Error, Op, Phase, RunId, Timestamp};
 use outlast_store::{Clock, DynStore, OpenOptions};
 
+#[doc(hidden)]
+pub use crate::engine::Process;
 use crate::{App, Ctx, Outlast, Workflow};
 
 /// The most timers that one [`Test::advance`] lets pass: more means a loop that never ends.

@@ -147,8 +147,9 @@ async fn look(mut looking: Looking, mut signals: tokio::sync::broadcast::Receive
         let mut hinted: Vec<RunId> = Vec::new();
         let mut all = false;
         tokio::select! {
-            signal = signals.recv() => note(signal, &mut hinted, &mut all),
+            biased;
             () = tokio::time::sleep_until(next_look) => all = true,
+            signal = signals.recv() => note(signal, &mut hinted, &mut all),
         }
         loop {
             match signals.try_recv() {
@@ -174,7 +175,11 @@ async fn look(mut looking: Looking, mut signals: tokio::sync::broadcast::Receive
                 return;
             }
             match all {
-                true => waiting.by_run.keys().copied().collect(),
+                true => {
+                    let mut all: Vec<RunId> = waiting.by_run.keys().copied().collect();
+                    all.sort_unstable();
+                    all
+                }
                 false => {
                     let wanted = |run: &RunId| waiting.by_run.contains_key(run) && !shared.is_in_hand(*run);
                     hinted.into_iter().filter(wanted).collect()

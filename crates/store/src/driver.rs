@@ -7,6 +7,7 @@
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use outlast_core::Timestamp;
 
 use crate::{Call, Dialect, Row, Signal, StoreError};
 
@@ -31,6 +32,11 @@ pub trait Tx: Send {
     /// Notes a hint to send once the transaction has committed. Also called after the last flight, whose
     /// answers may be what the hint is about: hints go out when the transition has returned.
     fn signal(&mut self, signal: Signal);
+
+    /// The machine's own time, for ids: only for locality in the index, a wrong clock does no harm.
+    fn machine_now(&self) -> Timestamp {
+        Timestamp::from(std::time::SystemTime::now())
+    }
 }
 
 /// The work of one transition: called again from the start after a conflict.

@@ -34,6 +34,8 @@ pub use model::*;
 pub use render::{Dialect, Rendered, Shape, render};
 pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
+#[doc(hidden)]
+pub use sqlite::SharedMemory;
 pub use store::{SqlStore, open};
 pub use user_tx::{UserTx, Value, ValueRow};
 pub use verified::{Unwakeable, VerifyMark, VerifyPage};

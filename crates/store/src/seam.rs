@@ -95,6 +95,10 @@ pub trait Store: Reads {
     /// The store's name for logs and metrics: `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 
+    /// Whether other processes may run work here too: leases and epochs keep them apart then. Otherwise nobody can take
+    /// runs from the one who owns it ([`Store::own`]).
+    fn is_shared(&self) -> bool;
+
     /// Takes the right to run work here where only one process may have it (SQLite's file); others
     /// are refused with the owner's pid. Given back when the store is dropped.
     async fn own(&self) -> Result<(), StoreError>;

@@ -135,6 +135,11 @@ fn if_new<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
 }
 
 impl SqlStore {
+    pub(crate) fn on_sqlite(database: Sqlite) -> SqlStore {
+        let starts = Arc::new(Gather::on(Handle::current()));
+        SqlStore { database: Database::Sqlite(Arc::new(database)), read_only: false, starts }
+    }
+
     /// Refuses what changes something, where nothing may be changed.
     fn may(&self, kind: TxKind) -> Result<(), StoreError> {
         match self.read_only && kind != TxKind::Read {
@@ -357,6 +362,13 @@ impl Store for SqlStore {
         match &self.database {
             Database::Sqlite(_) => "sqlite",
             Database::Postgres(_) => "postgres",
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        match &self.database {
+            Database::Sqlite(database) => database.is_shared(),
+            Database::Postgres(_) => true,
         }
     }
 

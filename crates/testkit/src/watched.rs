@@ -384,6 +384,10 @@ impl Store for Watched {
         self.name
     }
 
+    fn is_shared(&self) -> bool {
+        self.name != "sqlite"
+    }
+
     async fn own(&self) -> Result<(), StoreError> {
         pass_on!(self.own())
     }

@@ -174,9 +174,10 @@ async fn pass(engine: &Engine, until: Timestamp) {
         }
         let stopped = engine.clock.is_stopped();
         tokio::select! {
-            () = tokio::time::sleep(left), if !stopped => {}
-            _ = moves.changed() => {}
+            biased;
             () = engine.stop.cancelled() => return,
+            _ = moves.changed() => {}
+            () = tokio::time::sleep(left), if !stopped => {}
         }
     }
 }
@@ -198,8 +199,9 @@ fn spawn(engine: &Arc<Engine>, gathered: Gathering) {
         }
         let work = call(&home, &definition, BatchCtx::new(home.clone(), tenant, runs), inputs);
         let outcome = tokio::select! {
-            outcome = work => outcome,
+            biased;
             () = home.abort.cancelled() => return,
+            outcome = work => outcome,
         };
         for done in dones {
             let _ = done.send(outcome.clone());

@@ -39,11 +39,12 @@ pub(super) async fn run(engine: Arc<Engine>) {
             batch::hand_over(&engine);
         }
         let slot = tokio::select! {
+            biased;
+            () = engine.stop.cancelled() => return,
             slot = engine.slots.clone().acquire_owned() => match slot {
                 Ok(slot) => slot,
                 Err(_) => return,
             },
-            () = engine.stop.cancelled() => return,
         };
         drop(slot);
         engine.claiming.store(true, Ordering::SeqCst);
@@ -75,14 +76,15 @@ pub(super) async fn run(engine: Arc<Engine>) {
         locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         quiet = false;
         tokio::select! {
+            biased;
+            () = engine.stop.cancelled() => return,
+            _ = moves.changed() => engine.each_running(|holder| holder.look()),
             () = engine.work.notified() => {}
             // A timer is waited for to the end: never early, late by less than a millisecond.
             () = tokio::time::sleep(pause) => {
                 quiet = pause == engine.settings.poll_every;
                 early = before_time && !quiet;
             }
-            _ = moves.changed() => engine.each_running(|holder| holder.look()),
-            () = engine.stop.cancelled() => return,
         }
     }
 }
@@ -321,8 +323,9 @@ pub(super) async fn listen(engine: Arc<Engine>) {
     let mut signals = engine.store.signals();
     loop {
         let signal = tokio::select! {
-            signal = signals.recv() => signal,
+            biased;
             () = engine.stop.cancelled() => return,
+            signal = signals.recv() => signal,
         };
         match signal {
             Ok(Signal::Due) => engine.nudge(),

@@ -4,11 +4,12 @@
 //! then the local monotonic clock is used, with bounds: a timer counts as due only by the lower bound (never
 //! early), and a deadline is set by the upper bound. Of all answers those count that leave least open.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlast_core::Timestamp;
 use outlast_store::Clock;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// How far two clocks may drift apart: a thousandth.
 const DRIFT: f64 = 0.001;

@@ -304,8 +304,9 @@ async fn run_lane(engine: Weak<Engine>, lane: Arc<Lane>) {
                 let stop = engine.lanes_stop.clone();
                 drop(engine);
                 tokio::select! {
-                    () = lane.more.notified() => {}
+                    biased;
                     () = stop.cancelled() => {}
+                    () = lane.more.notified() => {}
                 }
             }
             _ => return,

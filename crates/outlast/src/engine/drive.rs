@@ -229,10 +229,10 @@ impl Drive {
     /// Sleeps until the next timer of a turn that still runs something. `true` when it is over.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let clock = &self.turn.engine.clock;
-        let next = {
-            let state = self.turn.state();
-            state.next_timer().into_iter().chain(state.expires_at).min()
-        };
+        // What is due and was not handed over waits for something else as well (a transaction on its way, a body that is
+        // to end before the run is handed back), which wakes this task by itself.
+        let now = clock.at_least();
+        let next = self.turn.state().next_after(now);
         let Some(next) = next.filter(|_| !clock.is_stopped()) else {
             self.timer = None;
             return false;

@@ -5,10 +5,11 @@
 //! full one begins where that ended. Whatever became due further ahead meanwhile (another's transaction was slow,
 //! a clock was behind) is found by the next look at the whole line, which comes soon.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlast_core::Timestamp;
 use outlast_store::{Claim, Claimed};
+use tokio::time::Instant;
 
 /// How long whole lines are not looked at.
 const SOON: Duration = Duration::from_millis(500);

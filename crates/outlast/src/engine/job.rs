@@ -396,7 +396,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         crate::logs::Sink::Job(Arc::downgrade(&job)),
         attempt_once(&job, &definition, &claimed, attempt),
     );
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     let outcome = tokio::select! {
         biased;
         outcome = work.instrument(span) => outcome,

@@ -36,9 +36,10 @@ pub(super) async fn renew_loop(engine: Arc<Engine>, store: DynStore) {
             tokio::time::sleep_until((last + APART).max(Instant::now() + GATHER)).await;
         };
         tokio::select! {
+            biased;
+            () = engine.abort.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
             () = hinted => {}
-            () = engine.abort.cancelled() => return,
         }
         breath.look(&engine);
         // After a failure the next try comes soon, so that none falls beyond the end of the lease.
@@ -88,7 +89,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>, store: DynStore) {
                     );
                     engine.nudge();
                 }
-                drop(engine.warm.lock().age(std::time::Instant::now()));
+                drop(engine.warm.lock().age(Instant::now()));
             }
             Ok(Ok(_)) => rejoin(&engine, &store).await,
             Ok(Err(error)) => say_late(&engine, &error),
@@ -142,8 +143,9 @@ pub(super) async fn watch_loop(engine: Arc<Engine>) {
             drop(engine.warm.lock().clear());
         }
         tokio::select! {
-            _ = renewed.changed() => {}
+            biased;
             () = engine.abort.cancelled() => return,
+            _ = renewed.changed() => {}
         }
     }
 }
@@ -185,6 +187,8 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     loop {
         let pause = engine.settings.lease.mul_f64(0.2 + fastrand::f64() * 0.2);
         tokio::select! {
+            biased;
+            () = engine.stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
             // Whoever waits for its children's end does not wait for that.
             () = engine.orphans.notified() => {
@@ -192,7 +196,6 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
                 engine.changed.notify_waiters();
                 continue;
             }
-            () = engine.stop.cancelled() => return,
         }
         sweep_all(&engine).await;
         super::retention::sweep(&engine).await;

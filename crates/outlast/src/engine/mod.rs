@@ -18,6 +18,7 @@ mod lease;
 mod lease_thread;
 mod misfit;
 mod poison;
+mod process;
 mod queues;
 mod retention;
 mod run;
@@ -53,6 +54,7 @@ pub(crate) use self::clock::EngineClock;
 use self::committer::Committer;
 use self::in_hand::{ClaimNumbers, Holder, Running};
 pub(crate) use self::in_hand::{OpenClaim, Slot};
+pub use self::process::Process;
 use self::queues::Queues;
 pub(crate) use self::run::begin_started;
 use self::schedules::Schedules;
@@ -126,7 +128,7 @@ impl Engine {
         limits: Limits,
         client: Client,
     ) -> Arc<Engine> {
-        let is_sole_owner = store.name() == "sqlite";
+        let is_sole_owner = !store.is_shared();
         let clock = EngineClock::new(store.clock().clone(), is_sole_owner);
         let engine = Engine {
             clock,
@@ -193,7 +195,10 @@ impl Engine {
 
     /// Does something beside everything else, on the engine's own runtime whoever calls.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(work, &self.runtime);
+        match &self.settings.process {
+            Some(process) => self.tasks.spawn_on(process.of(work), &self.runtime),
+            None => self.tasks.spawn_on(work, &self.runtime),
+        };
     }
 
     /// Whether this node deletes ended runs by itself.
@@ -359,13 +364,17 @@ impl Engine {
     fn known(&self) -> Vec<Known> {
         // A turn may want to know how many there are while it is asked what it has seen.
         let held = |(run, held): (&RunId, &Running)| (*run, held.epoch, held.who.clone());
-        let held: Vec<(RunId, i64, Holder)> = self.running.lock().iter().map(held).collect();
+        let mut held: Vec<(RunId, i64, Holder)> = self.running.lock().iter().map(held).collect();
+        held.sort_unstable_by_key(|(run, ..)| *run);
         held.into_iter().map(|(run, epoch, who)| Known { run, epoch, seen: who.seen() }).collect()
     }
 
     fn each_running(&self, act: impl Fn(&Holder)) {
-        let holders: Vec<Holder> = self.running.lock().values().map(|held| held.who.clone()).collect();
-        holders.iter().for_each(act);
+        let mut holders: Vec<(RunId, Holder)> =
+            self.running.lock().iter().map(|(run, held)| (*run, held.who.clone())).collect();
+        // One seed, one history: whoever acts on all does so in an order that does not change.
+        holders.sort_unstable_by_key(|(run, _)| *run);
+        holders.iter().for_each(|(_, holder)| act(holder));
     }
 
     /// Whether a run is in hand here: if so, its end is told without asking the database.

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use outlast_core::Timestamp;
 use outlast_store::{QueueCard, QueueClaim};
 use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
 use super::claim::{MOST, Round, answer};
 use super::{Engine, Slot};

@@ -2,12 +2,13 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlast_core::{Error, FailureDoc, NodeId, Op, Payload, Phase, RunId, Status, crashes};
 use outlast_store::{
     Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, StoreError, code,
 };
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::drive::{Drive, TurnEnd, panic_message};
@@ -298,8 +299,9 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
     let logs = crate::logs::Sink::Turn(Arc::downgrade(&turn));
     let began = Instant::now();
     let end = tokio::select! {
-        end = crate::logs::keep(logs, &mut drive).instrument(span) => end,
+        biased;
         () = engine.abort.cancelled() => return,
+        end = crate::logs::keep(logs, &mut drive).instrument(span) => end,
     };
     let repeats = repeats(&end);
     let (next, warm) = match end {
@@ -339,8 +341,9 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
     }
     if let Some(ended) = repeats.filter(|_| outcome != "blocked") {
         tokio::select! {
-            () = verify(engine, &turn, ended) => {}
+            biased;
             () = engine.abort.cancelled() => {}
+            () = verify(engine, &turn, ended) => {}
         }
     }
 }

@@ -75,10 +75,11 @@ pub(super) async fn run(engine: Arc<Engine>) {
         }
         let left = next.map(|next| engine.clock.until(next)).filter(|_| !engine.clock.is_stopped());
         tokio::select! {
-            () = tokio::time::sleep(left.unwrap_or(Duration::from_secs(3600)).max(Duration::from_millis(1))) => {}
-            () = engine.schedules.changed.notified() => {}
-            _ = moves.changed() => engine.schedules.look(),
+            biased;
             () = engine.stop.cancelled() => return,
+            _ = moves.changed() => engine.schedules.look(),
+            () = engine.schedules.changed.notified() => {}
+            () = tokio::time::sleep(left.unwrap_or(Duration::from_secs(3600)).max(Duration::from_millis(1))) => {}
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outlast_core::{Error, check_name};
 
+use super::Process;
 use crate::Retention;
 
 /// How an engine works. Every bound has a name here.
@@ -40,6 +41,8 @@ pub struct Settings {
     pub retention: Retention,
     /// Whether this node is there for bulk operations alone: no.
     pub(crate) only_bulks: bool,
+    /// The process that this node lives in, where a test stops or kills it.
+    pub(crate) process: Option<Process>,
     /// What handlers may call: see [`Outlast::egress`](crate::Outlast::egress).
     #[cfg(feature = "http")]
     #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
@@ -62,6 +65,7 @@ impl Default for Settings {
             queues: Vec::new(),
             retention: Retention::forever(),
             only_bulks: false,
+            process: None,
             #[cfg(feature = "http")]
             egress: crate::http::Egress::new(),
         }

@@ -157,6 +157,12 @@ impl State {
         self.slots.values().filter(|slot| slot.waits_for_timer()).filter_map(|slot| slot.until).min()
     }
 
+    /// When the next timer after `now` goes off, or the run's time is over.
+    pub(super) fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let timers = self.slots.values().filter(|slot| slot.waits_for_timer()).filter_map(|slot| slot.until);
+        timers.chain(self.expires_at).filter(|at| *at > now).min()
+    }
+
     /// How many entries the journal has, with those still on their way.
     pub(crate) fn length(&self) -> u32 {
         self.next_pos - 1

@@ -4,10 +4,11 @@
 //! exactly the next one (nobody else had the run in between); dropping it is always safe.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use outlast_core::RunId;
+use tokio::time::Instant;
 
 use super::drive::Drive;
 
@@ -86,7 +87,9 @@ impl Warm {
     #[must_use]
     pub(crate) fn clear(&mut self) -> Vec<Drive> {
         self.order.clear();
-        self.drives.drain().map(|(_, kept)| kept.drive).collect()
+        let mut all: Vec<Drive> = self.drives.drain().map(|(_, kept)| kept.drive).collect();
+        all.sort_unstable_by_key(|drive| drive.turn.id());
+        all
     }
 
     fn evict(&mut self, run: RunId, since: Instant) -> Option<Drive> {

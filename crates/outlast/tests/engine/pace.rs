@@ -112,6 +112,46 @@ async fn a_node_that_knows_when_its_next_run_is_due_asks_then() {
     comes(run.result()).await.unwrap();
 }
 
+/// A step that ends when it may, beside a second of sleep.
+fn beside() -> Workflow<(), (), AnyError> {
+    Workflow::new("beside", |ctx: Ctx, (): ()| async move {
+        let gate = ctx.state::<Gate>();
+        let body = ctx.step("body", |_| {
+            let gate = gate.clone();
+            async move {
+                gate.begun.notify_one();
+                gate.open.notified().await;
+                Ok::<(), AnyError>(())
+            }
+        });
+        let (slept, done) = tokio::join!(ctx.sleep(1.second()), body);
+        slept?;
+        Ok(done?)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_goes_off_while_its_run_may_begin_nothing_more_keeps_nobody_busy() {
+    // Whoever is busy keeps time from passing, and this test from ending.
+    let (ended, end) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || match end.recv_timeout(1.minute()) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => std::process::abort(),
+        _ => {}
+    });
+    let gate = Gate::default();
+    let clock = outlast_store::Clock::of_runtime(outlast::Timestamp::from_micros(1_893_456_000_000_000));
+    let store = outlast_store::SharedMemory::new(1).unwrap().open(clock).unwrap();
+    let app = Outlast::on(store).workflow(beside()).state(gate.clone()).run().await.unwrap();
+    app.start(beside(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    let stopping = tokio::spawn(app.shutdown(1.minute()));
+    pass(5.seconds()).await;
+    assert!(!stopping.is_finished(), "the body still runs");
+    gate.open.notify_one();
+    comes(stopping).await.unwrap().unwrap();
+    drop(ended);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_free_slot_asks_for_nothing() {
     let (store, ledger, gate) = (watched().await, Ledger::default(), Gate::default());

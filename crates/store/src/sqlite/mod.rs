@@ -2,12 +2,13 @@
 //!
 //! Every write goes through the queue of the one thread that owns the writing connection
 //! ([`writer`]); reads have connections of their own ([`readers`]). In memory there is only the one
-//! connection, and reads queue up with the writes.
+//! connection, and reads queue up with the writes. The simulator works without the thread ([`inline`]).
 
 #[cfg(feature = "rusqlite")]
 mod adapter;
 mod connection;
 mod error;
+mod inline;
 mod readers;
 mod tx;
 mod user;
@@ -27,6 +28,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 #[cfg(feature = "rusqlite")]
 pub use self::adapter::{definitions, perform};
+use self::inline::Inline;
+pub use self::inline::SharedMemory;
 use self::readers::Readers;
 use self::writer::{Queued, Task, Writer};
 use crate::render::{Dialect, Texts};
@@ -49,6 +52,8 @@ pub(crate) struct Sqlite {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The owner's lock, held as long as this is open.
     owner: Mutex<Option<File>>,
+    /// Instead of the thread: what is asked is done on the spot.
+    inline: Option<Inline>,
 }
 
 impl Sqlite {
@@ -87,7 +92,34 @@ impl Sqlite {
             tasks: Mutex::new(Some(tasks)),
             thread: Mutex::new(Some(thread)),
             owner: Mutex::default(),
+            inline: None,
         })
+    }
+
+    /// One without a thread.
+    fn inline(
+        shards: ShardCount,
+        clock: Clock,
+        signals: broadcast::Sender<Signal>,
+        inline: Inline,
+    ) -> Sqlite {
+        Sqlite {
+            shards,
+            clock,
+            signals,
+            file: None,
+            readers: None,
+            places: Arc::new(Semaphore::new(QUEUE)),
+            tasks: Mutex::default(),
+            thread: Mutex::default(),
+            owner: Mutex::default(),
+            inline: Some(inline),
+        }
+    }
+
+    /// Whether several nodes may run work here.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.inline.is_some()
     }
 
     /// Runs the work of a transition, on the writer or, when it only reads, on a reader.
@@ -102,7 +134,11 @@ impl Sqlite {
         let (reply, answer) = oneshot::channel();
         let is_users = kind == TxKind::Plain;
         let _place = self.place().await?;
-        self.send(Task::Job(Box::new(Queued { work, is_users, answer: None, reply, _place })))?;
+        let job = Box::new(Queued { work, is_users, answer: None, reply, _place });
+        match &self.inline {
+            Some(inline) => inline.run(job),
+            None => self.send(Task::Job(job))?,
+        }
         answer.await.unwrap_or_else(|_| Err(closing()))
     }
 

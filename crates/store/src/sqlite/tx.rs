@@ -8,6 +8,7 @@ use std::panic::{self, AssertUnwindSafe};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use outlast_core::Timestamp;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
@@ -44,6 +45,10 @@ impl Tx for SqliteTx<'_> {
 
     fn signal(&mut self, signal: Signal) {
         self.signals.push(signal);
+    }
+
+    fn machine_now(&self) -> Timestamp {
+        self.clock.machine_now()
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Sqlite;
 use super::error::users_meaning;
+use super::inline::InlineSession;
 use super::tx::{SqliteTx, finish};
 use super::writer::{Task, Writer};
 use crate::user_tx::{USER_IDLE, USER_LIMIT, check_statement, failed_before, rolled_back};
@@ -94,18 +95,28 @@ impl Session {
 pub(super) struct SqliteUserTx {
     /// Keeps the writer thread alive.
     store: Arc<Sqlite>,
-    commands: Sender<Command>,
+    line: Line,
     failed: bool,
+}
+
+/// How the user's end reaches the connection.
+enum Line {
+    Thread(Sender<Command>),
+    Inline(Arc<InlineSession>),
 }
 
 /// Waits for the writer and begins.
 pub(super) async fn begin(store: Arc<Sqlite>) -> Result<Box<dyn UserTx>, StoreError> {
+    if let Some(inline) = &store.inline {
+        let line = Line::Inline(inline.begin().await?);
+        return Ok(Box::new(SqliteUserTx { store, line, failed: false }));
+    }
     let (commands, receiver) = mpsc::channel();
     let (begun, answer) = oneshot::channel();
     let place = store.place().await?;
     store.send(Task::Session(Session { begun, commands: receiver, _place: place }))?;
     answer.await.map_err(|_| rolled_back())??;
-    Ok(Box::new(SqliteUserTx { store, commands, failed: false }))
+    Ok(Box::new(SqliteUserTx { store, line: Line::Thread(commands), failed: false }))
 }
 
 impl SqliteUserTx {
@@ -117,25 +128,30 @@ impl SqliteUserTx {
         if self.failed {
             return Err(failed_before());
         }
-        let (reply, answer) = oneshot::channel();
-        let work = move |tx: &mut SqliteTx<'_>| drop(reply.send(work(tx)));
-        let sent = self.commands.send(Command::Do(Box::new(work)));
-        let answer = match sent {
-            Ok(()) => answer.await.unwrap_or_else(|_| Err(rolled_back())),
-            Err(_) => Err(rolled_back()),
+        let answer = match &self.line {
+            Line::Inline(session) => session.ask(work),
+            Line::Thread(commands) => {
+                let (reply, answer) = oneshot::channel();
+                let work = move |tx: &mut SqliteTx<'_>| drop(reply.send(work(tx)));
+                match commands.send(Command::Do(Box::new(work))) {
+                    Ok(()) => answer.await.unwrap_or_else(|_| Err(rolled_back())),
+                    Err(_) => Err(rolled_back()),
+                }
+            }
         };
         self.failed = answer.is_err();
         answer
     }
+}
 
-    async fn end(
-        self,
-        command: impl FnOnce(oneshot::Sender<Result<(), StoreError>>) -> Command,
-    ) -> Result<(), StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).map_err(|_| rolled_back())?;
-        answer.await.unwrap_or_else(|_| Err(rolled_back()))
-    }
+/// Has the writer thread end it.
+async fn end(
+    commands: &Sender<Command>,
+    command: impl FnOnce(oneshot::Sender<Result<(), StoreError>>) -> Command,
+) -> Result<(), StoreError> {
+    let (reply, answer) = oneshot::channel();
+    commands.send(command(reply)).map_err(|_| rolled_back())?;
+    answer.await.unwrap_or_else(|_| Err(rolled_back()))
 }
 
 #[async_trait]
@@ -159,14 +175,7 @@ impl UserTx for SqliteUserTx {
         let (sql, params) = (sql.to_owned(), params.to_vec());
         self.ask(move |tx| {
             let mut statement = prepare(tx.connection, &sql, &params)?;
-            let columns = statement.column_count();
-            let mut rows = statement.raw_query();
-            let mut out = Vec::new();
-            while let Some(row) = rows.next().map_err(users_meaning)? {
-                let values = (0..columns).map(|at| row.get_ref(at).map(value)).collect::<Result<_, _>>();
-                out.push(values.map_err(users_meaning)?);
-            }
-            Ok(out)
+            rows_of(&mut statement)
         })
         .await
     }
@@ -221,11 +230,21 @@ impl UserTx for SqliteUserTx {
         if self.failed {
             return Err(failed_before());
         }
-        self.end(Command::Commit).await
+        match &self.line {
+            Line::Inline(session) => session.commit(),
+            Line::Thread(commands) => end(commands, Command::Commit).await,
+        }
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
-        match self.end(Command::RollBack).await {
+        let ended = match &self.line {
+            Line::Inline(session) => {
+                session.roll_back();
+                Ok(())
+            }
+            Line::Thread(commands) => end(commands, Command::RollBack).await,
+        };
+        match ended {
             // Rolled back by somebody quicker.
             Ok(()) | Err(StoreError::Statement(_)) => Ok(()),
             Err(error) => Err(error),
@@ -250,6 +269,18 @@ fn prepare<'c>(connection: &'c Connection, sql: &str, params: &[Value]) -> Resul
         return Err(count(highest, params.len()));
     }
     Ok(statement)
+}
+
+/// What a statement whose parameters are bound gives.
+pub(super) fn rows_of(statement: &mut Statement<'_>) -> Result<Vec<ValueRow>, StoreError> {
+    let columns = statement.column_count();
+    let mut rows = statement.raw_query();
+    let mut out = Vec::new();
+    while let Some(row) = rows.next().map_err(users_meaning)? {
+        let values = (0..columns).map(|at| row.get_ref(at).map(value)).collect::<Result<_, _>>();
+        out.push(values.map_err(users_meaning)?);
+    }
+    Ok(out)
 }
 
 fn count(wanted: usize, given: usize) -> StoreError {

@@ -153,7 +153,7 @@ impl Writer {
         }
     }
 
-    fn run(&mut self, mut group: Vec<Box<dyn Job>>) {
+    pub(super) fn run(&mut self, mut group: Vec<Box<dyn Job>>) {
         group.retain(|job| job.is_wanted());
         if group.is_empty() {
             return;

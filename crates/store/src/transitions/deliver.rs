@@ -48,7 +48,7 @@ async fn deliver_to(
     shards: ShardCount,
     taker: Option<(Hold, i64)>,
 ) -> Result<(Vec<Delivered>, Option<Claimed>), StoreError> {
-    let names = post::keys_of(messages.iter().map(|message| &message.to), shards);
+    let names = post::keys_of(tx.machine_now(), messages.iter().map(|message| &message.to), shards);
     let mut keys = HashMap::new();
     if !names.is_empty() {
         let mut flight = Flight::default();

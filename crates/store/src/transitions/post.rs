@@ -32,13 +32,12 @@ impl Receiver {
     }
 }
 
-/// The keys among `addresses`, each with an id to reserve if it has none.
+/// The keys among `addresses`, each with an id of about `now` to reserve if it has none.
 pub(crate) fn keys_of<'a>(
+    now: Timestamp,
     addresses: impl IntoIterator<Item = &'a Address>,
     shards: ShardCount,
 ) -> BTreeMap<KeyName, RunId> {
-    // The time is only for locality in the index: a wrong clock does no harm.
-    let now = Timestamp::from(std::time::SystemTime::now());
     let names = addresses.into_iter().filter_map(|address| key_of(address, shards));
     let reserved = names.map(|name| (RunId::new(name.shard, now, fastrand::u64(..)), name));
     reserved.map(|(run, name)| (name, run)).collect()

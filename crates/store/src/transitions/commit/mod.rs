@@ -201,7 +201,8 @@ async fn reserve(
     shards: ShardCount,
 ) -> Result<HashMap<KeyName, KeyRow>, StoreError> {
     let sends = batch.runs.iter().flat_map(|run| &run.sends);
-    let mut names: BTreeMap<KeyName, RunId> = post::keys_of(sends.map(|send| &send.to), shards);
+    let mut names: BTreeMap<KeyName, RunId> =
+        post::keys_of(tx.machine_now(), sends.map(|send| &send.to), shards);
     for (name, child) in start::first_of_each_key(batch.runs.iter().flat_map(|run| &run.starts)) {
         names.insert(name, child.id);
     }

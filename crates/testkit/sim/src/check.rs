@@ -1,0 +1,303 @@
+//! After everything: what the tables say, held against the model, and what must always be true of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use outlast::{Op, Phase, RunId, Status};
+use outlast_store::{StoreError, Value, VerifyMark};
+use outlast_testkit::{StoreKind, TABLES, never};
+use std::sync::LazyLock;
+
+use crate::model::Model;
+use crate::plan::Plan;
+use crate::play::{Input, Saw};
+use crate::program::{Program, What};
+use crate::world::World;
+
+/// The most entries of one journal that are looked at.
+const ENTRIES: u32 = 1_000;
+
+/// One statement that counts everything that must never be.
+static NEVER: LazyLock<(Vec<&'static str>, String)> = LazyLock::new(|| {
+    let all: Vec<(&str, String)> = never(StoreKind::Sqlite).collect();
+    let columns: Vec<String> = all.iter().map(|(_, sql)| format!("({sql})")).collect();
+    (all.iter().map(|(never, _)| *never).collect(), format!("select {}", columns.join(", ")))
+});
+
+/// What the database says of a run.
+struct Row {
+    id: RunId,
+    input: Input,
+    status: Option<Status>,
+    output: Option<Vec<Saw>>,
+    error: Option<String>,
+}
+
+/// Looks whether the database contradicts itself, and whether something wakes every run that has not ended.
+pub(crate) async fn look(world: &World, when: &str) -> Result<Vec<String>, StoreError> {
+    let (names, sql) = &*NEVER;
+    let mut wrong = Vec::new();
+    let rows = world.memory.query(sql).await?;
+    for (name, found) in names.iter().zip(rows.first().into_iter().flatten()) {
+        if *found != Value::Int(0) {
+            wrong.push(format!("{when}: {name} ({found:?} times)"));
+        }
+    }
+    let page = world.store.verify(VerifyMark::default(), 1_000).await?;
+    wrong.extend(page.without.iter().map(|run| format!("{when}: nothing wakes {run:?}")));
+    Ok(wrong)
+}
+
+/// Everything that stands in journals, by run and position.
+async fn journals(world: &World) -> Result<BTreeMap<(String, i64), String>, StoreError> {
+    let sql =
+        "select hex(run), pos, kind || ' ' || name || ' ' || coalesce(hex(body), '') from outlast_journal";
+    let rows = world.memory.query(sql).await?;
+    let entry = |row: outlast_store::ValueRow| match &row[..] {
+        [Value::Text(run), Value::Int(pos), Value::Text(entry)] => Some(((run.clone(), *pos), entry.clone())),
+        _ => None,
+    };
+    Ok(rows.into_iter().filter_map(entry).collect())
+}
+
+/// Remembers what stands in journals now.
+pub(crate) async fn remember(world: &World) -> Result<(), StoreError> {
+    let now = journals(world).await?;
+    world.facts.lock().journals = now;
+    Ok(())
+}
+
+/// What was once in a journal is there for ever, unless its run started over behind it.
+async fn prefixes(world: &World) -> Result<Vec<String>, StoreError> {
+    let now = journals(world).await?;
+    let facts = world.facts.lock();
+    let is_gone = |(run, pos): &(String, i64)| {
+        now.range((run.clone(), 0)..).next().is_none_or(|((other, first), _)| other == run && first > pos)
+    };
+    let changed = facts.journals.iter().filter(|(place, entry)| match now.get(*place) {
+        Some(now) => now != *entry,
+        None => !is_gone(place),
+    });
+    Ok(changed.map(|(place, entry)| format!("an entry changed: {place:?} was {entry}")).collect())
+}
+
+/// Looks at everything once all is over.
+pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, StoreError> {
+    let mut wrong = look(world, "at the end").await?;
+    wrong.extend(prefixes(world).await?);
+    let rows = rows(world).await?;
+    let mut by_label: BTreeMap<&str, &Row> = BTreeMap::new();
+    for row in &rows {
+        if let Some(other) = by_label.insert(&row.input.label, row) {
+            wrong.push(format!("{} is two runs: {} and {}", row.input.label, other.id, row.id));
+        }
+    }
+    let facts = world.facts.lock();
+    wrong.extend(facts.wrong.iter().cloned());
+    let transactions = transactions(world).await?;
+    let mut journals = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.status != Some(Status::Completed)) {
+        journals.insert(row.input.label.clone(), world.store.journal(row.id, 0, ENTRIES).await?);
+    }
+    let interruptions = world.weather.interruptions();
+    world.ledger.read(|notes| {
+        let mut model = Model {
+            notes,
+            facts: &facts,
+            rows: &transactions,
+            interruptions: &interruptions,
+            wrong: Vec::new(),
+        };
+        model.bodies();
+        let mut expected: BTreeSet<String> = BTreeSet::new();
+        for (label, ids) in &facts.started {
+            let Some(row) = by_label.get(label.as_str()) else {
+                model.wrong.push(format!("{label} was started as {ids:?}, and is lost"));
+                continue;
+            };
+            if !ids.contains(&row.id) || ids.len() != 1 {
+                model.wrong.push(format!("{label} was told to be {ids:?}, and is {}", row.id));
+            }
+            family(&mut model, &by_label, &journals, label, false, &mut expected);
+        }
+        for row in rows.iter().filter(|row| !expected.contains(&row.input.label)) {
+            model.wrong.push(format!("nobody started {} ({})", row.input.label, row.id));
+        }
+        for story in plan.stories.iter().filter(|story| !facts.started.contains_key(&story.label)) {
+            model.wrong.push(format!("{} was never started", story.label));
+        }
+        wrong.append(&mut model.wrong);
+    });
+    Ok(wrong)
+}
+
+type Journals = BTreeMap<String, Vec<outlast::Entry>>;
+
+/// Holds a run and its children against the model.
+fn family(
+    model: &mut Model<'_>,
+    rows: &BTreeMap<&str, &Row>,
+    journals: &Journals,
+    label: &str,
+    may_stop: bool,
+    expected: &mut BTreeSet<String>,
+) {
+    let Some(row) = rows.get(label) else { return };
+    expected.insert(label.to_owned());
+    let program = &row.input.program;
+    let asked = model.facts.cancelled.get(label).copied();
+    let may_stop = may_stop || asked.is_some_and(|answer| answer != Some(false));
+    match row.status {
+        Some(Status::Completed) if !program.fails => {
+            match &row.output {
+                Some(saw) => model.ended(label, program, Some(saw)),
+                None => model.wrong.push(format!("{label} completed with no result that can be read")),
+            }
+            model.undone(label, &[]);
+            children(model, rows, label, program, row.output.as_deref());
+        }
+        Some(Status::Failed) if program.fails => {
+            if !row.error.as_ref().is_some_and(|error| error.contains("as planned")) {
+                model.wrong.push(format!("{label} failed with {:?}", row.error));
+            }
+            model.ended(label, program, None);
+            model.undone(label, &recorded(journals, label, program));
+        }
+        Some(Status::Cancelled) if may_stop => model.undone(label, &recorded(journals, label, program)),
+        status => {
+            let journal = journals.get(label).map(|entries| {
+                let entry = |entry: &outlast::Entry| {
+                    format!("{} {:?} {:?} {}", entry.pos, entry.op, entry.phase, entry.name)
+                };
+                entries.iter().map(entry).collect::<Vec<_>>().join("; ")
+            });
+            model.wrong.push(format!(
+                "{label} ({}) is {status:?}: {:?}; it was to {}, asked to stop: {asked:?}; journal: {journal:?}; {program:?}",
+                row.id,
+                row.error,
+                if program.fails { "fail" } else { "complete" },
+            ));
+        }
+    }
+    let stops = row.status != Some(Status::Completed);
+    program.each(&mut |act| {
+        if let What::Child { how, .. } = &act.what {
+            let detached = *how == crate::program::How::Detached;
+            family(model, rows, journals, &format!("{label}.{}", act.number), stops && !detached, expected);
+        }
+    });
+}
+
+/// What a run said of its children is what the database says of them.
+fn children(
+    model: &mut Model<'_>,
+    rows: &BTreeMap<&str, &Row>,
+    label: &str,
+    program: &Program,
+    saw: Option<&[Saw]>,
+) {
+    let mut told: Vec<(RunId, Option<&Vec<Saw>>)> = Vec::new();
+    saw.unwrap_or_default().iter().for_each(|saw| tell(saw, &mut told));
+    let mut labels = BTreeMap::new();
+    program.each(&mut |act| {
+        let child = format!("{label}.{}", act.number);
+        if let Some(row) = rows.get(child.as_str()) {
+            labels.insert(row.id, child);
+        }
+    });
+    for (id, end) in told {
+        let found = labels.get(&id).and_then(|label| rows.get(label.as_str()));
+        match found {
+            None => model.wrong.push(format!("{label} had a child {id}, which is not one of its own")),
+            Some(row) if row.output.as_ref() != end => {
+                model
+                    .wrong
+                    .push(format!("{label} was told that {id} gave {end:?}, and it is {:?}", row.output));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn tell<'a>(saw: &'a Saw, told: &mut Vec<(RunId, Option<&'a Vec<Saw>>)>) {
+    match saw {
+        Saw::Child(id, end) => told.push((*id, end.as_ref())),
+        Saw::All(all) => all.iter().for_each(|saw| tell(saw, told)),
+        Saw::First(_, saw) => tell(saw, told),
+        _ => {}
+    }
+}
+
+/// The acts that can be undone and whose results are in the journal, in its order.
+fn recorded(journals: &Journals, label: &str, program: &Program) -> Vec<String> {
+    let mut undoable = BTreeSet::new();
+    program.each(&mut |act| {
+        if matches!(act.what, What::Step { undo: true, .. } | What::Transaction { undo: true, .. }) {
+            undoable.insert(act.name());
+        }
+    });
+    let entries = journals.get(label).into_iter().flatten();
+    let done =
+        entries.filter(|entry| entry.phase == Phase::Done && matches!(entry.op, Op::Step | Op::Transaction));
+    done.map(|entry| entry.name.to_string()).filter(|name| undoable.contains(name)).collect()
+}
+
+async fn rows(world: &World) -> Result<Vec<Row>, StoreError> {
+    let sql = "select r.id, r.input, z.status, z.output, z.error from outlast_runs as r
+                 left join outlast_results as z on z.shard = r.shard and z.run = r.id
+                order by r.id";
+    let mut rows = Vec::new();
+    for row in world.memory.query(sql).await? {
+        let [Value::Bytes(id), Value::Bytes(input), status, output, error] = &row[..] else {
+            return Err(StoreError::Refused(format!("a row of another shape: {row:?}").into()));
+        };
+        let id = uuid::Uuid::from_slice(id)
+            .map(RunId::from_uuid)
+            .map_err(|error| StoreError::Refused(error.into()))?;
+        let input = serde_json::from_slice(input).map_err(|error| StoreError::Refused(error.into()))?;
+        let status = match status {
+            Value::Int(code) => Status::ALL.into_iter().find(|status| i64::from(status.code()) == *code),
+            _ => None,
+        };
+        let output = match output {
+            Value::Bytes(bytes) => serde_json::from_slice(bytes).ok(),
+            _ => None,
+        };
+        let error = if let Value::Text(error) = error { Some(error.clone()) } else { None };
+        rows.push(Row { id, input, status, output, error });
+    }
+    Ok(rows)
+}
+
+async fn transactions(world: &World) -> Result<BTreeMap<(String, String), Vec<u64>>, StoreError> {
+    let mut found: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    for row in world.memory.query("select run, act, value from sim_rows order by rowid").await? {
+        if let [Value::Text(run), Value::Text(act), Value::Int(value)] = &row[..] {
+            found.entry((run.clone(), act.clone())).or_default().push(*value as u64);
+        }
+    }
+    Ok(found)
+}
+
+/// Everything that the database holds, as text.
+pub(crate) async fn dump(world: &World) -> Result<String, StoreError> {
+    let mut text = String::new();
+    for (table, columns) in TABLES.iter().filter(|(table, _)| !matches!(*table, "migrations" | "nodes")) {
+        let rows =
+            world.memory.query(&format!("select {columns} from outlast_{table} order by 1, 2, 3")).await;
+        // Some have fewer columns.
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(_) => {
+                world.memory.query(&format!("select {columns} from outlast_{table} order by 1, 2")).await?
+            }
+        };
+        for row in rows {
+            let _ = writeln!(text, "{table} {row:?}");
+        }
+    }
+    for row in world.memory.query("select * from sim_rows order by rowid").await? {
+        let _ = writeln!(text, "sim_rows {row:?}");
+    }
+    Ok(text)
+}

@@ -1,0 +1,35 @@
+//! The simulator, briefly: some schedules, and that a seed is a history.
+
+use outlast_sim::{Tally, Theatre, Watch};
+
+#[test]
+fn the_same_seed_gives_the_same_history_bit_for_bit() {
+    let (one, two) = (Theatre::open().unwrap(), Theatre::open().unwrap());
+    for seed in [1, 2, 3, 5, 8] {
+        let first = one.play(seed, Watch::History).history;
+        // Another has played before, and in another place: nothing of that may show.
+        two.play(seed + 1000, Watch::Nothing);
+        let second = two.play(seed, Watch::History).history;
+        let differs = first.lines().zip(second.lines()).position(|(one, two)| one != two);
+        if let Some(line) = differs {
+            let around =
+                |text: &str| text.lines().skip(line.saturating_sub(3)).take(5).collect::<Vec<_>>().join("\n");
+            panic!("seed {seed} differs at line {line}:\n{}\n---\n{}", around(&first), around(&second));
+        }
+        assert_eq!(first.len(), second.len(), "seed {seed}: one history is longer");
+    }
+}
+
+#[test]
+fn random_programs_end_as_the_model_says_whatever_goes_wrong() {
+    let theatre = Theatre::open().unwrap();
+    let mut tally = Tally::default();
+    let mut wrong = Vec::new();
+    for seed in 1..=40 {
+        let outcome = theatre.play(seed, Watch::Nothing);
+        wrong.extend(outcome.violations.iter().map(|violation| format!("seed {seed}: {violation}")));
+        tally.add(&outcome);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(tally.gaps(), Vec::<String>::new());
+}
