@@ -57,6 +57,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         name: "paused_and_orphans",
         text: include_str!("../migrations/0017_paused_and_orphans.sql"),
     },
+    Migration { number: 18, name: "access", text: include_str!("../migrations/0018_access.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

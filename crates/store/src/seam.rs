@@ -11,11 +11,11 @@ use outlast_core::{Entry, Explained, RunId, ShardCount, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::{
-    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
-    KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView, Signal, Started, StoreError, Sweep, Swept,
-    UserTx, VerifyMark, VerifyPage,
+    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Ended, Filter, Fire, Fired, Hold,
+    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News,
+    NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView,
+    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
 };
 
 /// Where runs live.
@@ -76,6 +76,9 @@ pub trait Store: Reads {
     /// Changes values that handlers keep. Answers in their order, one by one.
     async fn kv_write(&self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError>;
 
+    /// Changes what the API keeps for itself: tokens, the audit log, answers.
+    async fn access(&self, ask: &Access) -> Result<Accessed, StoreError>;
+
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
 
@@ -120,6 +123,9 @@ pub trait Reads: Send + Sync + 'static {
     /// Runs, newest first unless the filter says otherwise.
     async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, StoreError>;
 
+    /// How many runs fit a filter; no more than `cap` are counted.
+    async fn count(&self, filter: &Filter, cap: u32) -> Result<u64, StoreError>;
+
     /// How those of `runs` that have ended ended.
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError>;
 
@@ -163,6 +169,15 @@ pub trait Reads: Send + Sync + 'static {
 
     /// Looks whether something wakes each of the unfinished runs behind a mark, at most `limit` of them.
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError>;
+
+    /// The token with this hash, whether it is live or not.
+    async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError>;
+
+    /// All tokens, newest first, at most a thousand.
+    async fn tokens(&self) -> Result<Vec<TokenView>, StoreError>;
+
+    /// Lines of the audit log, newest first.
+    async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

@@ -8,8 +8,9 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 23] = [
+pub const TABLES: [(&str, &str); 26] = [
     ("agenda", "*"),
+    ("audit", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
     ("doing", "*"),
@@ -27,10 +28,12 @@ pub const TABLES: [(&str, &str); 23] = [
     ("orphans", "*"),
     ("promises", "*"),
     ("queues", "*"),
+    ("replies", "*"),
     ("results", "*"),
     ("runs", "*"),
     ("schedules", "*"),
     ("tags", "*"),
+    ("tokens", "*"),
     ("uniques", "*"),
 ];
 

@@ -3,6 +3,7 @@
 //! Plain data. The engine decides what shall happen and says it with these types; a store makes it
 //! durable, all or nothing, and answers. Losing a race is an answer, not an error.
 
+mod access;
 mod claim;
 mod commit;
 mod control;
@@ -16,6 +17,7 @@ mod start;
 
 use outlast_core::RunId;
 
+pub use access::*;
 pub use claim::*;
 pub use commit::*;
 pub use control::*;

@@ -3,6 +3,7 @@
 //! A read transaction has one snapshot, so a run is seen either in line or ended, never both and never
 //! neither.
 
+mod access;
 mod explain;
 mod kv;
 mod list;
@@ -13,9 +14,10 @@ mod verify;
 mod views;
 mod waits;
 
+pub(crate) use access::{audit, token, tokens};
 pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
-pub(crate) use list::list;
+pub(crate) use list::{count, list};
 pub(crate) use queues::{queue_views, queues};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
@@ -27,6 +29,7 @@ use crate::Sql;
 /// Every statement of the reads.
 pub(crate) fn statements() -> Vec<&'static Sql> {
     [
+        access::STATEMENTS,
         turns::STATEMENTS,
         views::STATEMENTS,
         list::STATEMENTS,

@@ -51,6 +51,9 @@ async fn everything_of_a_run_goes(world: World) {
         "deliveries",
         "kv",
         "kv_writes",
+        "tokens",
+        "audit",
+        "replies",
         "meta",
         "migrations",
     ];
