@@ -58,6 +58,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         text: include_str!("../migrations/0017_paused_and_orphans.sql"),
     },
     Migration { number: 18, name: "access", text: include_str!("../migrations/0018_access.sql") },
+    Migration { number: 19, name: "rollups", text: include_str!("../migrations/0019_rollups.sql") },
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -12,10 +12,11 @@ use tokio::sync::broadcast;
 
 use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Ended, Filter, Fire, Fired, Hold,
-    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News,
-    NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView,
-    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Ended, FailureAsk, FailureGroup,
+    Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded,
+    LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll,
+    RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, StoreError, Sweep, Swept, TokenView,
+    UserTx, VerifyMark, VerifyPage,
 };
 
 /// Where runs live.
@@ -78,6 +79,9 @@ pub trait Store: Reads {
 
     /// Changes what the API keeps for itself: tokens, the audit log, answers.
     async fn access(&self, ask: &Access) -> Result<Accessed, StoreError>;
+
+    /// Sums up how runs ended since the last time; gives how many.
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError>;
 
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
@@ -169,6 +173,12 @@ pub trait Reads: Send + Sync + 'static {
 
     /// Looks whether something wakes each of the unfinished runs behind a mark, at most `limit` of them.
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError>;
+
+    /// How runs ended, summed up by spans of time, oldest first; as far as it has been summed up.
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError>;
+
+    /// Failures that are alike, the last first.
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError>;
 
     /// The token with this hash, whether it is live or not.
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError>;

@@ -17,11 +17,12 @@ use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired,
-    Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun,
-    News, NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
-    RunView, ScheduleView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind, UserTx,
-    VerifyMark, VerifyPage, Work, reads, transitions,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
+    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
+    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim,
+    QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started,
+    Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Work, reads,
+    transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -306,6 +307,11 @@ impl Store for SqlStore {
         self.transact(TxKind::Plain, work!(|tx, ask| transitions::access(tx, &ask))).await
     }
 
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Plain, work!(|tx, ask| transitions::roll(tx, &ask))).await
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         self.may(TxKind::Plain)?;
         let ask = Arc::new(ask.clone());
@@ -476,6 +482,16 @@ impl Reads for SqlStore {
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::verify(tx, from, limit, shards))).await
+    }
+
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::series(tx, &ask, shards))).await
+    }
+
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::failures(tx, &ask, shards))).await
     }
 
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {

@@ -13,11 +13,11 @@ use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired,
-    Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun,
-    News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView,
-    ScheduleView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark,
-    VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
+    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
+    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
+    Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
+    StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -364,6 +364,10 @@ impl Store for Watched {
         pass_on_write!(self.access(ask))
     }
 
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
+        pass_on_write!(self.roll(ask))
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         pass_on!(self.sweep(ask), |swept| swept.freed > 0)
     }
@@ -482,6 +486,14 @@ impl Reads for Watched {
 
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
         pass_on!(self.verify(from, limit))
+    }
+
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError> {
+        pass_on!(self.series(ask))
+    }
+
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
+        pass_on!(self.failures(ask))
     }
 
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {

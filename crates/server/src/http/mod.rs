@@ -36,6 +36,7 @@ mod runs;
 mod schedules;
 mod serve;
 mod shared;
+mod stats;
 mod tokens;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
@@ -177,6 +178,7 @@ impl Api {
             openapi: document().into(),
             stopping: self.stopping,
         });
+        tokio::spawn(stats::keep_summing(Arc::downgrade(&inner)));
         let mut paths: BTreeMap<&str, Vec<Route>> = BTreeMap::new();
         for route in routes {
             paths.entry(route.path).or_default().push(route);

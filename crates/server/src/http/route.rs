@@ -377,19 +377,27 @@ async fn read_body(
     }
 }
 
-/// Calls the handler, once for each idempotency key, and notes what was changed.
+/// Calls the handler. What may change something goes on to its end, its line in the audit log included, also when
+/// whoever asked has gone or time is over.
 async fn perform(api: &Arc<Inner>, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
     if route.method == Method::GET || route.scope == Scope::Public {
         return (route.handler)(call).await;
     }
+    let (api, route) = (api.clone(), route.clone());
+    let task = tokio::spawn(async move { change(&api, &route, call, notes).await });
+    task.await.unwrap_or_else(|panicked| Err(Problem::internal(panicked)))
+}
+
+/// Calls a handler that may change something, once for each idempotency key, and notes what it did.
+async fn change(api: &Inner, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
     let noted = |call: Call| async {
         let who = (call.caller.clone(), call.names.clone(), call.path.clone());
         let answer = (route.handler)(call).await;
-        let notes = std::mem::take(&mut *notes.lock());
         let status = match &answer {
             Ok(reply) => reply.status,
             Err(problem) => problem.code.status,
         };
+        let notes = std::mem::take(&mut *notes.lock());
         audit::note(api, route, who, notes, status).await?;
         answer
     };

@@ -5,7 +5,9 @@ use axum::http::Method;
 use super::access::Scope::{Admin, Operate, Public, Read, Start};
 use super::query::Param;
 use super::route::{Route, route};
-use super::{audit, bulks, health, live, openapi, queues, run_actions, runs, schedules, shared, tokens};
+use super::{
+    audit, bulks, health, live, openapi, queues, run_actions, runs, schedules, shared, stats, tokens,
+};
 
 const NONE: &[Param] = &[];
 
@@ -116,6 +118,18 @@ fn of_runs() -> Vec<Route> {
             .about("How it ended; waits for that if asked to, and says 202 if it has not")
             .gives::<runs::RunResult>(200)
             .gives::<runs::RunResult>(202),
+        get("/api/v1/stats/summary", Read, "stats.summary", stats::summary)
+            .query(stats::RANGE)
+            .about("How many runs there are, and how they ended lately")
+            .gives::<stats::Summary>(200),
+        get("/api/v1/stats/series", Read, "stats.series", stats::series)
+            .query(stats::RANGE)
+            .about("How runs ended and how long they took, span by span")
+            .gives::<stats::Series>(200),
+        get("/api/v1/errors", Read, "stats.errors", stats::errors)
+            .query(stats::ERRORS)
+            .about("Failures that are alike, the last first")
+            .gives::<stats::ErrorPage>(200),
         get("/api/v1/live", Read, "live.stream", live::stream)
             .query(live::QUERY)
             .about("What changes, as server-sent events")

@@ -60,3 +60,30 @@ async fn whoever_sends_too_many_requests_is_told_when_to_come_back_and_others_ar
     assert_eq!(look(&bob).await.status, 200);
     assert_eq!(lab.get("/healthz").await.status, 200, "probes are nobody's");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_leaves_without_waiting_for_the_answer_is_in_the_audit_log_all_the_same() {
+    const LEAVE: usize = 60;
+    let lab = Lab::open().await;
+    let body = r#"{"definition":"greet","input":"you"}"#;
+    for _ in 0..LEAVE {
+        let mut socket = TcpStream::connect(lab.url.trim_start_matches("http://")).await.unwrap();
+        let head =
+            "POST /api/v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length";
+        socket.write_all(format!("{head}: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    }
+    // Every start has its line, sooner or later; whoever was not heard has neither.
+    let count = async |sql: &str| lab.world.count(sql).await;
+    for _ in 0..200 {
+        let runs = count("select count(*) from outlast.runs").await;
+        let lines =
+            count("select count(*) from outlast.audit where action = 'run.start' and status = 201").await;
+        if runs == lines && runs == LEAVE as i64 {
+            return;
+        }
+        lab.get("/api/v1/runs?limit=1").await;
+    }
+    let runs = count("select count(*) from outlast.runs").await;
+    let lines = count("select count(*) from outlast.audit where action = 'run.start' and status = 201").await;
+    assert_eq!(runs, lines, "some were started and are not in the log");
+}

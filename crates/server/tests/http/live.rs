@@ -126,7 +126,11 @@ async fn a_tenant_hears_only_of_its_own_runs() {
         let told = crate::lab::told(ask.bearer_auth(secret)).await.json();
         told["id"].as_str().unwrap().to_owned()
     };
+    let viewer = lab.token("viewer", None).await;
+    let mut all = Stream::open(&lab, "runs", None, Some(&viewer)).await;
     let theirs = start(&globex).await;
+    // Told to whoever sees everything: so it was told to nobody else, or to all.
+    all.until(&theirs, "completed").await;
     let own = start(&acme).await;
     loop {
         let event = stream.next().await.unwrap();

@@ -12,6 +12,7 @@ mod kv;
 mod node;
 mod purge;
 mod queue;
+mod rollup;
 mod schedule;
 mod start;
 
@@ -26,6 +27,7 @@ pub use kv::*;
 pub use node::*;
 pub use purge::*;
 pub use queue::*;
+pub use rollup::*;
 pub use schedule::*;
 pub use start::*;
 

@@ -8,6 +8,7 @@ mod explain;
 mod kv;
 mod list;
 mod queues;
+mod rollups;
 mod schedules;
 mod turns;
 mod verify;
@@ -19,6 +20,7 @@ pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::{count, list};
 pub(crate) use queues::{queue_views, queues};
+pub(crate) use rollups::{failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use verify::verify;
@@ -34,6 +36,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         views::STATEMENTS,
         list::STATEMENTS,
         queues::STATEMENTS,
+        rollups::STATEMENTS,
         schedules::STATEMENTS,
         kv::STATEMENTS,
         explain::STATEMENTS,

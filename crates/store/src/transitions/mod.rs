@@ -36,6 +36,7 @@ mod renew;
 mod repair;
 mod results;
 mod retry;
+mod roll;
 mod schedule;
 mod single_out;
 mod start;
@@ -65,6 +66,7 @@ pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
+pub(crate) use roll::roll;
 pub(crate) use schedule::{fire, read as read_schedule, schedule_columns};
 pub(crate) use single_out::single_out;
 pub(crate) use start::{start, start_all};
@@ -89,6 +91,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         queue::STATEMENTS,
         &commit::statements(),
         results::STATEMENTS,
+        roll::STATEMENTS,
         schedule::STATEMENTS,
         deliver::STATEMENTS,
         wake_short::STATEMENTS,

@@ -26,6 +26,7 @@ mod reads;
 mod renew;
 mod repair;
 mod repeat;
+mod rollups;
 mod schedules;
 mod short_way;
 mod signals;

@@ -54,6 +54,10 @@ async fn everything_of_a_run_goes(world: World) {
         "tokens",
         "audit",
         "replies",
+        "rolled",
+        "rollups",
+        "rollup_times",
+        "failures",
         "meta",
         "migrations",
     ];

@@ -465,6 +465,20 @@ async fn access(world: World) {
 }
 
 #[store_test]
+async fn roll(world: World) {
+    for n in 0..3 {
+        let turn = world.start("greet").shard(0).held_by("node").await;
+        let status = if n == 0 { Status::Failed } else { Status::Completed };
+        let end = Ended { status, output: None, error: None };
+        world.commit(turn.writes().next(Next::Finish(end))).await;
+    }
+    world.pass(MINUTE).await;
+    let ask = crate::rollups::ask(0);
+    let (first, second) = twice(&world, async || world.store().roll(&ask).await.unwrap()).await;
+    assert_eq!((first, second), (3, 0));
+}
+
+#[store_test]
 async fn own(world: World) {
     world.store().own().await.unwrap();
     let turn = world.start("greet").held_by("node").await;
