@@ -33,10 +33,8 @@ async fn create(client: &Client, args: TokenArgs, format: Format) -> Result<(), 
         let now = client.store().now().await?;
         let until = ahead(view.card.expires_at, now);
         let id = http::token_name(view.card.id);
-        note(&format!(
-            "{} may use the API as {} and is asked again {until}; it is shown this once",
-            view.card.subject, view.card.role
-        ));
+        let (subject, role) = (&view.card.subject, &view.card.role);
+        note(&format!("{subject} may use the API as {role}; this expires {until} and is shown this once"));
         note(&format!("`{}` takes it back", call(&format!("token revoke {id}"))));
         if was_open {
             note("servers that were started before there was a token ask for it after a restart");

@@ -214,6 +214,14 @@ fn of_queues() -> Vec<Route> {
             .shared()
             .about("The nodes that are up")
             .gives::<shared::NodePage>(200),
+        get("/api/v1/system", Read, "system.get", shared::system)
+            .shared()
+            .about("Version, database, nodes")
+            .gives::<shared::System>(200),
+        get("/api/v1/suggest", Read, "suggest.get", shared::suggest)
+            .query(shared::SUGGEST)
+            .about("What a filter's field can be followed by")
+            .gives::<shared::Suggestions>(200),
         get("/api/v1/definitions", Read, "definition.list", shared::definitions)
             .about("What nodes know how to run")
             .gives::<shared::DefinitionPage>(200),
@@ -233,6 +241,15 @@ fn of_schedules() -> Vec<Route> {
         get("/api/v1/schedules/{name}", Read, "schedule.get", schedules::get)
             .about("One schedule")
             .gives::<ScheduleJson>(200),
+        route(Method::PUT, "/api/v1/schedules/{name}", Operate, "schedule.set", schedules::set)
+            .shared()
+            .about("Start runs at times; a schedule of this name is replaced")
+            .takes::<schedules::SetSchedule>()
+            .gives::<schedules::ScheduleSet>(200),
+        delete("/api/v1/schedules/{name}", Operate, "schedule.delete", schedules::delete)
+            .query(runs::REASON)
+            .about("Delete it; its runs stay")
+            .gives_other(204, ""),
         get("/api/v1/schedules/{name}/next", Read, "schedule.next", schedules::next)
             .query(schedules::NEXT)
             .about("The times that are to come, and what clocks that change do to them")

@@ -1,11 +1,12 @@
 //! Schedules: when runs start by themselves, and what people do about it.
 
-use outlast::{ScheduleView, Timetable};
+use outlast::{CatchUp, Overlap, Schedule, ScheduleView, Timetable};
 use outlast_core::check_count;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::body::Time;
+use super::body::{Millis, Time};
 use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, number, text};
@@ -49,6 +50,48 @@ pub(crate) struct Backfilled {
     started: Vec<String>,
 }
 
+/// A schedule to set.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetSchedule {
+    /// The workflow or job that it starts.
+    definition: String,
+    /// When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`.
+    expression: String,
+    /// The time zone in which it is meant: UTC unless said.
+    #[serde(default)]
+    zone: Option<String>,
+    /// The input of its runs.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// When the run before has not ended: `skip` (unless said), `queue`, `allow` or `cancel_previous`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    overlap: Overlap,
+    /// Of times that passed while no node was up: `last` (unless said), `skip` or `all`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    catch_up: CatchUp,
+    /// Act on each time up to so many milliseconds later.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>)]
+    jitter_ms: Option<Millis>,
+    /// The queue of its runs, when not the definition's own.
+    #[serde(default)]
+    queue: Option<String>,
+    /// Whose its runs are.
+    #[serde(default)]
+    tenant: Option<String>,
+}
+
+/// A schedule that was set, and when it fires next.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ScheduleSet {
+    schedule: ScheduleJson,
+    next: NextJson,
+}
+
 pub(crate) const NEXT: &[Param] = &[number("n", "So many times: 1 to 1000, 5 unless said")];
 
 /// The schedule that the path names, if whoever asks may know of it.
@@ -74,6 +117,39 @@ pub(crate) async fn list(call: Call) -> Answer {
 
 pub(crate) async fn get(call: Call) -> Answer {
     Reply::json(&ScheduleJson::new(&find(&call).await?))
+}
+
+/// Sets a schedule. One of this name is replaced, whosever it is: so a token of one tenant may not.
+pub(crate) async fn set(call: Call) -> Answer {
+    let ask: SetSchedule = call.json()?;
+    let (client, name) = (&call.api.client, call.part("name"));
+    let zone = ask.zone.as_deref().unwrap_or("UTC");
+    let mut schedule = Schedule::cron(name, &ask.expression).zone(zone);
+    schedule = schedule.overlap(ask.overlap).catch_up(ask.catch_up).owner(&call.caller.actor);
+    if let Some(Millis(jitter)) = ask.jitter_ms {
+        schedule = schedule.jitter(jitter);
+    }
+    if let Some(queue) = ask.queue {
+        schedule = schedule.queue(queue);
+    }
+    if let Some(tenant) = ask.tenant {
+        call.of_tenant(&tenant);
+        schedule = schedule.tenant(tenant);
+    }
+    let input = ask.input.as_ref().map_or("null", |input| input.get());
+    let view = client.schedule_by_name(schedule, &ask.definition, input).await?;
+    let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
+    let now = client.store().now().await?;
+    let next = NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now);
+    Reply::json(&ScheduleSet { schedule: ScheduleJson::new(&view), next })
+}
+
+/// Deletes it. Its runs stay; one that code declares is there again when that code is started.
+pub(crate) async fn delete(call: Call) -> Answer {
+    call.because(call.query.one("reason"));
+    let name = find(&call).await?.name;
+    call.api.client.delete_schedule(&name).await?;
+    Ok(Reply::nothing())
 }
 
 pub(crate) async fn pause(call: Call) -> Answer {

@@ -82,6 +82,53 @@ async fn a_schedule_is_paused_triggered_and_backfilled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_is_set_replaced_and_deleted_within_its_tenant() {
+    let lab = Lab::guarded().await;
+    let (acme, globex) =
+        (lab.token("operator", Some("acme")).await, lab.token("operator", Some("globex")).await);
+    let operator = lab.token("operator", None).await;
+    let put = async |secret: &str, body: &str| {
+        told(with_json(lab.request("PUT", "/api/v1/schedules/weekly"), body).bearer_auth(secret)).await
+    };
+    let body = r#"{"definition":"greet","expression":"0 8 * * MON","zone":"Europe/Berlin","input":"you","tenant":"acme"}"#;
+    let set = put(&operator, body).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    assert_eq!(set.json()["next"]["times"].as_array().unwrap().len(), 5);
+    assert_eq!(set.json()["schedule"]["zone"], "Europe/Berlin");
+    assert_eq!(
+        put(&operator, &body.replace("0 8", "0 9")).await.json()["schedule"]["expression"],
+        "0 9 * * MON"
+    );
+    assert_eq!(put(&globex, body).await.code(), "forbidden", "names are shared by all tenants");
+    for (wrong, code) in [
+        (body.replace("0 8 * * MON", "60 * * * *"), "invalid_cron"),
+        (body.replace("0 8 * * MON", "0 0 30 2 *"), "invalid_cron"),
+        (body.replace("Europe/Berlin", "Mars/Base"), "unknown_timezone"),
+        (body.replace("greet", "gret"), "unknown_definition"),
+        (body.replace("input", "inptu"), "unknown_field"),
+    ] {
+        assert_eq!(put(&operator, &wrong).await.code(), code, "{wrong}");
+    }
+    let delete = async |secret: &str| {
+        told(lab.request("DELETE", "/api/v1/schedules/weekly").bearer_auth(secret)).await.status.as_u16()
+    };
+    assert_eq!((delete(&globex).await, delete(&acme).await, delete(&acme).await), (404, 204, 404));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_are_suggested_and_the_installation_is_told() {
+    let lab = Lab::open().await;
+    assert_eq!(lab.get("/api/v1/suggest?field=def&q=gr").await.json(), json!({ "items": ["greet"] }));
+    assert_eq!(lab.get("/api/v1/suggest?field=queue").await.json(), json!({ "items": ["default", "mail"] }));
+    assert_eq!(lab.get("/api/v1/suggest?field=colour").await.code(), "invalid_argument");
+    let system = lab.get("/api/v1/system").await.json();
+    assert_eq!(
+        (&system["store"], &system["nodes"], &system["tokens"]),
+        (&json!("sqlite"), &json!(1), &json!(false))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_and_definitions_are_listed() {
     let lab = Lab::open().await;
     assert_eq!(lab.get("/api/v1/nodes").await.json()["items"].as_array().unwrap().len(), 1);
