@@ -8,6 +8,7 @@ pub mod crashes;
 mod cron;
 mod duration;
 mod error;
+mod fingerprint;
 mod finite;
 mod id;
 mod journal;
@@ -25,6 +26,7 @@ mod why;
 pub use cron::Cron;
 pub use duration::{DurationExt, duration_text, parse_duration};
 pub use error::{AnyError, Error, Failure, FailureDoc, OwnFailure, distance, shorten};
+pub use fingerprint::fingerprint;
 pub use id::{NodeId, RunId, ShardCount, shard_of_key};
 pub use journal::{
     AttemptNote, Entry, Op, OpName, OpenNote, Phase, VOID, mark_life, name_anew, name_in_any_life,

@@ -164,6 +164,19 @@ impl Client {
         self.deliver(delivery).await
     }
 
+    /// Sends an event that is the same event whenever it is sent with this id: it arrives once.
+    #[doc(hidden)]
+    pub async fn send_as<T: Serialize + ?Sized>(
+        &self,
+        id: Uuid,
+        to: impl Into<Target>,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Error> {
+        let delivery = self.delivery(to.into(), NewsKind::Event, name, value)?;
+        self.deliver(Delivery { id, ..delivery }).await
+    }
+
     /// Settles a promise of a run. The first value stays.
     ///
     /// Where the run has started over ([`Ctx::continue_as_new`](crate::Ctx::continue_as_new)), a name means the
@@ -266,6 +279,20 @@ impl Client {
         }
     }
 
+    /// Deletes one run that has ended, with everything of it. `false` when there is no such run, it has not ended, or it
+    /// stands for its kind for a period ([`Unique::within`](crate::Unique::within)).
+    pub async fn purge_run(&self, run: RunId) -> Result<bool, Error> {
+        let control = Control::Purge(Purge::one(run));
+        loop {
+            match repeated(|| self.0.store.control(&control)).await? {
+                // A long journal goes page by page.
+                Controlled::Purged(purged) if purged.more && purged.runs == 0 => {}
+                Controlled::Purged(purged) => return Ok(purged.runs > 0),
+                _ => return Ok(false),
+            }
+        }
+    }
+
     // ---- look at runs
 
     /// A handle to a run that exists, typed by its definition.
@@ -292,6 +319,11 @@ impl Client {
             1..=500 => Ok(repeated(|| self.0.store.list(filter, after, limit)).await?),
             _ => Err(Error::invalid("page size", limit, "1 to 500")),
         }
+    }
+
+    /// How many runs fit a filter; no more than `cap` are counted.
+    pub async fn count(&self, filter: &Filter, cap: u32) -> Result<u64, Error> {
+        Ok(repeated(|| self.0.store.count(filter, cap)).await?)
     }
 
     /// What a run has recorded, after a position, at most `limit` entries.

@@ -32,6 +32,10 @@ pub(crate) struct StartOptions {
     pub(crate) parent: Option<Parent>,
     pub(crate) stops_with_parent: bool,
     pub(crate) shard: Option<u16>,
+    /// The version of the code, for a start by name.
+    pub(crate) version: Option<u32>,
+    /// What its id is made of, besides its shard.
+    pub(crate) seed: Option<(Timestamp, u64)>,
 }
 
 impl Client {
@@ -182,6 +186,9 @@ impl Client {
                 self.new_id(own_group.as_ref().map(of).or(start.shard))
             }
         };
+        if let Some((time, random)) = start.seed {
+            run.id = RunId::new(run.id.shard(), time, random);
+        }
         run.key = start.key;
         Ok(())
     }
@@ -236,7 +243,10 @@ impl Client {
         start: &StartOptions,
         cards: Vec<DefinitionCard>,
     ) -> Result<(), Error> {
-        let card = active(cards, &run.definition)?;
+        let card = match start.version {
+            None => active(cards, &run.definition)?,
+            Some(version) => of_version(cards, &run.definition, version)?,
+        };
         run.version = card.version;
         run.kind = card.kind;
         if start.queue.is_none() {
@@ -294,6 +304,22 @@ fn unique_of(card: &DefinitionCard) -> Option<Unique> {
         0 => Unique::by_args(),
         period => Unique::by_args().within(Duration::from_millis(period)),
     })
+}
+
+/// One version of a definition, or those that there are.
+fn of_version(cards: Vec<DefinitionCard>, name: &str, version: u32) -> Result<DefinitionCard, Error> {
+    if let Some(card) = cards.iter().find(|card| card.name == name && card.version == version) {
+        return Ok(card.clone());
+    }
+    let known: Vec<String> =
+        cards.iter().filter(|card| card.name == name).map(|card| card.version.to_string()).collect();
+    match known.is_empty() {
+        true => active(cards, name),
+        false => Err(Error::UnknownDefinition {
+            name: format!("{name}@{version}"),
+            nearest: known.into_iter().map(|known| format!("{name}@{known}")).collect(),
+        }),
+    }
 }
 
 /// The active version of a definition, or names that look like the one asked for.

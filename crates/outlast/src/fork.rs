@@ -121,7 +121,8 @@ impl ForkRun {
     who_options!();
 
     /// Whoever asks for it twice, for the same `who`, gets the same fork.
-    pub(crate) fn once_for(mut self, who: RunId) -> Self {
+    #[doc(hidden)]
+    pub fn once_for(mut self, who: RunId) -> Self {
         self.once_for = Some(who);
         self
     }

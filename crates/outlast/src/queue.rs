@@ -121,6 +121,20 @@ impl Client {
         self.change_queue(name, QueueChange::Rules(rules)).await
     }
 
+    /// The same, if nobody changed the queue since it was looked at, when it had been changed so often
+    /// ([`QueueCard::changes`]). `None`: somebody did, and nothing is changed.
+    pub async fn set_queue_rules_at(
+        &self,
+        name: &str,
+        changes: i64,
+        rules: Option<QueueRules>,
+    ) -> Result<Option<QueueCard>, Error> {
+        rules.as_ref().map_or(Ok(()), QueueRules::check)?;
+        let card = self.change_queue(name, QueueChange::RulesAt { changes, rules: rules.clone() }).await?;
+        let holds = card.is_own == rules.is_some() && rules.is_none_or(|rules| rules == card.rules);
+        Ok(holds.then_some(card))
+    }
+
     async fn change_queue(&self, name: &str, change: QueueChange) -> Result<QueueCard, Error> {
         check_name("queue", name)?;
         if !self.knows_queue(name).await? {

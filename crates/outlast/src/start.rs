@@ -221,6 +221,22 @@ impl<D: 'static> Start<D> {
     }
 }
 
+impl Start<Untyped> {
+    /// With this version of the code, instead of the one that new runs take. Some node must have registered it.
+    pub fn version(mut self, version: u32) -> Self {
+        self.options.version = Some(version);
+        self
+    }
+
+    /// With an id that is made of this alone and of where the run lives: whoever starts it again with the same starts
+    /// nothing new.
+    #[doc(hidden)]
+    pub fn seed(mut self, time: outlast_core::Timestamp, random: u64) -> Self {
+        self.options.seed = Some((time, random));
+        self
+    }
+}
+
 impl<D: 'static> IntoFuture for Start<D> {
     type Output = Result<RunHandle<D>, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;

@@ -50,6 +50,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run everything in one process, with sample workflows, and watch what happens
     Dev(DevArgs),
+    /// Serve the HTTP API of a database, for production
+    Serve(ServeArgs),
     /// List runs, queues, schedules, nodes or definitions
     List(ListArgs),
     /// Show one run: where it stands, its steps, children and logs
@@ -94,6 +96,11 @@ pub(crate) enum Command {
     /// Look at schedules, and change them
     #[command(subcommand)]
     Schedule(ScheduleCommand),
+    /// Say who may use the HTTP API
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Print the OpenAPI document of the HTTP API
+    Openapi,
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +108,80 @@ pub(crate) struct DevArgs {
     /// Run nothing of our own: only watch
     #[arg(long)]
     pub(crate) no_samples: bool,
+
+    /// The port of the HTTP API, on this machine alone; 0 takes a free one [default: 7777, or a free one]
+    #[arg(long, value_name = "PORT", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 0..=65_535_u16))]
+    pub(crate) port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; anything but this machine needs a token first (`token create`)
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7777")]
+    pub(crate) listen: std::net::SocketAddr,
+
+    /// A name under which the API is reached; can be given several times
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+
+    /// Bring the database's schema up to date first
+    #[arg(long)]
+    pub(crate) migrate: bool,
+
+    /// What it does: `all` also fires schedules, does bulks and deletes what is old; `api` only answers
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) role: ServeRole,
+
+    /// Listen beyond this machine without tokens: whoever reaches it may do everything
+    #[arg(long, hide = true)]
+    pub(crate) insecure_no_auth_i_understand: bool,
+}
+
+/// What a server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ServeRole {
+    /// Everything that needs no code of yours.
+    All,
+    /// Nothing but the API.
+    Api,
+}
+
+/// What can be done with tokens.
+#[derive(Debug, Subcommand)]
+#[command(infer_subcommands = true)]
+pub(crate) enum TokenCommand {
+    /// Make a token; its secret is shown this once
+    Create(TokenArgs),
+    /// List all tokens, without their secrets
+    List,
+    /// From now on it opens nothing
+    Revoke(TokenName),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// Whom it stands for
+    pub(crate) subject: String,
+
+    /// What they may do
+    #[arg(long, value_enum, default_value = "viewer")]
+    pub(crate) role: crate::http::Role,
+
+    /// Bind it to a tenant: it sees and changes nothing of others
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+
+    /// How long it opens something [default: 90d]
+    #[arg(long, value_parser = parse_timeout, value_name = "DURATION", allow_hyphen_values = true)]
+    pub(crate) expires: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenName {
+    /// The token: tok_ and 32 digits, as `token list` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }
 
 #[derive(Debug, Args)]

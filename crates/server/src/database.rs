@@ -29,6 +29,13 @@ impl Place {
         Ok(outlast_store::open(&self.url, OpenOptions::default()).await?)
     }
 
+    /// Opens it for `serve`: there has to be one, of our version unless it may be brought up to date.
+    pub(crate) async fn open_to_serve(&self, migrate: bool) -> Result<DynStore, Fault> {
+        let options = OpenOptions { no_migrate: !migrate, ..OpenOptions::default() };
+        let url = if migrate { &self.url } else { self.guest()? };
+        Ok(outlast_store::open(url, options).await?)
+    }
+
     /// Opens it as a guest.
     pub(crate) async fn client(&self) -> Result<Client, Fault> {
         let options = OpenOptions { no_migrate: true, ..OpenOptions::default() };

@@ -13,6 +13,7 @@ use crate::database::Place;
 use crate::fault::{Exit, Fault};
 use crate::output::{BOLD, DIM, Format, call, note, painted, print};
 use crate::samples;
+use crate::serve::{Bound, Listen, Server};
 use crate::story::{Story, label, standing};
 use crate::watch::{Hint, OPEN, Watch};
 use crate::words::{count, shorten};
@@ -42,6 +43,7 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     let store = place.open().await?;
     store.own().await?;
     let since = store.now().await?;
+    let bound = Bound::new(&Outlast::on(store.clone()).client(), Listen::dev(args.port)).await?;
     // Whoever tries things out hears at once of code that does not repeat itself.
     let outlast = Outlast::on(store).settings(|settings| settings.verify = 1);
     let app = if args.no_samples { outlast } else { samples::register(outlast) }.run().await?;
@@ -54,7 +56,8 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     if fresh && !args.no_samples {
         samples::start_all(&app).await?;
     }
-    print(&banner(place, &app, &unfinished, args.no_samples).await?)?;
+    let server = bound.serve(app.client()).await?;
+    print(&banner(place, &app, &unfinished, args.no_samples, &server.url()).await?)?;
 
     let orders =
         async { if args.no_samples { std::future::pending().await } else { take_orders(&app).await } };
@@ -63,15 +66,24 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
         never = orders => match never {},
         () = signals.next() => Ok(()),
     };
-    drain(app, place, &mut watch, &mut signals).await?;
+    drain(app, server, place, &mut watch, &mut signals).await?;
     stopped
 }
 
 /// Lets what is in hand finish, within bounds; a second request to stop ends the process.
-async fn drain(app: App, place: &Place, watch: &mut Watch, signals: &mut StopSignals) -> Result<(), Fault> {
+async fn drain(
+    app: App,
+    server: Server,
+    place: &Place,
+    watch: &mut Watch,
+    signals: &mut StopSignals,
+) -> Result<(), Fault> {
     note("\nstopping: what is in hand may finish (10 s at most); press Ctrl-C again to stop at once");
     let client = app.client().clone();
-    let stop = tokio::time::timeout(DRAIN, app.shutdown(GRACE));
+    let stop = tokio::time::timeout(DRAIN, async {
+        server.stop().await;
+        app.shutdown(GRACE).await
+    });
     let again = async {
         let _ = tokio::time::timeout(TWICE, signals.next()).await;
         signals.next().await;
@@ -101,7 +113,7 @@ async fn drain(app: App, place: &Place, watch: &mut Watch, signals: &mut StopSig
 }
 
 /// Keeps what handlers log with their runs, and shows what the engine warns about.
-fn keep_logs() {
+pub(crate) fn keep_logs() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse::<Targets>().ok());
     let filter = wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     let ours = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
@@ -128,12 +140,19 @@ async fn open_runs(client: &Client, among: &Filter) -> Result<Vec<RunView>, Faul
 }
 
 /// What a newcomer reads first.
-async fn banner(place: &Place, app: &App, unfinished: &[RunView], bare: bool) -> Result<String, Fault> {
+async fn banner(
+    place: &Place,
+    app: &App,
+    unfinished: &[RunView],
+    bare: bool,
+    url: &str,
+) -> Result<String, Fault> {
     let mut lines = vec![
         String::new(),
         format!("{} {}", painted(BOLD, "outlast dev"), painted(DIM, env!("CARGO_PKG_VERSION"))),
         String::new(),
         format!("  The data lives in {}", painted(BOLD, place.shown())),
+        format!("  The HTTP API is at {}", painted(BOLD, format!("{url}/api/v1"))),
     ];
     if !bare {
         lines.extend(samples::ABOUT.map(|line| format!("  {line}")));
@@ -253,7 +272,7 @@ async fn free_number(client: &Client) -> Result<u64, Fault> {
 }
 
 /// Ctrl-C and SIGTERM.
-struct StopSignals {
+pub(crate) struct StopSignals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -262,7 +281,7 @@ struct StopSignals {
 
 impl StopSignals {
     #[cfg(unix)]
-    fn new() -> Result<StopSignals, Fault> {
+    pub(crate) fn new() -> Result<StopSignals, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(StopSignals {
             terminate: signal(SignalKind::terminate())?,
@@ -271,12 +290,12 @@ impl StopSignals {
     }
 
     #[cfg(not(unix))]
-    fn new() -> Result<StopSignals, Fault> {
+    pub(crate) fn new() -> Result<StopSignals, Fault> {
         Ok(StopSignals {})
     }
 
     #[cfg(unix)]
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -284,7 +303,7 @@ impl StopSignals {
     }
 
     #[cfg(not(unix))]
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -11,10 +11,10 @@ use crate::words::count;
 
 /// A reason as JSON: the fields of its kind, and the sentence.
 #[derive(Serialize)]
-struct ExplainedJson<'a> {
+pub(crate) struct ExplainedJson<'a> {
     #[serde(flatten)]
-    explained: &'a Explained,
-    text: String,
+    pub(crate) explained: &'a Explained,
+    pub(crate) text: String,
 }
 
 /// Says why a run is not progressing.

@@ -47,6 +47,16 @@ impl Fault {
         Fault { message: message.into(), code, exit }
     }
 
+    /// The stable word for it.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What is wrong, in one line.
+    pub(crate) fn message(&self) -> String {
+        self.message.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Something on the command line that cannot be accepted.
     pub(crate) fn usage(message: impl Into<String>) -> Fault {
         Fault::new(Exit::Usage, "invalid_argument", message)
@@ -56,8 +66,7 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One line, whatever a database or a user's error had to say.
-        let message = self.message.split_whitespace().collect::<Vec<_>>().join(" ");
-        write!(f, "{message} ({})", self.code)
+        write!(f, "{} ({})", self.message(), self.code)
     }
 }
 

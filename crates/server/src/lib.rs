@@ -11,6 +11,7 @@ mod database;
 mod dev;
 mod explain;
 mod fault;
+pub mod http;
 mod list;
 mod output;
 mod pause_commands;
@@ -20,9 +21,11 @@ mod retry;
 mod run_commands;
 mod samples;
 mod schedule_commands;
+mod serve;
 mod shapes;
 mod show;
 mod story;
+mod token_commands;
 mod watch;
 mod words;
 
@@ -63,6 +66,9 @@ async fn run(cli: Cli) -> Result<(), Fault> {
     let command = match cli.command {
         // It has its own way to end.
         Command::Dev(args) => return dev::dev(&place, args, format).await,
+        Command::Serve(args) => return serve::serve(&place, args, format).await,
+        // It is the same for every database.
+        Command::Openapi => return output::print(&http::document()),
         // What they began goes on when they end.
         Command::Cancel(args) if args.ids.is_empty() => {
             return bulk::bulk(&place, Bulk::cancel(args.reason), args.many, format).await;
@@ -97,7 +103,8 @@ async fn run(cli: Cli) -> Result<(), Fault> {
     let work = async {
         let client = place.client().await?;
         match command {
-            Command::Dev(_) | Command::Check(_) => Ok(()),
+            Command::Dev(_) | Command::Serve(_) | Command::Openapi | Command::Check(_) => Ok(()),
+            Command::Token(command) => token_commands::token(&client, command, format).await,
             Command::List(args) => list::list(&client, args, format).await,
             Command::Show(args) => show::show(&client, &args.id, format).await,
             Command::Export(args) => check::export(&client, &args.id).await,

@@ -65,7 +65,7 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
     let mut filter = Filter::default();
     for word in words {
         let wrong = |why: &str| Fault::usage(format!("filter {word:?}: {why}"));
-        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE or since:2h";
+        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE, parent:, since:2h or until:TIME";
         let (field, value) = word.split_once(':').ok_or_else(|| wrong(known))?;
         match field {
             _ if value.is_empty() => return Err(wrong("there is nothing behind the colon")),
@@ -82,15 +82,26 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
                     value.split_once('=').ok_or_else(|| wrong("write it like tag:city=Bern"))?;
                 filter.tags.push((name.to_owned(), value.to_owned()));
             }
-            "since" => {
-                let past = parse_duration(value).map_err(|why| wrong(&why))?;
-                let past = i64::try_from(past.as_micros()).unwrap_or(i64::MAX);
-                filter.since = Some(Timestamp::from_micros(now.micros().saturating_sub(past)));
-            }
+            "parent" => filter.parent = Some(value.parse()?),
+            "since" => filter.since = Some(moment(value, now).map_err(|why| wrong(&why))?),
+            "until" => filter.until = Some(moment(value, now).map_err(|why| wrong(&why))?),
             _ => return Err(wrong(known)),
         }
     }
     Ok(filter)
+}
+
+/// A time: as it is written in full, or so long ago.
+fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let ago = text.strip_prefix('-').unwrap_or(text);
+    match (parse_duration(ago), text.parse()) {
+        (Ok(past), _) => {
+            let past = i64::try_from(past.as_micros()).unwrap_or(i64::MAX);
+            Ok(Timestamp::from_micros(now.micros().saturating_sub(past)))
+        }
+        (Err(_), Ok(time)) => Ok(time),
+        (Err(why), Err(_)) => Err(format!("{why}, and a time like 2027-03-14T01:30:00Z")),
+    }
 }
 
 async fn runs(

@@ -108,7 +108,7 @@ fn put<T>(place: &mut T, value: Option<T>, given: &mut bool) {
 }
 
 /// The queue of this name, if there are rules or runs for it, or a definition that goes there.
-async fn known(client: &Client, name: &str) -> Result<QueueCard, Fault> {
+pub(crate) async fn known(client: &Client, name: &str) -> Result<QueueCard, Fault> {
     let views = client.queues().await?;
     if let Some(view) = views.iter().find(|view| view.queue.name == name) {
         return Ok(view.queue.clone());

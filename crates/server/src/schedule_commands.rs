@@ -17,7 +17,7 @@ use crate::shapes::ScheduleJson;
 use crate::words::{ahead, clock, count, in_zone};
 
 /// The most times of one backfill.
-const BACKFILL: usize = 10_000;
+pub(crate) const BACKFILL: usize = 10_000;
 
 /// What can be done about the run before, by the words for it.
 const OVERLAPS: [(&str, Overlap); 4] = [
@@ -64,6 +64,7 @@ pub(crate) struct PlanOptions {
     pub(crate) overlap: Overlap,
     pub(crate) catch_up: CatchUp,
     pub(crate) queue: Option<String>,
+    pub(crate) tenant: String,
     jitter_us: u64,
 }
 
@@ -267,8 +268,9 @@ async fn next_of_schedule(client: &Client, args: &NextArgs, format: Format) -> R
 }
 
 /// The times of a timetable to come, as JSON.
-#[derive(Serialize)]
-struct NextJson {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = NextTimes)]
+pub(crate) struct NextJson {
     expression: String,
     zone: String,
     description: String,
@@ -276,29 +278,39 @@ struct NextJson {
     notes: Vec<String>,
 }
 
+impl NextJson {
+    pub(crate) fn new(
+        table: &Timetable,
+        times: &[Timestamp],
+        mut notes: Vec<String>,
+        now: Timestamp,
+    ) -> NextJson {
+        if let Timetable::Cron(cron) = table {
+            notes.extend(cron.notes(now));
+        }
+        if times.is_empty() {
+            notes.push("no time is to come".to_owned());
+        }
+        NextJson {
+            expression: table.to_text(),
+            zone: table.zone().to_owned(),
+            description: words(table),
+            times: times.iter().map(ToString::to_string).collect(),
+            notes,
+        }
+    }
+}
+
 fn print_next(
     table: &Timetable,
     number: usize,
-    mut notes: Vec<String>,
+    notes: Vec<String>,
     now: Timestamp,
     format: Format,
 ) -> Result<(), Fault> {
     let times = table.upcoming(now, number);
-    if let Timetable::Cron(cron) = table {
-        notes.extend(cron.notes(now));
-    }
-    if times.is_empty() {
-        notes.push("no time is to come".to_owned());
-    }
-    let utc: Vec<String> = times.iter().map(ToString::to_string).collect();
-    let names = utc.join("\n");
-    let answer = NextJson {
-        expression: table.to_text(),
-        zone: table.zone().to_owned(),
-        description: words(table),
-        times: utc,
-        notes,
-    };
+    let answer = NextJson::new(table, &times, notes, now);
+    let names = answer.times.join("\n");
     if format != Format::Text {
         return print_one(format, &answer, names, String::new);
     }

@@ -13,9 +13,13 @@ use outlast_core::Payload;
 use outlast_store::RunKind;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::schedule_commands::Plan;
-use crate::story::failure;
+use crate::story::{Attempt, Operation, failure};
+
+/// The largest payload that is shown of a run among others: 4 KiB.
+const BRIEF: usize = 4 << 10;
 
 /// A list: one document.
 #[derive(Serialize)]
@@ -26,12 +30,14 @@ pub(crate) struct Items<T> {
 }
 
 /// A run as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Run)]
 pub(crate) struct RunJson {
     pub(crate) id: String,
     definition: String,
     version: u32,
     key: Option<String>,
+    #[schema(value_type = String)]
     status: Status,
     queue: String,
     priority: u8,
@@ -41,19 +47,28 @@ pub(crate) struct RunJson {
     expires_at: Option<String>,
     finished_at: Option<String>,
     node: Option<String>,
+    tenant: String,
+    owner: Option<String>,
     reason: Option<String>,
     cancel_reason: Option<String>,
     pause_reason: Option<String>,
     parent: Option<String>,
     tags: BTreeMap<String, String>,
     doing: Vec<DoingJson>,
+    #[schema(value_type = Option<serde_json::Value>)]
     input: Option<Box<RawValue>>,
+    #[schema(value_type = Option<serde_json::Value>)]
     output: Option<Box<RawValue>>,
     error: Option<ErrorJson>,
+    /// What was left away because it is large: the run itself has it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    omitted: Vec<&'static str>,
 }
 
 /// A step that runs, or how far a job is.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Doing)]
 struct DoingJson {
     name: String,
     attempt: u32,
@@ -62,9 +77,11 @@ struct DoingJson {
 }
 
 /// Why a run or a step has no result.
-#[derive(Serialize)]
-struct ErrorJson {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(crate) struct ErrorJson {
     message: String,
+    #[schema(value_type = serde_json::Value)]
     detail: FailureDoc,
 }
 
@@ -78,18 +95,23 @@ pub(crate) struct WholeRun {
 }
 
 /// An entry of a journal.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Entry)]
 pub(crate) struct EntryJson {
     pos: u32,
+    #[schema(value_type = String)]
     op: Op,
+    #[schema(value_type = String)]
     phase: Phase,
     name: String,
     at: String,
+    #[schema(value_type = Option<serde_json::Value>)]
     body: Option<Box<RawValue>>,
 }
 
 /// What a handler logged.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Log)]
 pub(crate) struct LogJson {
     at: String,
     level: String,
@@ -125,6 +147,8 @@ impl RunJson {
             expires_at: text(view.expires_at),
             finished_at: text(view.finished_at),
             node: view.node.map(|node| node.to_string()),
+            tenant: record.tenant.clone(),
+            owner: record.owner.clone(),
             reason: view.reason.clone(),
             cancel_reason: view.cancel_reason.clone(),
             pause_reason: view.pause_reason.clone(),
@@ -134,7 +158,20 @@ impl RunJson {
             input: raw(Some(&record.input)),
             output: raw(view.ended.as_ref().and_then(|ended| ended.output.as_ref())),
             error: failure(view).map(|detail| ErrorJson { message: detail.message(), detail }),
+            omitted: Vec::new(),
         }
+    }
+
+    /// A run among others: without payloads that are large.
+    pub(crate) fn brief(view: &RunView) -> RunJson {
+        let mut run = RunJson::new(view);
+        for (name, payload) in [("input", &mut run.input), ("output", &mut run.output)] {
+            if payload.as_ref().is_some_and(|json| json.get().len() > BRIEF) {
+                *payload = None;
+                run.omitted.push(name);
+            }
+        }
+        run
     }
 }
 
@@ -157,8 +194,88 @@ impl LogJson {
     }
 }
 
+/// One operation of a run: a step, a wait, a child.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Step)]
+pub(crate) struct StepJson {
+    #[schema(value_type = String)]
+    op: Op,
+    /// With its occurrence when it is not the first of its name.
+    name: String,
+    /// `running`, `waiting`, `retrying`, `completed`, `failed` or `dropped`.
+    #[schema(value_type = String)]
+    state: &'static str,
+    began_at: String,
+    ended_at: Option<String>,
+    /// When a sleep or a wait is over.
+    until: Option<String>,
+    /// The child that was started.
+    child: Option<String>,
+    attempts: Vec<AttemptJson>,
+    #[schema(value_type = Option<serde_json::Value>)]
+    result: Option<Box<RawValue>>,
+    error: Option<ErrorJson>,
+}
+
+/// An attempt that failed.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Attempt)]
+struct AttemptJson {
+    number: u32,
+    began_at: String,
+    failed_at: String,
+    next_at: String,
+    error: ErrorJson,
+}
+
+impl ErrorJson {
+    pub(crate) fn new(detail: FailureDoc) -> ErrorJson {
+        ErrorJson { message: detail.message(), detail }
+    }
+}
+
+impl StepJson {
+    pub(crate) fn new(operation: Operation, run_ended: Option<Timestamp>) -> StepJson {
+        let state = match (&operation.end, operation.attempts.is_empty()) {
+            (Some(end), _) if end.result.is_err() => "failed",
+            (Some(_), _) => "completed",
+            // Nobody waited for it any more, or it was the run's last.
+            (None, _) if run_ended.is_some() => "dropped",
+            (None, false) => "retrying",
+            (None, true) if matches!(operation.op, Op::Step | Op::Transaction | Op::Job) => "running",
+            (None, true) => "waiting",
+        };
+        let attempt = |attempt: Attempt| AttemptJson {
+            number: attempt.number,
+            began_at: attempt.began.to_string(),
+            failed_at: attempt.failed_at.to_string(),
+            next_at: attempt.next_at.to_string(),
+            error: ErrorJson::new(attempt.failure),
+        };
+        let ended_at = operation.end.as_ref().map(|end| end.at).or(run_ended);
+        let (result, error) = match operation.end.map(|end| end.result) {
+            Some(Ok(body)) => (raw(body.as_ref()), None),
+            Some(Err(failure)) => (None, Some(ErrorJson::new(failure))),
+            None => (None, None),
+        };
+        StepJson {
+            op: operation.op,
+            name: operation.name,
+            state,
+            began_at: operation.began.to_string(),
+            ended_at: ended_at.map(|time| time.to_string()),
+            until: operation.until.map(|time| time.to_string()),
+            child: operation.child.map(|run| run.to_string()),
+            attempts: operation.attempts.into_iter().map(attempt).collect(),
+            result,
+            error,
+        }
+    }
+}
+
 /// A node.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Node)]
 pub(crate) struct NodeJson {
     pub(crate) id: String,
     name: String,
@@ -184,9 +301,11 @@ impl NodeJson {
 }
 
 /// A queue.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Queue)]
 pub(crate) struct QueueJson {
     pub(crate) name: String,
+    #[schema(value_type = String)]
     state: QueueState,
     since: Option<String>,
     due: u64,
@@ -197,10 +316,13 @@ pub(crate) struct QueueJson {
     rules: RulesJson,
     /// Whether people set the rules, and not code.
     own_rules: bool,
+    /// How often it was changed.
+    changes: i64,
 }
 
 /// What a queue allows.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Rules)]
 struct RulesJson {
     limit: Option<u32>,
     per_node: Option<u32>,
@@ -212,7 +334,8 @@ struct RulesJson {
 }
 
 /// So many in any span of so long.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Rate)]
 struct RateJson {
     count: u32,
     per_ms: u64,
@@ -231,6 +354,7 @@ impl QueueJson {
             oldest_due_at: view.oldest.map(|time| time.to_string()),
             rules: RulesJson::new(&view.queue.rules),
             own_rules: view.queue.is_own,
+            changes: view.queue.changes,
         }
     }
 }
@@ -251,10 +375,12 @@ impl RulesJson {
 }
 
 /// A schedule.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Schedule)]
 pub(crate) struct ScheduleJson {
     pub(crate) name: String,
     definition: String,
+    #[schema(value_type = Option<serde_json::Value>)]
     input: Option<Box<RawValue>>,
     expression: String,
     zone: String,
@@ -263,7 +389,9 @@ pub(crate) struct ScheduleJson {
     next_at: Option<String>,
     last_at: Option<String>,
     last_run: Option<String>,
+    #[schema(value_type = String)]
     overlap: Overlap,
+    #[schema(value_type = String)]
     catch_up: CatchUp,
     jitter_ms: u64,
     queue: Option<String>,
@@ -301,14 +429,17 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// A definition.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Definition)]
 pub(crate) struct DefinitionJson {
     pub(crate) name: String,
     version: u32,
+    #[schema(value_type = String)]
     kind: &'static str,
     active: bool,
     queue: String,
     priority: u8,
+    /// Retries, timeouts and the like, as its code says them.
     options: serde_json::Value,
 }
 
@@ -335,6 +466,6 @@ pub(crate) fn kind(card: &DefinitionCard) -> &'static str {
 }
 
 /// JSON exactly as it was stored; other codecs show nothing.
-fn raw(payload: Option<&Payload>) -> Option<Box<RawValue>> {
+pub(crate) fn raw(payload: Option<&Payload>) -> Option<Box<RawValue>> {
     RawValue::from_string(payload?.json()?.to_owned()).ok()
 }

@@ -26,6 +26,11 @@ const fn breaking(number: i64, name: &'static str, text: &'static str) -> Migrat
     Migration { number, name, text, serves: number }
 }
 
+/// A file with which programs that know those up to `serves` can go on.
+const fn added(number: i64, name: &'static str, text: &'static str, serves: i64) -> Migration {
+    Migration { number, name, text, serves }
+}
+
 /// All of them, in order.
 pub(crate) const MIGRATIONS: &[Migration] = &[
     breaking(1, "begin", include_str!("../migrations/0001_begin.sql")),
@@ -45,6 +50,9 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     breaking(15, "explained", include_str!("../migrations/0015_explained.sql")),
     breaking(16, "repair", include_str!("../migrations/0016_repair.sql")),
     breaking(17, "paused_and_orphans", include_str!("../migrations/0017_paused_and_orphans.sql")),
+    // What is only added is no matter to those who do not know it.
+    added(18, "access", include_str!("../migrations/0018_access.sql"), 17),
+    added(19, "rollups", include_str!("../migrations/0019_rollups.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

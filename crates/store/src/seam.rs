@@ -12,10 +12,11 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use crate::{
-    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
-    KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Renew, Renewed, RunView, ScheduleView, Signal, Started, StoreError, Sweep, Swept,
+    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Ended, FailureAsk, FailureGroup,
+    Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded,
+    LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll,
+    RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, StoreError, Sweep, Swept, TokenView,
     UserTx, VerifyMark, VerifyPage,
 };
 
@@ -77,6 +78,12 @@ pub trait Store: Reads {
     /// Changes values that handlers keep. Answers in their order, one by one.
     async fn kv_write(&self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError>;
 
+    /// Changes what the API keeps for itself: tokens, the audit log, answers.
+    async fn access(&self, ask: &Access) -> Result<Accessed, StoreError>;
+
+    /// Sums up how runs ended since the last time; gives how many.
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError>;
+
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
 
@@ -132,6 +139,9 @@ pub trait Reads: Send + Sync + 'static {
     /// Runs, newest first unless the filter says otherwise.
     async fn list(&self, filter: &Filter, after: Option<Cursor>, limit: u32) -> Result<Page, StoreError>;
 
+    /// How many runs fit a filter; no more than `cap` are counted.
+    async fn count(&self, filter: &Filter, cap: u32) -> Result<u64, StoreError>;
+
     /// How those of `runs` that have ended ended.
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError>;
 
@@ -175,6 +185,21 @@ pub trait Reads: Send + Sync + 'static {
 
     /// Looks whether something wakes each of the unfinished runs behind a mark, at most `limit` of them.
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError>;
+
+    /// How runs ended, summed up by spans of time, oldest first; as far as it has been summed up.
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError>;
+
+    /// Failures that are alike, the last first.
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError>;
+
+    /// The token with this hash, whether it is live or not.
+    async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError>;
+
+    /// All tokens, newest first, at most a thousand.
+    async fn tokens(&self) -> Result<Vec<TokenView>, StoreError>;
+
+    /// Lines of the audit log, newest first.
+    async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

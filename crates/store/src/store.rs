@@ -16,11 +16,13 @@ use crate::gather::Gather;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
-    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
-    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions,
-    Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started,
-    Store, StoreError, Sweep, Swept, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Work, reads, transitions,
+    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
+    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
+    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim,
+    QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started,
+    Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Work, reads,
+    transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -305,6 +307,16 @@ impl Store for SqlStore {
         self.transact(TxKind::Plain, work!(|tx, writes| transitions::kv_write(tx, &writes, shards))).await
     }
 
+    async fn access(&self, ask: &Access) -> Result<Accessed, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Plain, work!(|tx, ask| transitions::access(tx, &ask))).await
+    }
+
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Plain, work!(|tx, ask| transitions::roll(tx, &ask))).await
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         self.may(TxKind::Plain)?;
         let ask = Arc::new(ask.clone());
@@ -419,6 +431,11 @@ impl Reads for SqlStore {
         self.transact(TxKind::Read, work!(|tx, filter| reads::list(tx, &filter, after, limit, shards))).await
     }
 
+    async fn count(&self, filter: &Filter, cap: u32) -> Result<u64, StoreError> {
+        let (filter, shards) = (Arc::new(filter.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, filter| reads::count(tx, &filter, cap, shards))).await
+    }
+
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError> {
         let runs = Arc::<[RunId]>::from(runs);
         self.transact(TxKind::Read, work!(|tx, runs| reads::ended(tx, &runs))).await
@@ -484,6 +501,30 @@ impl Reads for SqlStore {
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::verify(tx, from, limit, shards))).await
+    }
+
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::series(tx, &ask, shards))).await
+    }
+
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::failures(tx, &ask, shards))).await
+    }
+
+    async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
+        let hash = Arc::<[u8]>::from(hash);
+        self.transact(TxKind::Read, work!(|tx, hash| reads::token(tx, &hash))).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::tokens(tx))).await
+    }
+
+    async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::audit(tx, &ask))).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -8,11 +8,13 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 23] = [
+pub const TABLES: [(&str, &str); 30] = [
     ("agenda", "*"),
+    ("audit", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
     ("doing", "*"),
+    ("failures", "*"),
     ("groups", "*"),
     ("inbox", "*"),
     ("journal", "*"),
@@ -27,10 +29,15 @@ pub const TABLES: [(&str, &str); 23] = [
     ("orphans", "*"),
     ("promises", "*"),
     ("queues", "*"),
+    ("replies", "*"),
     ("results", "*"),
+    ("rolled", "*"),
+    ("rollup_times", "*"),
+    ("rollups", "*"),
     ("runs", "*"),
     ("schedules", "*"),
     ("tags", "*"),
+    ("tokens", "*"),
     ("uniques", "*"),
 ];
 

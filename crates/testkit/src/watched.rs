@@ -12,11 +12,12 @@ use std::sync::{Arc, OnceLock, mpsc};
 use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
-    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
-    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started, Store, StoreError,
-    Sweep, Swept, UserTx, VerifyMark, VerifyPage,
+    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
+    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
+    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
+    Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
+    StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -359,6 +360,14 @@ impl Store for Watched {
         answer
     }
 
+    async fn access(&self, ask: &Access) -> Result<Accessed, StoreError> {
+        pass_on_write!(self.access(ask))
+    }
+
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
+        pass_on_write!(self.roll(ask))
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         pass_on!(self.sweep(ask), |swept| swept.freed > 0)
     }
@@ -421,6 +430,10 @@ impl Reads for Watched {
         pass_on!(self.list(filter, after, limit))
     }
 
+    async fn count(&self, filter: &Filter, cap: u32) -> Result<u64, StoreError> {
+        pass_on!(self.count(filter, cap))
+    }
+
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError> {
         pass_on!(self.ended(runs))
     }
@@ -477,6 +490,26 @@ impl Reads for Watched {
 
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
         pass_on!(self.verify(from, limit))
+    }
+
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError> {
+        pass_on!(self.series(ask))
+    }
+
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
+        pass_on!(self.failures(ask))
+    }
+
+    async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
+        pass_on!(self.token(hash))
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+        pass_on!(self.tokens())
+    }
+
+    async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
+        pass_on!(self.audit(ask))
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -78,6 +78,7 @@ pub struct BulkCall {
     filter: Filter,
     is_all: bool,
     by: Option<String>,
+    tenant: String,
     key: Option<String>,
 }
 
@@ -106,7 +107,15 @@ impl Client {
     /// ```
     pub fn bulk(&self, op: Bulk) -> BulkCall {
         let client = self.clone();
-        BulkCall { client, op, filter: Filter::default(), is_all: false, by: None, key: None }
+        BulkCall {
+            client,
+            op,
+            filter: Filter::default(),
+            is_all: false,
+            by: None,
+            tenant: String::new(),
+            key: None,
+        }
     }
 
     /// A bulk that was started before.
@@ -135,6 +144,12 @@ impl BulkCall {
         self
     }
 
+    /// Whose bulk it is: only they see it, and it does something to their runs alone.
+    pub fn tenant(mut self, tenant: impl Into<String>) -> BulkCall {
+        self.tenant = tenant.into();
+        self
+    }
+
     /// An idempotency key: the same bulk with the same key is never started twice.
     pub fn key(mut self, key: impl Into<String>) -> BulkCall {
         self.key = Some(key.into());
@@ -144,7 +159,7 @@ impl BulkCall {
     /// Starts it; returns as soon as it is durable.
     pub async fn start(self) -> Result<BulkRun, Error> {
         let ask = self.ask()?;
-        let mut start = self.client.start(job(), ask);
+        let mut start = self.client.start(job(), ask).tenant(self.tenant);
         if let Some(by) = self.by {
             start = start.owner(by);
         }
@@ -167,6 +182,9 @@ impl BulkCall {
             return Err(Error::invalid("filter", "(empty)", remedy));
         }
         let mut filter = Filter { oldest_first: true, ..self.filter.clone() };
+        if !self.tenant.is_empty() {
+            filter.tenant = Some(self.tenant.clone());
+        }
         if filter.statuses.is_empty() {
             filter.statuses = self.op.usual();
         }

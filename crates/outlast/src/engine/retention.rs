@@ -154,6 +154,7 @@ impl Walk {
             limit: BATCH,
             status: Some(self.kind.status),
             of: self.kind.of.clone(),
+            run: None,
             after: self.marks.clone(),
         })
     }

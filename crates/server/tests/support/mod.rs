@@ -118,12 +118,17 @@ impl Shop {
 
     pub(crate) fn dev_with(&self, args: &[&str]) -> Dev {
         let args: Vec<&str> = ["dev"].iter().chain(args).copied().collect();
-        let mut child = self.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = Lines::of(child.stdout.take().unwrap());
-        let err = Lines::of(child.stderr.take().unwrap());
-        let dev = Dev { child, out, err };
+        let dev = self.spawned(&args);
         dev.until_told("Ctrl-C stops it gently");
         dev
+    }
+
+    /// Starts a command that does not end by itself.
+    pub(crate) fn spawned(&self, args: &[&str]) -> Dev {
+        let mut child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = Lines::of(child.stdout.take().unwrap());
+        let err = Lines::of(child.stderr.take().unwrap());
+        Dev { child, out, err }
     }
 
     /// Starts `outlast dev` with a reader that leaves after the first line.

@@ -3,6 +3,7 @@
 //! Plain data. The engine decides what shall happen and says it with these types; a store makes it
 //! durable, all or nothing, and answers. Losing a race is an answer, not an error.
 
+mod access;
 mod claim;
 mod commit;
 mod control;
@@ -11,11 +12,13 @@ mod kv;
 mod node;
 mod purge;
 mod queue;
+mod rollup;
 mod schedule;
 mod start;
 
 use outlast_core::RunId;
 
+pub use access::*;
 pub use claim::*;
 pub use commit::*;
 pub use control::*;
@@ -24,6 +27,7 @@ pub use kv::*;
 pub use node::*;
 pub use purge::*;
 pub use queue::*;
+pub use rollup::*;
 pub use schedule::*;
 pub use start::*;
 

@@ -15,6 +15,8 @@ pub struct Purge {
     pub status: Option<Status>,
     /// Those of these definitions.
     pub of: Definitions,
+    /// This one alone.
+    pub run: Option<RunId>,
     /// Where an earlier purge of the same kind stopped, shard by shard; empty: from the oldest on.
     pub after: Vec<Mark>,
 }
@@ -22,7 +24,12 @@ pub struct Purge {
 impl Purge {
     /// All that ended before this long ago.
     pub fn older_than(older_than: Duration, limit: u32) -> Purge {
-        Purge { older_than, limit, status: None, of: Definitions::All, after: Vec::new() }
+        Purge { older_than, limit, status: None, of: Definitions::All, run: None, after: Vec::new() }
+    }
+
+    /// One run, if it has ended.
+    pub fn one(run: RunId) -> Purge {
+        Purge { run: Some(run), ..Purge::older_than(Duration::ZERO, 1) }
     }
 }
 

@@ -13,6 +13,13 @@ pub enum QueueChange {
     Drain,
     /// These rules instead of those that code says; `None`: code's again.
     Rules(Option<QueueRules>),
+    /// The same, if nothing was changed since the queue was looked at: else it stays as it is.
+    RulesAt {
+        /// How often it had been changed.
+        changes: i64,
+        /// The rules.
+        rules: Option<QueueRules>,
+    },
 }
 
 /// What a queue does, as its row says. One without a row is open and has no rules.
@@ -28,6 +35,8 @@ pub struct QueueCard {
     pub state: QueueState,
     /// Since when it is paused or drained.
     pub since: Option<Timestamp>,
+    /// How often it was changed, by people or by code.
+    pub changes: i64,
 }
 
 impl QueueCard {

@@ -10,7 +10,7 @@ use outlast_core::{RunId, ShardCount, Status};
 use uuid::Uuid;
 
 use super::views::{shown_status, view, view_columns, with_details};
-use crate::rows::{cells, run_columns};
+use crate::rows::{ReadRow, cells, run_columns};
 use crate::transitions::{Flight, Place};
 use crate::{Cell, Cursor, Filter, Page, RunView, Sql, StoreError, Tx, Type};
 
@@ -49,6 +49,28 @@ pub(crate) async fn list(
     Ok(Page { runs: with_details(tx, views.into_iter().map(Ok)).await?, next })
 }
 
+/// How many runs fit `filter`; no more than `cap` are counted.
+pub(crate) async fn count(
+    tx: &mut dyn Tx,
+    filter: &Filter,
+    cap: u32,
+    shards: ShardCount,
+) -> Result<u64, StoreError> {
+    // In one order all come behind the first place.
+    let filter = Filter { oldest_first: false, ..filter.clone() };
+    let [_, _, sql] = texts_for(&filter);
+    let mut flight = Flight::default();
+    let places: Vec<Place> = shards_of(&filter, shards)
+        .map(|shard| flight.add(sql.with(values(shard, &filter, None, cap))))
+        .collect();
+    let mut answers = flight.send_last(tx).await?;
+    let mut found = 0;
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        found += row.number::<u64>(0)?;
+    }
+    Ok(found.min(cap.into()))
+}
+
 /// A key of a known tenant and definition lives in one shard; everything else may be in any.
 fn shards_of(filter: &Filter, shards: ShardCount) -> std::ops::Range<u16> {
     match (&filter.tenant, &filter.definition, &filter.key) {
@@ -61,14 +83,19 @@ fn shards_of(filter: &Filter, shards: ShardCount) -> std::ops::Range<u16> {
 }
 
 fn text_for(filter: &Filter) -> &'static Sql {
-    let open = !filter.statuses.is_empty() && !filter.statuses.iter().any(|status| status.is_final());
-    let [newest, oldest] = match filter {
-        Filter { parent: Some(_), .. } => [&LIST_CHILDREN, &LIST_CHILDREN_OLDEST],
-        _ if open => [&LIST_OPEN, &LIST_OPEN_OLDEST],
-        Filter { definition: Some(_), .. } => [&LIST_DEFINITION, &LIST_DEFINITION_OLDEST],
-        _ => [&LIST, &LIST_OLDEST],
-    };
+    let [newest, oldest, _] = texts_for(filter);
     if filter.oldest_first { oldest } else { newest }
+}
+
+/// Newest first, oldest first, counted.
+fn texts_for(filter: &Filter) -> [&'static Sql; 3] {
+    let open = !filter.statuses.is_empty() && !filter.statuses.iter().any(|status| status.is_final());
+    match filter {
+        Filter { parent: Some(_), .. } => [&LIST_CHILDREN, &LIST_CHILDREN_OLDEST, &COUNT_CHILDREN],
+        _ if open => [&LIST_OPEN, &LIST_OPEN_OLDEST, &COUNT_OPEN],
+        Filter { definition: Some(_), .. } => [&LIST_DEFINITION, &LIST_DEFINITION_OLDEST, &COUNT_DEFINITION],
+        _ => [&LIST, &LIST_OLDEST, &COUNT],
+    }
 }
 
 fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec<Cell> {
@@ -109,15 +136,17 @@ pub(super) static STATEMENTS: &[&Sql] = &[
     &LIST_DEFINITION_OLDEST,
     &LIST_CHILDREN_OLDEST,
     &LIST_OPEN_OLDEST,
+    &COUNT,
+    &COUNT_DEFINITION,
+    &COUNT_CHILDREN,
+    &COUNT_OPEN,
 ];
 
-/// `$beyond`, `$by`: the order. `$runs`, `$tags`: which index SQLite has to use, where it would choose another for it.
-macro_rules! list_text {
-    ($agenda:literal, $which:literal, $runs:literal, $tags:literal, $beyond:literal, $by:literal) => {
+/// The runs that fit, from `from` on. `$beyond`: the order. `$runs`, `$tags`: which index SQLite has to use, where it
+/// would choose another for it.
+macro_rules! fitting {
+    ($agenda:literal, $which:literal, $runs:literal, $tags:literal, $beyond:literal) => {
         concat!(
-            "select ",
-            run_columns!(),
-            view_columns!(),
             " from outlast.runs as r ",
             $runs,
             $agenda,
@@ -135,8 +164,20 @@ macro_rules! list_text {
             ") {in:p11}
               and ({p12} = 0 or {p12} = (select count(*) from outlast.tags as t ",
             $tags,
-            "       where t.shard = r.shard and t.run = r.id and t.name || {p14} || t.value {in:p13}))
-             order by r.created_at ",
+            "       where t.shard = r.shard and t.run = r.id and t.name || {p14} || t.value {in:p13}))"
+        )
+    };
+}
+
+/// `$by`: the order.
+macro_rules! list_text {
+    ($agenda:literal, $which:literal, $runs:literal, $tags:literal, $beyond:literal, $by:literal) => {
+        concat!(
+            "select ",
+            run_columns!(),
+            view_columns!(),
+            fitting!($agenda, $which, $runs, $tags, $beyond),
+            " order by r.created_at ",
             $by,
             ", r.id ",
             $by,
@@ -170,6 +211,35 @@ macro_rules! list_sql {
             .takes(VALUES)
     };
 }
+
+macro_rules! count_text {
+    ($agenda:literal, $which:literal, $runs:literal, $tags:literal) => {
+        concat!(
+            "select count(*) from (select 1",
+            fitting!($agenda, $which, $runs, $tags, "<"),
+            " limit {p15}) as c"
+        )
+    };
+}
+
+macro_rules! count_sql {
+    ($name:literal, $agenda:literal, $which:literal, $runs:literal) => {
+        Sql::new($name, count_text!($agenda, $which, "", ""))
+            .on_sqlite(count_text!($agenda, $which, $runs, "indexed by outlast.tags_by_run"))
+            .takes(VALUES)
+    };
+}
+
+static COUNT: Sql = count_sql!("count", "left join", "", "");
+static COUNT_DEFINITION: Sql = count_sql!(
+    "count_definition",
+    "left join",
+    "and r.definition = {p5}",
+    "indexed by outlast.runs_by_definition "
+);
+static COUNT_CHILDREN: Sql =
+    count_sql!("count_children", "left join", "and r.parent = {p8}", "indexed by outlast.runs_by_parent ");
+static COUNT_OPEN: Sql = count_sql!("count_open", "join", "", "");
 
 static LIST: Sql = list_sql!("list", "left join", "", "", "<", "desc").by("runs_by_time");
 static LIST_OLDEST: Sql = list_sql!("list_oldest", "left join", "", "", ">", "asc").by("runs_by_time");

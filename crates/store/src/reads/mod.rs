@@ -3,20 +3,24 @@
 //! A read transaction has one snapshot, so a run is seen either in line or ended, never both and never
 //! neither.
 
+mod access;
 mod explain;
 mod kv;
 mod list;
 mod queues;
+mod rollups;
 mod schedules;
 mod turns;
 mod verify;
 mod views;
 mod waits;
 
+pub(crate) use access::{audit, token, tokens};
 pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
-pub(crate) use list::list;
+pub(crate) use list::{count, list};
 pub(crate) use queues::{queue_views, queues};
+pub(crate) use rollups::{failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use verify::verify;
@@ -27,10 +31,12 @@ use crate::Sql;
 /// Every statement of the reads.
 pub(crate) fn statements() -> Vec<&'static Sql> {
     [
+        access::STATEMENTS,
         turns::STATEMENTS,
         views::STATEMENTS,
         list::STATEMENTS,
         queues::STATEMENTS,
+        rollups::STATEMENTS,
         schedules::STATEMENTS,
         kv::STATEMENTS,
         explain::STATEMENTS,

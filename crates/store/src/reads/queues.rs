@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outlast_core::{ShardCount, Status};
 
 use crate::rows::{ReadRow, cells};
-use crate::transitions::{Flight, Place, read_queue};
+use crate::transitions::{Flight, Place, read_counted_queue};
 use crate::{QueueCard, QueueView, Sql, StoreError, Tx, Type};
 
 /// The queues that somebody said something about.
@@ -15,7 +15,7 @@ pub(crate) async fn queues(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Qu
         (0..shards.max(1)).map(|shard| flight.add(QUEUES_ALL.with(cells![shard]))).collect();
     let mut answers = flight.send_last(tx).await?;
     let rows = places.into_iter().flat_map(|place| answers.take(place));
-    let mut queues = rows.map(|row| read_queue(&row)).collect::<Result<Vec<_>, _>>()?;
+    let mut queues = rows.map(|row| read_counted_queue(&row)).collect::<Result<Vec<_>, _>>()?;
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(queues)
 }
@@ -31,7 +31,7 @@ pub(crate) async fn queue_views(tx: &mut dyn Tx, shards: ShardCount) -> Result<V
     let mut answers = flight.send_last(tx).await?;
     let mut views: BTreeMap<String, QueueView> = BTreeMap::new();
     for row in rows.into_iter().flat_map(|place| answers.take(place)) {
-        let queue = read_queue(&row)?;
+        let queue = read_counted_queue(&row)?;
         views.insert(queue.name.clone(), QueueView { queue, ..QueueView::default() });
     }
     for row in counts.into_iter().flat_map(|place| answers.take(place)) {
@@ -52,7 +52,7 @@ pub(super) static STATEMENTS: &[&Sql] = &[&QUEUES_ALL, &QUEUE_COUNTS];
 
 static QUEUES_ALL: Sql = Sql::new(
     "queues_all",
-    "select q.name, q.rules, q.own_rules, q.state, q.since from outlast.queues as q
+    "select q.name, q.rules, q.own_rules, q.state, q.since, q.changes from outlast.queues as q
       where q.shard = {p1} order by q.name",
 )
 .takes(&[Type::Int]);

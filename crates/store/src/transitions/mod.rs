@@ -7,6 +7,7 @@
 //! Locks are taken in one order: a node's own row, queues, keys, runs (shard by shard, by id).
 //! Values that handlers keep are locked by themselves, in the order of their names.
 
+mod access;
 mod agenda;
 mod claim;
 mod claim_queue;
@@ -35,6 +36,7 @@ mod renew;
 mod repair;
 mod results;
 mod retry;
+mod roll;
 mod schedule;
 mod single_out;
 mod start;
@@ -44,6 +46,7 @@ mod takeover;
 mod unique;
 mod wake_short;
 
+pub(crate) use access::{HOME as ACCESS_HOME, access, read_token, token_columns};
 pub(crate) use claim::{NOW, claim};
 pub(crate) use claim_queue::claim_queue;
 pub(crate) use commit::{commit, commit_short};
@@ -60,9 +63,10 @@ pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use orphans::stop_orphans;
 pub(crate) use own::end_leases;
-pub(crate) use queue::{home as home_of_queue, read as read_queue};
+pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
+pub(crate) use roll::roll;
 pub(crate) use schedule::{fire, read as read_schedule, schedule_columns};
 pub(crate) use single_out::single_out;
 pub(crate) use start::{start, start_all};
@@ -75,6 +79,7 @@ use crate::Sql;
 /// Every statement of the transitions.
 pub(crate) fn statements() -> Vec<&'static Sql> {
     [
+        access::STATEMENTS,
         agenda::STATEMENTS,
         keys::STATEMENTS,
         post::STATEMENTS,
@@ -86,6 +91,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         queue::STATEMENTS,
         &commit::statements(),
         results::STATEMENTS,
+        roll::STATEMENTS,
         schedule::STATEMENTS,
         deliver::STATEMENTS,
         wake_short::STATEMENTS,

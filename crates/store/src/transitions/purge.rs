@@ -75,10 +75,11 @@ async fn look(
     purged: &mut Purged,
 ) -> Result<(Vec<(u16, Vec<RunId>)>, Option<Long>), StoreError> {
     let mut flight = Flight::default();
-    let places: Vec<(u16, Mark, Place)> = (0..shards.max(1))
+    let places: Vec<(u16, Mark, Option<Place>)> = (0..shards.max(1))
         .map(|shard| {
             let after = ask.after.get(usize::from(shard)).copied().unwrap_or_default();
-            (shard, after, flight.add(pick(ask, shard, after)))
+            let is_asked = ask.run.is_none_or(|run| run.shard() == shard);
+            (shard, after, is_asked.then(|| flight.add(pick(ask, shard, after))))
         })
         .collect();
     let mut answers = flight.send(tx).await?;
@@ -86,8 +87,8 @@ async fn look(
     let (mut room, mut entries) = (ask.limit as usize, ENTRIES);
     let (mut old, mut long) = (Vec::new(), None);
     for (shard, mut mark, place) in places {
-        let looked = answers.take(place);
-        purged.more |= looked.len() >= ask.limit as usize;
+        let looked = answers.take_any(place);
+        purged.more |= ask.run.is_none() && looked.len() >= ask.limit as usize;
         let mut runs = Vec::new();
         for row in looked {
             let run = row.run(0)?;
@@ -118,6 +119,9 @@ async fn look(
 fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
     let (age, limit) = (micros(ask.older_than), ask.limit.min(i32::MAX as u32));
     let from = cells![shard, age, after.finished_at, after.run, limit];
+    if let Some(run) = ask.run {
+        return PURGE_PICK_ONE.with(cells![shard, age, run]);
+    }
     match ask.status {
         None => PURGE_PICK.with(from),
         Some(status) => PURGE_PICK_STATUS.with([from, cells![status]].concat()),
@@ -125,7 +129,8 @@ fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] = &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_LOCK, &PURGE_BEGUN, &PURGE_PAGE];
+    let own: &[&Sql] =
+        &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_PICK_ONE, &PURGE_LOCK, &PURGE_BEGUN, &PURGE_PAGE];
     // Some of the purges are others' own.
     let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
     own.iter().copied().chain(purges).collect()
@@ -155,6 +160,15 @@ static PURGE_PICK: Sql = Sql::new("purge_pick", pick_text!(""))
 static PURGE_PICK_STATUS: Sql = Sql::new("purge_pick_status", pick_text!("and r.status = {p6}"))
     .takes(&[Type::Int, Type::Int, Type::Int, Type::Id, Type::Int, Type::Int])
     .by("results_by_status");
+
+static PURGE_PICK_ONE: Sql = Sql::new(
+    "purge_pick_one",
+    "select r.run, r.finished_at, u.definition,
+            coalesce((select max(j.pos) + 1 from outlast.journal as j where j.shard = {p1} and j.run = r.run), 0)
+       from outlast.results as r left join outlast.runs as u on u.shard = r.shard and u.id = r.run
+      where r.shard = {p1} and r.finished_at < {now} - {p2} and r.run = {p3}",
+)
+.takes(&[Type::Int, Type::Int, Type::Id]);
 
 // A run that stands for its kind for a time is kept until that is over: whoever starts another is given this one.
 static PURGE_LOCK: Sql = Sql::new(

@@ -11,6 +11,9 @@ use super::flight::Flight;
 use crate::rows::{ReadRow, cells};
 use crate::{Cell, QueueCard, QueueChange, Row, Signal, Sql, StoreError, Tx, Type};
 
+/// What a row that was just made counts.
+const FIRST: i64 = 1;
+
 /// The shard in which a queue has its row.
 pub(crate) fn home(queue: &str, shards: ShardCount) -> u16 {
     shard_of_key("", "queue", queue, shards.max(1))
@@ -45,15 +48,23 @@ pub(crate) async fn change(
         QueueChange::Resume => to(QueueState::Open),
         QueueChange::Drain => to(QueueState::Draining),
         QueueChange::Rules(rules) => QUEUES_RULES.with(cells![shard, name, rules.as_ref().map(written)]),
+        QueueChange::RulesAt { changes, rules } => {
+            QUEUES_RULES_AT.with(cells![shard, name, rules.as_ref().map(written), (*changes).max(FIRST)])
+        }
     });
     let row = flight.add(QUEUE_LOOK.with(cells![shard, name]));
     let rows = flight.send_last(tx).await?.take(row);
     tx.signal(Signal::Queues);
     tx.signal(Signal::Due);
-    rows.first().map_or_else(|| Ok(QueueCard::default()), read)
+    rows.first().map_or_else(|| Ok(QueueCard::default()), read_counted)
 }
 
 /// A queue from the columns that [`QUEUE_LOOK`] gives.
+pub(crate) fn read_counted(row: &Row) -> Result<QueueCard, StoreError> {
+    Ok(QueueCard { changes: row.int(5)?, ..read(row)? })
+}
+
+/// The same without how often it was changed.
 pub(crate) fn read(row: &Row) -> Result<QueueCard, StoreError> {
     let unreadable =
         |what: &str, text: &str| StoreError::Refused(format!("a queue's {what} is {text:?}").into());
@@ -71,6 +82,7 @@ pub(crate) fn read(row: &Row) -> Result<QueueCard, StoreError> {
         is_own: own.is_some(),
         state,
         since: row.opt_time(4)?,
+        changes: 0,
     })
 }
 
@@ -87,7 +99,7 @@ fn state(state: QueueState) -> i64 {
 }
 
 pub(crate) static STATEMENTS: &[&Sql] =
-    &[&QUEUES_DECLARE, &QUEUES_MAKE, &QUEUES_STATE, &QUEUES_RULES, &QUEUE_LOOK];
+    &[&QUEUES_DECLARE, &QUEUES_MAKE, &QUEUES_STATE, &QUEUES_RULES, &QUEUES_RULES_AT, &QUEUE_LOOK];
 
 // What is there already is not touched: whoever claims from the queue holds its row.
 static QUEUES_DECLARE: Sql = Sql::new(
@@ -126,9 +138,16 @@ static QUEUES_RULES: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Text, Type::Text]);
 
+static QUEUES_RULES_AT: Sql = Sql::new(
+    "queues_rules_at",
+    "update outlast.queues set own_rules = {p3}, changed_at = {now}, changes = changes + 1
+      where shard = {p1} and name = {p2} and changes = {p4} and coalesce(own_rules, '') <> coalesce({p3}, '')",
+)
+.takes(&[Type::Int, Type::Text, Type::Text, Type::Int]);
+
 static QUEUE_LOOK: Sql = Sql::new(
     "queue_look",
-    "select q.name, q.rules, q.own_rules, q.state, q.since from outlast.queues as q
+    "select q.name, q.rules, q.own_rules, q.state, q.since, q.changes from outlast.queues as q
       where q.shard = {p1} and q.name = {p2}",
 )
 .takes(&[Type::Int, Type::Text]);

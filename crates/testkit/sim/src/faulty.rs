@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
-    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, DynStore, Ended, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
-    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Reads, Renew, Renewed, RunView, ScheduleView, Signal, Started, Store, StoreError,
-    Sweep, Swept, TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
+    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
+    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
+    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
+    Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
+    StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -125,6 +126,14 @@ impl Store for Faulty {
         self.way.call("kv_write", || self.store.kv_write(writes)).await
     }
 
+    async fn access(&self, ask: &Access) -> Result<Accessed, StoreError> {
+        self.way.call("access", || self.store.access(ask)).await
+    }
+
+    async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
+        self.way.call("roll", || self.store.roll(ask)).await
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         self.way.call("sweep", || self.store.sweep(ask)).await
     }
@@ -197,6 +206,10 @@ impl Reads for Faulty {
         self.way.call("list", || self.store.list(filter, after, limit)).await
     }
 
+    async fn count(&self, filter: &Filter, cap: u32) -> Result<u64, StoreError> {
+        self.way.call("count", || self.store.count(filter, cap)).await
+    }
+
     async fn ended(&self, runs: &[RunId]) -> Result<Vec<(RunId, Ended)>, StoreError> {
         self.way.call("ended", || self.store.ended(runs)).await
     }
@@ -251,6 +264,26 @@ impl Reads for Faulty {
 
     async fn verify(&self, from: VerifyMark, limit: u32) -> Result<VerifyPage, StoreError> {
         self.way.call("verify", || self.store.verify(from, limit)).await
+    }
+
+    async fn series(&self, ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError> {
+        self.way.call("series", || self.store.series(ask)).await
+    }
+
+    async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
+        self.way.call("failures", || self.store.failures(ask)).await
+    }
+
+    async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
+        self.way.call("token", || self.store.token(hash)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+        self.way.call("tokens", || self.store.tokens()).await
+    }
+
+    async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
+        self.way.call("audit", || self.store.audit(ask)).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -3,6 +3,7 @@
 //! A store is right when it tells these stories; nothing else defines it. Each is told on SQLite and
 //! PostgreSQL, with one shard and with four, and at the end of each the database must make sense.
 
+mod access;
 mod claim;
 mod commit;
 mod commit_effects;
@@ -25,6 +26,7 @@ mod reads;
 mod renew;
 mod repair;
 mod repeat;
+mod rollups;
 mod schedules;
 mod short_way;
 mod signals;

@@ -51,6 +51,13 @@ async fn everything_of_a_run_goes(world: World) {
         "deliveries",
         "kv",
         "kv_writes",
+        "tokens",
+        "audit",
+        "replies",
+        "rolled",
+        "rollups",
+        "rollup_times",
+        "failures",
         "meta",
         "migrations",
     ];

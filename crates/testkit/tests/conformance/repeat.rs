@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use outlast_core::{QueueRules, Rate, Status, Timestamp, shard_of_key};
 use outlast_store::{
-    Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Expect, Fire, Fired, Fork,
-    Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind, Next, Purge,
+    Access, Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Expect, Fire, Fired,
+    Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind, Next, Purge,
     Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, step, store_test};
 
+use crate::access::{note, reply, reserve, token};
 use crate::kv::set;
 use crate::{DAY, MINUTE};
 
@@ -441,6 +442,40 @@ async fn begin(world: World) {
     begin().await;
     begin().await;
     assert_eq!(world.snapshot().await, before, "whoever has not committed has not begun");
+}
+
+#[store_test]
+async fn access(world: World) {
+    let card = token(1, world.now().await + DAY);
+    let (id, holder) = (card.id, reserve(1, "k", "body").holder);
+    for ask in [
+        Access::Key("key".into()),
+        Access::Token(card),
+        Access::Used { token: id },
+        Access::Revoke { token: id },
+        Access::Note(note(1, "acme", "run")),
+        Access::Reserve(reserve(1, "k", "body")),
+        Access::Release { holder },
+        Access::Reserve(reserve(1, "k", "body")),
+        reply(1, "answer"),
+    ] {
+        let (first, second) = twice(&world, async || world.store().access(&ask).await.unwrap()).await;
+        assert_eq!(first, second, "{ask:?}");
+    }
+}
+
+#[store_test]
+async fn roll(world: World) {
+    for n in 0..3 {
+        let turn = world.start("greet").shard(0).held_by("node").await;
+        let status = if n == 0 { Status::Failed } else { Status::Completed };
+        let end = Ended { status, output: None, error: None };
+        world.commit(turn.writes().next(Next::Finish(end))).await;
+    }
+    world.pass(MINUTE).await;
+    let ask = crate::rollups::ask(0);
+    let (first, second) = twice(&world, async || world.store().roll(&ask).await.unwrap()).await;
+    assert_eq!((first, second), (3, 0));
 }
 
 #[store_test]

@@ -1,0 +1,103 @@
+//! The audit log: who changed what through the API. A line for every change that was asked for, whatever became of it.
+//!
+//! The answer waits for its line. So whoever was told that something is done finds it in the log.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use outlast_store::{Access, AuditList, AuditNote, AuditView};
+
+use super::Inner;
+use super::access::Caller;
+use super::problem::{Names, Problem};
+use super::query::{Param, number, text};
+use super::route::{Answer, Call, Notes, Reply, Route};
+
+/// Notes what a request changed, or was refused to change.
+pub(super) async fn note(
+    api: &Inner,
+    route: &Route,
+    (caller, names, path): (Caller, Names, Vec<(String, String)>),
+    notes: Notes,
+    status: u16,
+) -> Result<(), Problem> {
+    let target = notes.target.or_else(|| path.into_iter().next().map(|(_, value)| value));
+    let note = AuditNote {
+        id: Uuid::from_u128(fastrand::u128(..)),
+        tenant: notes.tenant.or(caller.tenant).unwrap_or_default(),
+        actor: caller.actor,
+        token: caller.token,
+        action: route.action.to_owned(),
+        target: outlast_core::shorten(&target.unwrap_or_default(), 200),
+        reason: notes.reason.map(|reason| outlast_core::shorten(&reason, 1000)),
+        request: names.request,
+        status,
+    };
+    api.client.store().access(&Access::Note(note)).await?;
+    Ok(())
+}
+
+/// A line of the audit log.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Audit)]
+pub(crate) struct AuditJson {
+    at: String,
+    actor: String,
+    token: Option<String>,
+    action: String,
+    target: String,
+    reason: Option<String>,
+    request_id: String,
+    status: u16,
+    tenant: String,
+}
+
+/// Lines of the audit log.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AuditPage {
+    items: Vec<AuditJson>,
+    /// Where the next page begins; `null` at the end.
+    next_cursor: Option<String>,
+}
+
+pub(crate) const QUERY: &[Param] = &[
+    text("target", "Only what was done to this"),
+    text("cursor", "The next_cursor of the page before"),
+    number("limit", "At most so many: 1 to 500, 50 unless said"),
+];
+
+/// The log, newest first.
+pub(crate) async fn list(call: Call) -> Answer {
+    let what = format!("audit\n{:?}\n{:?}", call.caller.tenant, call.query.one("target"));
+    let before = call.query.one("cursor").map(|text| call.api.signer.read(text, &what)).transpose()?;
+    let limit = call.query.number("limit", 1..=500, 50)?;
+    let target = call.query.one("target").map(str::to_owned);
+    let ask = AuditList { tenant: call.caller.tenant.clone(), target, before, limit };
+    let lines = call.api.client.store().audit(&ask).await?;
+    let last = lines.last().filter(|_| lines.len() == limit as usize);
+    let next_cursor = last.map(|last| call.api.signer.write(last.at, last.note.id, &what));
+    Reply::json(&AuditPage { items: lines.into_iter().map(AuditJson::new).collect(), next_cursor })
+}
+
+impl AuditJson {
+    fn new(line: AuditView) -> AuditJson {
+        let AuditNote { tenant, actor, token, action, target, reason, request, status, .. } = line.note;
+        AuditJson {
+            at: line.at.to_string(),
+            actor,
+            token: token.map(token_name),
+            action,
+            target,
+            reason,
+            request_id: request,
+            status,
+            tenant,
+        }
+    }
+}
+
+/// How people name a token.
+pub(crate) fn token_name(id: Uuid) -> String {
+    format!("tok_{}", id.simple())
+}

@@ -1,0 +1,259 @@
+//! Bulks: one thing done to all runs that fit a filter. Each is a run itself, which any node does.
+
+use axum::http::header;
+use outlast::{Bulk, BulkCall, BulkReport, Filter, RunView, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::code::Code;
+use super::problem::Problem;
+use super::query::{Param, number, text, texts};
+use super::route::{Answer, Call, Reply};
+use super::runs::find;
+use crate::list::filter;
+
+/// The definition of which bulks are runs.
+const DEFINITION: &str = "outlast.bulk";
+
+/// One thing to do to many runs.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewBulk {
+    /// `cancel`, `kill`, `pause`, `resume`, `retry`, `fork` or `replace`.
+    op: String,
+    /// Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`.
+    #[serde(default)]
+    filter: String,
+    /// All of them, where there is no filter.
+    #[serde(default)]
+    all: bool,
+    /// Why; has to be said where something ends.
+    #[serde(default)]
+    reason: Option<String>,
+    /// Of a retry or a fork: from this step on.
+    #[serde(default)]
+    from: Option<String>,
+    /// Of a fork: with this input instead of each run's own.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// Of a fork: with the version that new runs take.
+    #[serde(default)]
+    latest: bool,
+    /// Of a replacement: which step.
+    #[serde(default)]
+    step: Option<String>,
+    /// Of a replacement: what counts as its result.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    result: Option<Box<RawValue>>,
+    /// Only say what would happen to each run.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// A bulk.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Bulk)]
+pub(crate) struct BulkJson {
+    id: String,
+    #[schema(value_type = String)]
+    status: Status,
+    /// What is done to which runs.
+    #[schema(value_type = Option<serde_json::Value>)]
+    ask: Option<Box<RawValue>>,
+    by: Option<String>,
+    created_at: String,
+    finished_at: Option<String>,
+    percent: Option<u8>,
+    message: Option<String>,
+    done: u64,
+    skipped: u64,
+    failed: u64,
+    /// The first hundred that failed.
+    failures: Vec<BulkFailureJson>,
+}
+
+/// A run for which it could not be done.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BulkFailure)]
+struct BulkFailureJson {
+    run: String,
+    reason: String,
+}
+
+/// A page of bulks.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BulkPage {
+    items: Vec<BulkJson>,
+    /// Where the next page begins; `null` at the end.
+    next_cursor: Option<String>,
+}
+
+/// What a bulk would do: nothing was changed.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BulkPreview {
+    /// The first five hundred.
+    runs: Vec<PlannedJson>,
+    /// To how many something would happen.
+    acts: u64,
+    /// How many would stay as they are.
+    stays: u64,
+    /// Whether that is all: only the first 10,000 are counted.
+    is_all: bool,
+}
+
+/// What would happen to a run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Planned)]
+struct PlannedJson {
+    run: String,
+    definition: String,
+    key: Option<String>,
+    #[schema(value_type = String)]
+    status: Status,
+    #[schema(value_type = serde_json::Value)]
+    does: outlast::What,
+}
+
+pub(crate) const LIST: &[Param] = &[
+    texts("status", "In this status; several are any of them"),
+    text("cursor", "The next_cursor of the page before"),
+    number("limit", "At most so many: 1 to 500, 50 unless said"),
+];
+
+impl BulkJson {
+    fn new(view: &RunView) -> BulkJson {
+        let doing = view.doing.first();
+        let output = view.ended.as_ref().and_then(|ended| ended.output.as_ref());
+        let saved = output.or_else(|| doing.and_then(|doing| doing.saved.as_ref()));
+        let report: BulkReport = saved.and_then(|saved| saved.decode("the report").ok()).unwrap_or_default();
+        let failures = report.failures.into_iter();
+        let failure = |failure: outlast::BulkFailure| BulkFailureJson {
+            run: failure.run.to_string(),
+            reason: failure.reason,
+        };
+        BulkJson {
+            id: view.record.id.to_string(),
+            status: view.status,
+            ask: crate::shapes::raw(Some(&view.record.input)),
+            by: view.record.owner.clone(),
+            created_at: view.record.created_at.to_string(),
+            finished_at: view.finished_at.map(|time| time.to_string()),
+            percent: doing.and_then(|doing| doing.percent),
+            message: doing.and_then(|doing| doing.message.clone()),
+            done: report.done,
+            skipped: report.skipped,
+            failed: report.failed,
+            failures: failures.map(failure).collect(),
+        }
+    }
+}
+
+/// Does one thing to many runs, or says what it would do.
+pub(crate) async fn create(call: Call) -> Answer {
+    let ask: NewBulk = call.json()?;
+    call.because(ask.reason.as_deref());
+    call.to(format!("{} {}", ask.op, ask.filter));
+    let dry_run = ask.dry_run;
+    let bulk = prepare(&call, ask).await?;
+    if dry_run {
+        let preview = bulk.preview().await?;
+        let run = |run: outlast::Planned| PlannedJson {
+            run: run.run.to_string(),
+            definition: run.definition,
+            key: run.key,
+            status: run.status,
+            does: run.does,
+        };
+        let runs = preview.runs.into_iter().map(run).collect();
+        let (acts, stays, is_all) = (preview.acts, preview.stays, preview.is_all);
+        return Reply::json(&BulkPreview { runs, acts, stays, is_all });
+    }
+    let bulk = match call.seed {
+        Some(seed) => bulk.key(format!("http-{}", seed.simple())),
+        None => bulk,
+    };
+    let run = bulk.start().await?;
+    call.to(run.id());
+    let location = call.address(&format!("/bulk/{}", run.id()));
+    Ok(Reply::json(&BulkJson::new(&run.status().await?))?.status(202).with(header::LOCATION, location))
+}
+
+/// The bulk that is asked for, within the caller's tenant.
+async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
+    let missing = |what: &str| {
+        let detail = format!("{} needs {what}", ask.op);
+        Problem::new(Code::INVALID_ARGUMENT, detail).at(format!("/{what}"))
+    };
+    let reason = || ask.reason.clone().filter(|reason| !reason.is_empty()).ok_or_else(|| missing("reason"));
+    let op = match ask.op.as_str() {
+        "cancel" => Bulk::cancel(reason()?),
+        "kill" => Bulk::kill(reason()?),
+        "pause" => Bulk::pause(reason()?),
+        "resume" => Bulk::resume(),
+        "retry" => ask.from.clone().map_or_else(Bulk::retry, Bulk::retry_from),
+        "fork" => Bulk::Fork {
+            from: ask.from.clone(),
+            input: ask.input.as_ref().map(|input| input.get().to_owned()),
+            latest: ask.latest,
+            reason: ask.reason.clone(),
+        },
+        "replace" => Bulk::Replace {
+            step: ask.step.clone().ok_or_else(|| missing("step"))?,
+            result: ask.result.as_ref().map_or("null", |result| result.get()).to_owned(),
+            reason: reason()?,
+        },
+        other => {
+            let detail = format!("op is cancel, kill, pause, resume, retry, fork or replace, not {other:?}");
+            return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/op"));
+        }
+    };
+    let words: Vec<String> = ask.filter.split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() && !ask.all {
+        let detail = "the filter is empty: say which runs, or all: true";
+        return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/filter"));
+    }
+    let client = &call.api.client;
+    let filter = filter(&words, client.store().now().await?)?;
+    let bulk = client.bulk(op).filter(filter).by(&call.caller.actor);
+    let bulk = match &call.caller.tenant {
+        Some(tenant) => bulk.tenant(tenant),
+        None => bulk,
+    };
+    Ok(if ask.all { bulk.all() } else { bulk })
+}
+
+pub(crate) async fn list(call: Call) -> Answer {
+    let statuses = call.query.all("status").map(str::parse).collect::<Result<Vec<Status>, _>>()?;
+    let limit = call.query.number("limit", 1..=500, 50)?;
+    let tenant = call.caller.tenant.clone();
+    let what = format!("bulk\n{tenant:?}");
+    let after = call.query.one("cursor").map(|text| call.api.signer.read_run(text, &what)).transpose()?;
+    let filter = Filter { definition: Some(DEFINITION.to_owned()), tenant, statuses, ..Filter::default() };
+    let page = call.api.client.list(&filter, after, limit).await?;
+    let next_cursor = page.next.map(|next| call.api.signer.write_run(next, &what));
+    Reply::json(&BulkPage { items: page.runs.iter().map(BulkJson::new).collect(), next_cursor })
+}
+
+/// The bulk that the path names.
+async fn found(call: &Call) -> Result<RunView, Problem> {
+    let view = find(call).await?;
+    match view.record.definition == DEFINITION {
+        true => Ok(view),
+        false => Err(Problem::not_found(format_args!("bulk {}", view.record.id))),
+    }
+}
+
+pub(crate) async fn get(call: Call) -> Answer {
+    Reply::json(&BulkJson::new(&found(&call).await?))
+}
+
+/// Stops it after the runs in hand. What it did stays.
+pub(crate) async fn abort(call: Call) -> Answer {
+    let run = found(&call).await?.record.id;
+    let by = format!("aborted by {}", call.caller.actor);
+    call.api.client.cancel(run, &by).await?;
+    Reply::json(&BulkJson::new(&call.api.client.status(run).await?))
+}

@@ -1,0 +1,146 @@
+//! What every request passes before it is routed: a name for it, the host that is meant, other sites, and panics.
+//!
+//! Whoever can be reached on this machine alone can still be reached by any page in a browser on it. So the host has to be
+//! ours (against names that are bent to this machine), and whatever is not known to be safe has to come from ourselves:
+//! methods are let through by a list of safe ones, and not stopped by a list of others.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use axum::middleware::Next;
+use futures_util::FutureExt;
+
+use super::Hosts;
+use super::code::Code;
+use super::problem::{Names, Problem};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Said of every answer that does not say otherwise.
+const SAID: &[(&str, &str)] = &[
+    ("cache-control", "no-store"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+    ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
+
+/// Lets a request through, or answers it.
+pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -> Response<Body> {
+    let names = Names { request: request_id(request.headers()), trace: trace_id(request.headers()) };
+    request.extensions_mut().insert(names.clone());
+    let passed = check_host(&hosts, &request).and_then(|()| check_site(&request));
+    let mut response = match passed {
+        Err(problem) => problem.answer(&names),
+        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+            Ok(response) => response,
+            Err(_) => Problem::internal("a handler panicked").answer(&names),
+        },
+    };
+    let headers = response.headers_mut();
+    for (name, value) in SAID {
+        headers.entry(*name).or_insert(HeaderValue::from_static(value));
+    }
+    if let Ok(id) = HeaderValue::from_str(&names.request) {
+        headers.insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// The id that the caller gave, where it can be shown anywhere; else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let given = headers.get(REQUEST_ID).and_then(|given| given.to_str().ok());
+    match given.filter(|given| (1..=64).contains(&given.len()) && given.bytes().all(plain)) {
+        Some(given) => given.to_owned(),
+        None => format!("req_{:016x}", fastrand::u64(..)),
+    }
+}
+
+/// The trace that the caller named (W3C trace context).
+fn trace_id(headers: &HeaderMap) -> Option<String> {
+    traceparent(headers).and_then(|text| text.split('-').nth(1).map(str::to_owned))
+}
+
+/// The caller's `traceparent`, if it is one.
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_some = |part: &str| part.bytes().any(|byte| byte != b'0');
+    match parts[..] {
+        [version, trace, span, flags]
+            if is_hex(version, 2)
+                && version != "ff"
+                && is_hex(trace, 32)
+                && is_some(trace)
+                && is_hex(span, 16)
+                && is_some(span)
+                && is_hex(flags, 2) =>
+        {
+            Some(text.to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The host, without its port.
+fn host_of(request: &Request) -> Option<String> {
+    let sent = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    let named = request.uri().authority().map(|authority| authority.as_str());
+    let host = named.or(sent)?.to_ascii_lowercase();
+    let host = match host.strip_prefix('[') {
+        // An address of IPv6 has colons of its own.
+        Some(rest) => format!("[{}]", rest.split(']').next().unwrap_or_default()),
+        None => host.split(':').next().unwrap_or_default().to_owned(),
+    };
+    Some(host)
+}
+
+fn check_host(hosts: &Hosts, request: &Request) -> Result<(), Problem> {
+    let refused = |said: String| {
+        let detail = format!("{said}: allow a name with --host NAME");
+        Err(Problem::new(Code::HOST_NOT_ALLOWED, detail))
+    };
+    match (hosts, host_of(request)) {
+        (Hosts::Any, _) => Ok(()),
+        (Hosts::Only(names), Some(host)) if names.contains(&host) => Ok(()),
+        (_, Some(host)) => refused(format!("this is not {:?}", outlast_core::shorten(&host, 80))),
+        (_, None) => refused("the request names no host".to_owned()),
+    }
+}
+
+/// Whether a request that may change something comes from a page of another site.
+fn check_site(request: &Request) -> Result<(), Problem> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let cross = |found: &str| {
+        let detail =
+            format!("a page of another site asks ({found}): only pages of this one, and programs, may");
+        Err(Problem::new(Code::CROSS_SITE, detail))
+    };
+    let headers = request.headers();
+    if let Some(site) = headers.get(FETCH_SITE) {
+        return match site.to_str().unwrap_or_default() {
+            "same-origin" | "none" => Ok(()),
+            other => cross(&format!("Sec-Fetch-Site: {}", outlast_core::shorten(other, 40))),
+        };
+    }
+    // Browsers that do not say the site say the origin.
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().unwrap_or_default();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or(request.uri().authority().map(|authority| authority.as_str())).unwrap_or_default();
+    match origin.split_once("://") {
+        Some((_, from)) if !host.is_empty() && from.eq_ignore_ascii_case(host) => Ok(()),
+        _ => cross(&format!("Origin: {}", outlast_core::shorten(origin, 80))),
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether the server is there, whether it can do anything, which it is, and what it measures.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::problem::Problem;
+use super::route::{Answer, Call, Reply};
+
+/// How long the database may take to be called reachable.
+const REACH: Duration = Duration::from_secs(1);
+
+/// That the process is alive.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Alive {
+    status: &'static str,
+}
+
+/// Whether it can serve.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Ready {
+    ready: bool,
+    checks: Vec<Check>,
+}
+
+/// One thing that has to be so.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Check {
+    name: &'static str,
+    ok: bool,
+    /// What to do, where it is not so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'static str>,
+}
+
+/// Which server this is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Version {
+    version: &'static str,
+    /// `sqlite` or `postgres`.
+    store: &'static str,
+    api: &'static str,
+}
+
+pub(crate) async fn alive(_call: Call) -> Answer {
+    Reply::json(&Alive { status: "ok" })
+}
+
+/// Schema and version were compared when the store was opened; here it has to answer in time.
+pub(crate) async fn ready(call: Call) -> Answer {
+    let reached = tokio::time::timeout(REACH, call.api.client.store().now()).await;
+    let is_reached = matches!(reached, Ok(Ok(_)));
+    let is_up = !call.api.stopping.is_cancelled();
+    let checks = vec![
+        Check {
+            name: "database",
+            ok: is_reached,
+            detail: (!is_reached).then_some("it does not answer within a second"),
+        },
+        Check { name: "not_stopping", ok: is_up, detail: (!is_up).then_some("the server is about to stop") },
+    ];
+    let ready = checks.iter().all(|check| check.ok);
+    Ok(Reply::json(&Ready { ready, checks })?.status(if ready { 200 } else { 503 }))
+}
+
+pub(crate) async fn version(call: Call) -> Answer {
+    let store = call.api.client.store().name();
+    Reply::json(&Version { version: env!("CARGO_PKG_VERSION"), store, api: "v1" })
+}
+
+/// The Prometheus text format.
+pub(crate) async fn metrics(call: Call) -> Answer {
+    let Some(metrics) = &call.api.metrics else {
+        return Err(Problem::not_found("recorder of metrics in this process: give Api::metrics one"));
+    };
+    metrics.run_upkeep();
+    Ok(Reply::text("text/plain; version=0.0.4; charset=utf-8", metrics.render()))
+}

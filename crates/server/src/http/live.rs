@@ -1,0 +1,543 @@
+//! Live updates: one stream of server-sent events for each tab, with what changed, as it changes.
+//!
+//! One task looks for all streams of this server, while there are any: when a hint says that something happened, at most
+//! four times a second, and at a slow pace without one. What it finds goes into a ring, so that a stream that was cut off
+//! goes on where it was; when the ring has forgotten that place, the client is told to look anew (`reset`).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, header};
+use bytes::Bytes;
+use futures_util::stream;
+use outlast::{Client, Error, Filter, RunId, RunView, Timestamp};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::Inner;
+use super::access::{Caller, authenticate};
+use super::code::Code;
+use super::problem::Problem;
+use super::query::{Param, text};
+use super::route::{Answer, Call, Reply, ReplyBody};
+use super::runs::visible;
+use crate::shapes::{LogJson, QueueJson};
+use crate::watch::OPEN;
+
+/// How long hints gather: no topic has more than four messages a second.
+const GATHER: Duration = Duration::from_millis(250);
+/// How often to look without any hint. Steps inside of a turn give none.
+const LOOK_EVERY: Duration = Duration::from_millis(1000);
+/// How far back a look goes for new runs: transactions of other processes become visible late.
+const OVERLAP: Duration = Duration::from_secs(2);
+/// The most runs of one look, and the most lines of one run's log.
+const MOST: u32 = 200;
+const LINES: u32 = 200;
+/// How long a stream waits for its first look.
+const LONGEST: Duration = Duration::from_secs(5);
+/// How many messages the ring has.
+const RING: usize = 1000;
+/// How often a silent stream says that it is there; and how often it is looked whether the token still opens it.
+const PING: Duration = Duration::from_secs(15);
+/// The most topics of one stream.
+const TOPICS: usize = 20;
+
+pub(crate) const QUERY: &[Param] =
+    &[text("topics", "What to hear of: runs, queues, run:ID, logs:ID, with commas between")];
+
+/// What can be heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Topic {
+    Runs,
+    Queues,
+    Run(RunId),
+    Logs(RunId),
+}
+
+impl Topic {
+    fn read(word: &str) -> Option<Topic> {
+        match word.split_once(':') {
+            None if word == "runs" => Some(Topic::Runs),
+            None if word == "queues" => Some(Topic::Queues),
+            Some(("run", id)) => id.parse().ok().map(Topic::Run),
+            Some(("logs", id)) => id.parse().ok().map(Topic::Logs),
+            _ => None,
+        }
+    }
+
+    /// What an event about it is called.
+    fn event(self) -> &'static str {
+        match self {
+            Topic::Runs => "runs",
+            Topic::Queues => "queues",
+            Topic::Run(_) => "run",
+            Topic::Logs(_) => "logs",
+        }
+    }
+}
+
+/// Something that changed.
+#[derive(Debug)]
+struct Message {
+    number: u64,
+    topic: Topic,
+    /// Whose it is; `None` where it is everybody's.
+    tenant: Option<String>,
+    data: String,
+}
+
+/// Looks for all streams.
+pub(crate) struct Live(Arc<Hub>);
+
+struct Hub {
+    client: Client,
+    stopping: CancellationToken,
+    /// Tells this server's numbers from another's.
+    epoch: String,
+    state: Mutex<State>,
+    news: broadcast::Sender<Arc<Message>>,
+    /// How many looks are over.
+    looked: watch::Sender<u64>,
+    hurry: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    ring: VecDeque<Arc<Message>>,
+    number: u64,
+    /// How many streams want each.
+    topics: HashMap<Topic, usize>,
+    is_looking: bool,
+    /// How many looks have begun.
+    begun: u64,
+}
+
+/// A stream's share of the looking: ends with it.
+struct Wants {
+    hub: Arc<Hub>,
+    topics: Vec<Topic>,
+}
+
+impl Drop for Wants {
+    fn drop(&mut self) {
+        let mut state = self.hub.state.lock();
+        for topic in &self.topics {
+            if let Some(count) = state.topics.get_mut(topic) {
+                *count -= 1;
+                if *count == 0 {
+                    state.topics.remove(topic);
+                }
+            }
+        }
+    }
+}
+
+impl Live {
+    pub(crate) fn new(client: Client, stopping: CancellationToken) -> Live {
+        let epoch = format!("{:08x}", fastrand::u32(..));
+        let (news, _) = broadcast::channel(RING);
+        let looked = watch::Sender::new(0);
+        let state = Mutex::default();
+        Live(Arc::new(Hub { client, stopping, epoch, state, news, looked, hurry: Notify::new() }))
+    }
+
+    /// Has these looked for. Whatever changes once this is over is told: what it was before has been seen.
+    async fn want(&self, topics: Vec<Topic>) -> Wants {
+        let (wants, look) = self.note(topics);
+        let hub = &self.0;
+        hub.hurry.notify_one();
+        let mut looked = hub.looked.subscribe();
+        tokio::select! {
+            // Without a database there is nothing to miss.
+            _ = tokio::time::timeout(LONGEST, looked.wait_for(|looked| *looked >= look)) => {}
+            () = hub.stopping.cancelled() => {}
+        }
+        wants
+    }
+
+    fn note(&self, topics: Vec<Topic>) -> (Wants, u64) {
+        let hub = self.0.clone();
+        let mut state = hub.state.lock();
+        for topic in &topics {
+            *state.topics.entry(*topic).or_default() += 1;
+        }
+        if !std::mem::replace(&mut state.is_looking, true) {
+            tokio::spawn(look_while_wanted(hub.clone()));
+        }
+        let look = state.begun + 1;
+        drop(state);
+        (Wants { hub, topics }, look)
+    }
+}
+
+/// Looks until nobody wants it any more, or the server stops.
+async fn look_while_wanted(hub: Arc<Hub>) {
+    let mut eye = Eye::default();
+    let mut signals = hub.client.store().signals();
+    loop {
+        let (look, topics): (u64, Vec<Topic>) = {
+            let mut state = hub.state.lock();
+            if state.topics.is_empty() {
+                state.is_looking = false;
+                return;
+            }
+            state.begun += 1;
+            (state.begun, state.topics.keys().copied().collect())
+        };
+        if let Err(error) = eye.look(&hub, &topics).await {
+            tracing::debug!(%error, "a look for live updates failed");
+        }
+        hub.looked.send_replace(look);
+        tokio::select! {
+            _ = tokio::time::timeout(LOOK_EVERY, signals.recv()) => {}
+            () = hub.hurry.notified() => continue,
+            () = hub.stopping.cancelled() => {
+                hub.state.lock().is_looking = false;
+                return;
+            }
+        }
+        tokio::time::sleep(GATHER).await;
+        while !matches!(
+            signals.try_recv(),
+            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)
+        ) {}
+    }
+}
+
+impl Hub {
+    fn tell(&self, topic: Topic, tenant: Option<String>, data: impl Serialize) {
+        let Ok(data) = serde_json::to_string(&data) else { return };
+        let mut state = self.state.lock();
+        state.number += 1;
+        let message = Arc::new(Message { number: state.number, topic, tenant, data });
+        state.ring.push_back(message.clone());
+        if state.ring.len() > RING {
+            state.ring.pop_front();
+        }
+        // Nobody may be listening right now.
+        let _ = self.news.send(message);
+    }
+}
+
+/// What was seen last.
+#[derive(Default)]
+struct Eye {
+    /// Runs that were started before this have been seen.
+    seen_to: Option<Timestamp>,
+    runs: HashMap<RunId, Seen>,
+    positions: HashMap<RunId, (Seen, u32)>,
+    lines: HashMap<RunId, u32>,
+    queues: Option<BTreeMap<String, String>>,
+}
+
+/// What of a run is compared.
+type Seen = (outlast::Status, i64, Option<Timestamp>, u32, String);
+
+fn seen(view: &RunView) -> Seen {
+    let doing: Vec<String> =
+        view.doing.iter().map(|step| format!("{} {} {:?}", step.name, step.attempt, step.percent)).collect();
+    (view.status, view.epoch, view.due_at, view.attempt, doing.join(","))
+}
+
+/// A run, in few words.
+fn told(view: &RunView) -> serde_json::Value {
+    json!({
+        "id": view.record.id,
+        "status": view.status,
+        "definition": view.record.definition,
+        "queue": view.record.queue,
+        "attempt": view.attempt,
+        "finished_at": view.finished_at.map(|time| time.to_string()),
+    })
+}
+
+impl Eye {
+    async fn look(&mut self, hub: &Hub, topics: &[Topic]) -> Result<(), Error> {
+        match topics.contains(&Topic::Runs) {
+            true => self.look_at_runs(hub).await?,
+            false => (self.seen_to, self.runs) = Default::default(),
+        }
+        match topics.contains(&Topic::Queues) {
+            true => self.look_at_queues(hub).await?,
+            false => self.queues = None,
+        }
+        self.positions.retain(|run, _| topics.contains(&Topic::Run(*run)));
+        self.lines.retain(|run, _| topics.contains(&Topic::Logs(*run)));
+        for topic in topics {
+            match topic {
+                Topic::Run(run) => self.look_at_run(hub, *run).await?,
+                Topic::Logs(run) => self.look_at_logs(hub, *run).await?,
+                Topic::Runs | Topic::Queues => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// New runs, and those that have moved.
+    async fn look_at_runs(&mut self, hub: &Hub) -> Result<(), Error> {
+        let client = &hub.client;
+        let now = client.store().now().await?;
+        let open = Filter { statuses: OPEN.to_vec(), ..Filter::default() };
+        let mut views = client.list(&open, None, MOST).await?.runs;
+        let is_first = self.seen_to.is_none();
+        if let Some(seen_to) = self.seen_to {
+            let since = Timestamp::from_micros(seen_to.micros() - OVERLAP.as_micros() as i64);
+            let new = Filter { since: Some(since), ..Filter::default() };
+            views.extend(client.list(&new, None, MOST).await?.runs);
+        }
+        self.seen_to = Some(now);
+        // Those that are open no more.
+        let gone: Vec<RunId> = self
+            .runs
+            .iter()
+            .filter(|(run, seen)| !seen.0.is_final() && !views.iter().any(|view| view.record.id == **run))
+            .map(|(run, _)| *run)
+            .collect();
+        for run in gone {
+            match client.status(run).await {
+                Ok(view) => views.push(view),
+                Err(Error::UnknownRun { .. }) => {
+                    self.runs.remove(&run);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        let mut changed: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        for view in &views {
+            let now_seen = seen(view);
+            if self.runs.get(&view.record.id) != Some(&now_seen) {
+                self.runs.insert(view.record.id, now_seen);
+                if !is_first {
+                    changed.entry(view.record.tenant.clone()).or_default().push(told(view));
+                }
+            }
+        }
+        // What has ended and is not new any more does not move again by itself.
+        let listed: std::collections::HashSet<RunId> = views.iter().map(|view| view.record.id).collect();
+        self.runs.retain(|run, seen| !seen.0.is_final() || listed.contains(run));
+        for (tenant, changed) in changed {
+            hub.tell(Topic::Runs, Some(tenant), json!({ "changed": changed }));
+        }
+        Ok(())
+    }
+
+    async fn look_at_run(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
+        let view = match hub.client.status(run).await {
+            Ok(view) => view,
+            Err(Error::UnknownRun { .. }) => return Ok(()),
+            Err(other) => return Err(other),
+        };
+        let before = self.positions.get(&run).cloned();
+        let mut position = before.as_ref().map_or(0, |(_, position)| *position);
+        // The journal is behind what was seen, or began anew.
+        loop {
+            let page = hub.client.journal(run, position, 1000).await?;
+            position = page.last().map_or(position, |entry| entry.pos);
+            if page.len() < 1000 {
+                break;
+            }
+        }
+        let now = (seen(&view), position);
+        if before.as_ref() != Some(&now) {
+            self.positions.insert(run, now);
+            if before.is_some() {
+                let mut told = told(&view);
+                told["position"] = position.into();
+                hub.tell(Topic::Run(run), Some(view.record.tenant), told);
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_logs(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
+        let before = self.lines.get(&run).copied();
+        let from = before.unwrap_or(0);
+        let lines = hub.client.logs(run, from.saturating_add(LINES)).await?;
+        let new: Vec<LogJson> = lines.iter().skip(from as usize).map(LogJson::new).collect();
+        self.lines.insert(run, u32::try_from(lines.len()).unwrap_or(u32::MAX));
+        if before.is_some() && !new.is_empty() {
+            let tenant = hub.client.status(run).await?.record.tenant;
+            hub.tell(Topic::Logs(run), Some(tenant), json!({ "id": run, "after": from, "lines": new }));
+        }
+        Ok(())
+    }
+
+    async fn look_at_queues(&mut self, hub: &Hub) -> Result<(), Error> {
+        let views = hub.client.queues().await?;
+        let now: BTreeMap<String, String> = views
+            .iter()
+            .filter_map(|view| {
+                Some((view.queue.name.clone(), serde_json::to_string(&QueueJson::new(view)).ok()?))
+            })
+            .collect();
+        if let Some(before) = &self.queues {
+            let changed: Vec<QueueJson> = views
+                .iter()
+                .filter(|view| before.get(&view.queue.name) != now.get(&view.queue.name))
+                .map(QueueJson::new)
+                .collect();
+            let gone: Vec<&String> = before.keys().filter(|name| !now.contains_key(*name)).collect();
+            if !changed.is_empty() || !gone.is_empty() {
+                hub.tell(Topic::Queues, None, json!({ "changed": changed, "gone": gone }));
+            }
+        }
+        self.queues = Some(now);
+        Ok(())
+    }
+}
+
+/// Opens a stream.
+pub(crate) async fn stream(call: Call) -> Answer {
+    let topics = topics(&call).await?;
+    let live = &call.api.live;
+    // Listening before looking into the ring, so that nothing falls between.
+    let news = live.0.news.subscribe();
+    let wants = live.want(topics).await;
+    let (last, mut first) = begin(&live.0, &wants.topics, &call.caller, &call.headers);
+    first.insert_str(0, "retry: 2000\n\n");
+    let reader = Reader {
+        api: call.api.clone(),
+        caller: call.caller,
+        headers: call.headers,
+        wants,
+        news,
+        last,
+        first: Some(first),
+        ping: Box::pin(tokio::time::sleep(PING)),
+    };
+    let body = stream::unfold(reader, |mut reader| async move {
+        let chunk = reader.next().await?;
+        Some((Ok::<Bytes, Infallible>(chunk.into()), reader))
+    });
+    let headers = Vec::new();
+    let reply = Reply { status: 200, headers, body: ReplyBody::Stream(Body::from_stream(body)) };
+    // What stands in between must not gather.
+    let reply = reply.with(header::CACHE_CONTROL, "no-cache");
+    Ok(reply.with(HeaderName::from_static("x-accel-buffering"), "no"))
+}
+
+/// What is asked for, as far as the caller may hear of it.
+async fn topics(call: &Call) -> Result<Vec<Topic>, Problem> {
+    let wrong = |detail: String| Problem::new(Code::INVALID_ARGUMENT, detail);
+    let words: Vec<&str> = call.query.one("topics").unwrap_or("runs").split(',').collect();
+    if words.len() > TOPICS {
+        return Err(wrong(format!("{} topics are too many: at most {TOPICS}", words.len())));
+    }
+    let mut topics = Vec::new();
+    for word in words {
+        let topic = Topic::read(word.trim()).ok_or_else(|| {
+            wrong(format!(
+                "there is no topic {:?}: say runs, queues, run:ID or logs:ID",
+                outlast_core::shorten(word, 60)
+            ))
+        })?;
+        match topic {
+            Topic::Run(run) | Topic::Logs(run) => {
+                visible(&call.api.client, &call.caller, run).await?;
+            }
+            Topic::Queues if call.caller.tenant.is_some() => {
+                let detail = "queues are shared by all tenants: a token of one tenant may not hear of them";
+                return Err(Problem::new(Code::FORBIDDEN, detail));
+            }
+            Topic::Queues | Topic::Runs => {}
+        }
+        if !topics.contains(&topic) {
+            topics.push(topic);
+        }
+    }
+    Ok(topics)
+}
+
+/// Where a stream goes on: what it missed, or that it missed too much.
+fn begin(hub: &Hub, topics: &[Topic], caller: &Caller, headers: &HeaderMap) -> (u64, String) {
+    let state = hub.state.lock();
+    let Some(last) = headers.get("last-event-id").and_then(|last| last.to_str().ok()) else {
+        return (state.number, String::new());
+    };
+    let number = last.split_once(':').filter(|(epoch, _)| *epoch == hub.epoch);
+    let number =
+        number.and_then(|(_, number)| number.parse::<u64>().ok()).filter(|number| *number <= state.number);
+    let oldest = state.ring.front().map_or(state.number + 1, |message| message.number);
+    match number.filter(|number| number + 1 >= oldest) {
+        None => (state.number, reset(hub, state.number)),
+        Some(number) => {
+            let missed = state.ring.iter().filter(|message| message.number > number);
+            let missed = missed.filter(|message| concerns(message, topics, caller));
+            (state.number, missed.map(|message| written(hub, message)).collect())
+        }
+    }
+}
+
+fn concerns(message: &Message, topics: &[Topic], caller: &Caller) -> bool {
+    topics.contains(&message.topic) && message.tenant.as_deref().is_none_or(|tenant| caller.sees(tenant))
+}
+
+fn written(hub: &Hub, message: &Message) -> String {
+    // JSON has no line breaks of its own.
+    format!(
+        "id: {}:{}\nevent: {}\ndata: {}\n\n",
+        hub.epoch,
+        message.number,
+        message.topic.event(),
+        message.data
+    )
+}
+
+fn reset(hub: &Hub, number: u64) -> String {
+    format!("id: {}:{number}\nevent: reset\ndata: {{}}\n\n", hub.epoch)
+}
+
+/// One stream.
+struct Reader {
+    api: Arc<Inner>,
+    caller: Caller,
+    headers: HeaderMap,
+    wants: Wants,
+    news: broadcast::Receiver<Arc<Message>>,
+    /// What was told by its beginning.
+    last: u64,
+    first: Option<String>,
+    ping: std::pin::Pin<Box<tokio::time::Sleep>>,
+}
+
+impl Reader {
+    /// The next piece; `None` when the stream ends.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let hub = self.wants.hub.clone();
+        loop {
+            tokio::select! {
+                () = hub.stopping.cancelled() => return None,
+                () = &mut self.ping => {
+                    self.ping.as_mut().reset(tokio::time::Instant::now() + PING);
+                    // A token that was revoked opens nothing, also what it had opened.
+                    if self.api.needs_tokens && authenticate(&self.api.client, &self.headers).await.is_err() {
+                        return None;
+                    }
+                    return Some(": here\n\n".to_owned());
+                }
+                news = self.news.recv() => match news {
+                    Ok(message) if message.number <= self.last => {}
+                    Ok(message) if concerns(&message, &self.wants.topics, &self.caller) => {
+                        return Some(written(&hub, &message));
+                    }
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        let number = hub.state.lock().number;
+                        self.last = number;
+                        return Some(reset(&hub, number));
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The HTTP API: an axum router that can be mounted anywhere, and the server of the `outlast` binary.
+//!
+//! ```no_run
+//! use outlast::prelude::*;
+//! use outlast_server::http::Api;
+//!
+//! # async fn example(app: App) -> Result<(), AnyError> {
+//! // Beside your own routes, and behind your own layers.
+//! let api = Api::new(app.client().clone()).router().await?;
+//! let router: axum::Router = axum::Router::new().nest("/ops", api);
+//! # Ok(()) }
+//! ```
+//!
+//! Who may ask is said by tokens (`outlast token create`); [`Api::without_tokens`] leaves that to whoever mounts it. The
+//! table of routes is in `routes`; what can be answered when something is not done is in `code`.
+
+mod access;
+mod audit;
+mod body;
+mod bulks;
+mod code;
+mod cursor;
+mod guard;
+mod health;
+mod live;
+mod openapi;
+mod pace;
+mod problem;
+mod query;
+mod queues;
+mod replies;
+mod route;
+mod routes;
+mod run_actions;
+mod runs;
+mod schedules;
+mod serve;
+mod shared;
+mod stats;
+mod tokens;
+
+pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
+pub(crate) use self::audit::token_name;
+pub use self::serve::serve;
+pub(crate) use self::serve::{LOOPBACK, bind};
+pub(crate) use self::tokens::{TokenJson, parse_token_name};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware;
+use axum::routing::any;
+use bytes::Bytes;
+use metrics_exporter_prometheus::PrometheusHandle;
+use outlast::{Client, Error, Limits};
+use outlast_store::{Access, Accessed};
+use tokio_util::sync::CancellationToken;
+
+use self::code::Code;
+use self::cursor::Signer;
+use self::live::Live;
+use self::pace::Pace;
+use self::problem::{Names, Problem};
+use self::route::Route;
+
+/// The HTTP API of one client, about to be mounted.
+#[must_use = "nothing is served until its router is mounted"]
+pub struct Api {
+    client: Client,
+    needs_tokens: bool,
+    hosts: Hosts,
+    body_limit: usize,
+    request_timeout: Duration,
+    longest_wait: Duration,
+    pace: (u32, u32),
+    metrics: Option<PrometheusHandle>,
+    stopping: CancellationToken,
+}
+
+/// Which hosts a request may mean.
+#[derive(Debug, Clone)]
+pub(crate) enum Hosts {
+    Any,
+    Only(Vec<String>),
+}
+
+/// What all handlers share.
+pub(crate) struct Inner {
+    pub(crate) client: Client,
+    pub(crate) needs_tokens: bool,
+    pub(crate) body_limit: usize,
+    pub(crate) request_timeout: Duration,
+    pub(crate) longest_wait: Duration,
+    pub(crate) pace: Pace,
+    pub(crate) signer: Signer,
+    pub(crate) metrics: Option<PrometheusHandle>,
+    pub(crate) openapi: Bytes,
+    pub(crate) live: Live,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Api {
+    /// The API of this client. Every request needs a token, may mean any host, and may bring 1 MiB.
+    pub fn new(client: Client) -> Api {
+        Api {
+            client,
+            needs_tokens: true,
+            hosts: Hosts::Any,
+            body_limit: 1 << 20,
+            request_timeout: Duration::from_secs(30),
+            longest_wait: Duration::from_secs(60),
+            pace: (500, 1000),
+            metrics: None,
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// Asks for no token: whoever reaches it may do everything. For a machine that only its user reaches, or behind layers
+    /// that have looked already.
+    pub fn without_tokens(mut self) -> Api {
+        self.needs_tokens = false;
+        self
+    }
+
+    /// Only requests that mean one of these hosts are answered: against pages that reach this machine under another name.
+    pub fn hosts<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Api {
+        self.hosts = Hosts::Only(names.into_iter().map(|name| name.into().to_ascii_lowercase()).collect());
+        self
+    }
+
+    /// The most bytes of a body: at most 4 MiB.
+    pub fn body_limit(mut self, bytes: usize) -> Api {
+        self.body_limit = bytes.min(Limits::HARD_PAYLOAD);
+        self
+    }
+
+    /// How many requests an account may send each second, after a burst.
+    pub fn pace(mut self, per_second: u32, burst: u32) -> Api {
+        self.pace = (per_second, burst);
+        self
+    }
+
+    /// Serves what this process measures at `/metrics`.
+    pub fn metrics(mut self, metrics: PrometheusHandle) -> Api {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// When this is cancelled, whoever waits for something is answered at once and streams end: for a graceful shutdown.
+    pub fn stopping(mut self, stopping: CancellationToken) -> Api {
+        self.stopping = stopping;
+        self
+    }
+
+    /// The router. The key with which cursors are signed is in the database, and made if there is none.
+    pub async fn router(self) -> Result<Router, Error> {
+        let mut random = [0_u8; 32];
+        getrandom::fill(&mut random).map_err(|error| Error::misconfigured(error.to_string()))?;
+        let key: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = match self.client.store().access(&Access::Key(key)).await? {
+            Accessed::Key(key) => key,
+            _ => return Err(Error::misconfigured("the store gave no key to sign with")),
+        };
+        let routes = routes::all();
+        let inner = Arc::new(Inner {
+            live: Live::new(self.client.clone(), self.stopping.clone()),
+            client: self.client,
+            needs_tokens: self.needs_tokens,
+            body_limit: self.body_limit,
+            request_timeout: self.request_timeout,
+            longest_wait: self.longest_wait,
+            pace: Pace::new(self.pace.0, self.pace.1),
+            signer: Signer::new(&key),
+            metrics: self.metrics,
+            openapi: document().into(),
+            stopping: self.stopping,
+        });
+        tokio::spawn(stats::keep_summing(Arc::downgrade(&inner)));
+        let mut paths: BTreeMap<&str, Vec<Route>> = BTreeMap::new();
+        for route in routes {
+            paths.entry(route.path).or_default().push(route);
+        }
+        let mut router = Router::new();
+        for (path, routes) in paths {
+            let (inner, routes) = (inner.clone(), Arc::<[Route]>::from(routes));
+            let answer = move |request: Request| route::answer(inner.clone(), routes.clone(), request);
+            router = router.route(path, any(answer));
+        }
+        let hosts = Arc::new(self.hosts);
+        let guard = move |request, next| guard::guard(hosts.clone(), request, next);
+        Ok(router.fallback(nothing_here).layer(middleware::from_fn(guard)))
+    }
+}
+
+async fn nothing_here(request: Request) -> axum::response::Response {
+    let names = request.extensions().get::<Names>().cloned().unwrap_or_default();
+    let path = outlast_core::shorten(request.uri().path(), 80);
+    Problem::new(Code::NOT_FOUND, format!("there is nothing at {path:?}: /openapi.json has what there is"))
+        .answer(&names)
+}
+
+/// The OpenAPI document, as it is served and as `outlast openapi` prints it.
+pub fn document() -> String {
+    let document = openapi::document(&routes::all());
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,145 @@
+//! Queues: what stands in them, and what people do to them.
+//!
+//! How often a queue was changed is its ETag: whoever sends it back with If-Match changes only what they looked at.
+
+use axum::http::header;
+use outlast::{QueueCard, QueueRules, QueueView, Rate};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::Millis;
+use super::code::Code;
+use super::problem::Problem;
+use super::route::{Answer, Call, Reply};
+use crate::queue_commands::known;
+use crate::shapes::QueueJson;
+
+/// All queues.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct QueuePage {
+    items: Vec<QueueJson>,
+}
+
+/// What a queue allows from now on, whatever code says. What is left away is not limited.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// So many runs at once, on all nodes together.
+    #[serde(default)]
+    limit: Option<u32>,
+    /// So many at once on one node.
+    #[serde(default)]
+    per_node: Option<u32>,
+    /// So many at once of one group.
+    #[serde(default)]
+    per_group: Option<u32>,
+    /// So many begin in any such span.
+    #[serde(default)]
+    rate: Option<RateLimit>,
+    /// The same for each group.
+    #[serde(default)]
+    rate_per_group: Option<RateLimit>,
+    /// Groups take turns.
+    #[serde(default)]
+    fair: bool,
+    /// The runs of a group run one after another.
+    #[serde(default)]
+    ordered: bool,
+}
+
+/// So many in any span of so long.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RateLimit {
+    count: u32,
+    #[schema(value_type = u64)]
+    per_ms: Millis,
+}
+
+impl Limits {
+    fn rules(self) -> QueueRules {
+        let rate = |rate: RateLimit| Rate::new(rate.count, rate.per_ms.0);
+        QueueRules {
+            limit: self.limit,
+            per_node: self.per_node,
+            per_group: self.per_group,
+            rate: self.rate.map(rate),
+            rate_per_group: self.rate_per_group.map(rate),
+            fair: self.fair,
+            ordered: self.ordered,
+        }
+    }
+}
+
+pub(crate) async fn list(call: Call) -> Answer {
+    let views = call.api.client.queues().await?;
+    Reply::json(&QueuePage { items: views.iter().map(QueueJson::new).collect() })
+}
+
+pub(crate) async fn get(call: Call) -> Answer {
+    let card = known(&call.api.client, call.part("name")).await?;
+    told(&call, card).await
+}
+
+pub(crate) async fn pause(call: Call) -> Answer {
+    let name = known(&call.api.client, call.part("name")).await?.name;
+    let card = call.api.client.pause_queue(&name).await?;
+    told(&call, card).await
+}
+
+pub(crate) async fn resume(call: Call) -> Answer {
+    let name = known(&call.api.client, call.part("name")).await?.name;
+    let card = call.api.client.resume_queue(&name).await?;
+    told(&call, card).await
+}
+
+pub(crate) async fn drain(call: Call) -> Answer {
+    let name = known(&call.api.client, call.part("name")).await?.name;
+    let card = call.api.client.drain_queue(&name).await?;
+    told(&call, card).await
+}
+
+/// Sets rules of people's own.
+pub(crate) async fn limit(call: Call) -> Answer {
+    let rules = call.json::<Limits>()?.rules();
+    set(&call, Some(rules)).await
+}
+
+/// Back to what code says.
+pub(crate) async fn reset(call: Call) -> Answer {
+    set(&call, None).await
+}
+
+async fn set(call: &Call, rules: Option<QueueRules>) -> Answer {
+    let (client, before) = (&call.api.client, known(&call.api.client, call.part("name")).await?);
+    let changes = match call.headers.get(header::IF_MATCH) {
+        None => None,
+        Some(any) if any == "*" => None,
+        Some(tag) => Some(tag.to_str().ok().and_then(read_tag).ok_or_else(moved)?),
+    };
+    let card = match changes {
+        None => client.set_queue_rules(&before.name, rules).await?,
+        Some(changes) if changes != before.changes => return Err(moved()),
+        Some(changes) => client.set_queue_rules_at(&before.name, changes, rules).await?.ok_or_else(moved)?,
+    };
+    told(call, card).await
+}
+
+fn moved() -> Problem {
+    let detail = "somebody changed the queue since that ETag: look at it again";
+    Problem::new(Code::PRECONDITION_FAILED, detail)
+}
+
+fn read_tag(tag: &str) -> Option<i64> {
+    tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}
+
+/// Says how a queue stands.
+async fn told(call: &Call, card: QueueCard) -> Answer {
+    call.to(&card.name);
+    let found = call.api.client.queues().await?.into_iter().find(|view| view.queue.name == card.name);
+    let tag = format!("\"{}\"", card.changes);
+    // What we did is what we say, whatever others have done since.
+    let view = QueueView { queue: card, ..found.unwrap_or_default() };
+    Ok(Reply::json(&QueueJson::new(&view))?.with(header::ETAG, tag))
+}

@@ -1,0 +1,119 @@
+//! Idempotency keys: a request that is sent twice with the same key is done once, and answered twice alike.
+//!
+//! Whoever comes first takes the right to answer, durably, for a while; then does it; then keeps the answer for a day. A
+//! server that dies in between leaves a right that runs out, and whoever has it next makes the same things of the same
+//! seed: a run with the same id, an event that arrives once.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use bytes::Bytes;
+use outlast_store::{Access, Accessed, Reply as Kept, Reserve};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::Inner;
+use super::code::Code;
+use super::problem::Problem;
+use super::route::{Answer, Call, Reply, ReplyBody, Route, seeded};
+
+/// How long somebody may take to answer.
+const HOLD: Duration = Duration::from_secs(60);
+/// How long an answer is kept.
+const KEEP: Duration = Duration::from_secs(24 * 3_600);
+/// The longest key.
+const LONGEST: usize = 200;
+
+/// Says that this was answered before.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// The key of a request, if it has one.
+pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(sent) = headers.get("idempotency-key") else { return Ok(None) };
+    // The draft has it as a quoted text; many send it bare.
+    let key = sent.to_str().unwrap_or_default().trim().trim_matches('"');
+    let is_plain = (1..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_plain {
+        true => Ok(Some(key.to_owned())),
+        false => {
+            let detail = format!("Idempotency-Key is 1 to {LONGEST} visible ASCII characters");
+            Err(Problem::new(Code::INVALID_ID, detail))
+        }
+    }
+}
+
+/// Does a request once.
+pub(super) async fn once<F>(
+    api: &Inner,
+    route: &Route,
+    key: String,
+    body: Bytes,
+    call: Call,
+    work: impl FnOnce(Call) -> F,
+) -> Answer
+where
+    F: Future<Output = Answer>,
+{
+    let holder = Uuid::from_u128(fastrand::u128(..));
+    let path: Vec<&str> = call.path.iter().map(|(_, value)| value.as_str()).collect();
+    let ask = Reserve {
+        holder,
+        actor: call.caller.account(),
+        key,
+        route: format!("{} {} {}", route.method, route.path, path.join(" ")),
+        body_hash: Bytes::copy_from_slice(&Sha256::digest(&body)),
+        seed: new_seed(),
+        hold: HOLD,
+        keep: KEEP,
+    };
+    let store = api.client.store();
+    let seed = match store.access(&Access::Reserve(ask)).await? {
+        Accessed::Reserved { seed } => seed,
+        Accessed::Replied(kept) => return Ok(replayed(kept)),
+        Accessed::Busy { .. } => {
+            let detail =
+                "the same request with this Idempotency-Key is being answered: ask again in a moment";
+            return Err(Problem::new(Code::IN_PROGRESS, detail).with(header::RETRY_AFTER, 1));
+        }
+        _ => {
+            let detail = "this Idempotency-Key was sent with another request: use a new one for each";
+            return Err(Problem::new(Code::IDEMPOTENCY_MISMATCH, detail));
+        }
+    };
+    let answer = work(seeded(call, seed)).await;
+    // What was refused may be right another time.
+    let end = match answer.as_ref().ok().and_then(kept) {
+        Some(reply) => Access::Reply { holder, reply },
+        None => Access::Release { holder },
+    };
+    store.access(&end).await?;
+    answer
+}
+
+/// A time and randomness: what a new run's id is made of.
+fn new_seed() -> Uuid {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(now.as_millis()).unwrap_or_default();
+    Uuid::from_u64_pair(millis << 16 | fastrand::u64(..1 << 16), fastrand::u64(..))
+}
+
+fn kept(reply: &Reply) -> Option<Kept> {
+    let ReplyBody::Json(body) = &reply.body else { return None };
+    let headers: Vec<(&str, &str)> = reply
+        .headers
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+        .collect();
+    let headers = serde_json::to_string(&headers).ok()?;
+    Some(Kept { status: reply.status, headers, body: body.clone() })
+}
+
+fn replayed(kept: Kept) -> Reply {
+    let headers: Vec<(String, String)> = serde_json::from_str(&kept.headers).unwrap_or_default();
+    let header = |(name, value): (String, String)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+    };
+    let mut headers: Vec<_> = headers.into_iter().filter_map(header).collect();
+    headers.push((REPLAYED, HeaderValue::from_static("true")));
+    Reply { status: kept.status, headers, body: ReplyBody::Json(kept.body) }
+}

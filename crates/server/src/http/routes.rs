@@ -1,0 +1,321 @@
+//! Every route, with what it needs. Retry, resume, delete and the like are `operate`: they do what starting does, or more.
+
+use axum::http::Method;
+
+use super::access::Scope::{Admin, Operate, Public, Read, Start};
+use super::query::Param;
+use super::route::{Route, route};
+use super::{
+    audit, bulks, health, live, openapi, queues, run_actions, runs, schedules, shared, stats, tokens,
+};
+
+const NONE: &[Param] = &[];
+
+/// All of them.
+pub(crate) fn all() -> Vec<Route> {
+    let routes =
+        [probes(), of_runs(), of_run_actions(), of_queues(), of_schedules(), of_bulks(), of_access()];
+    routes.into_iter().flatten().collect()
+}
+
+fn get<F>(
+    path: &'static str,
+    scope: super::access::Scope,
+    action: &'static str,
+    handler: fn(super::route::Call) -> F,
+) -> Route
+where
+    F: Future<Output = super::route::Answer> + Send + 'static,
+{
+    route(Method::GET, path, scope, action, handler).query(NONE)
+}
+
+fn post<F>(
+    path: &'static str,
+    scope: super::access::Scope,
+    action: &'static str,
+    handler: fn(super::route::Call) -> F,
+) -> Route
+where
+    F: Future<Output = super::route::Answer> + Send + 'static,
+{
+    route(Method::POST, path, scope, action, handler)
+}
+
+fn delete<F>(
+    path: &'static str,
+    scope: super::access::Scope,
+    action: &'static str,
+    handler: fn(super::route::Call) -> F,
+) -> Route
+where
+    F: Future<Output = super::route::Answer> + Send + 'static,
+{
+    route(Method::DELETE, path, scope, action, handler)
+}
+
+fn probes() -> Vec<Route> {
+    vec![
+        get("/healthz", Public, "health.alive", health::alive)
+            .about("Whether the process is alive; asks nobody")
+            .gives::<health::Alive>(200),
+        get("/readyz", Public, "health.ready", health::ready)
+            .about("Whether it can serve: the database answers, and it is not about to stop")
+            .gives::<health::Ready>(200)
+            .gives::<health::Ready>(503),
+        get("/version", Public, "health.version", health::version)
+            .about("Which server this is")
+            .gives::<health::Version>(200),
+        get("/openapi.json", Public, "health.openapi", openapi::serve)
+            .about("This document")
+            .gives_other(200, "application/json"),
+        get("/metrics", Read, "health.metrics", health::metrics)
+            .shared()
+            .about("What this process measures, for Prometheus")
+            .gives_other(200, "text/plain"),
+    ]
+}
+
+fn of_runs() -> Vec<Route> {
+    vec![
+        get("/api/v1/runs", Read, "run.list", runs::list)
+            .query(runs::LIST)
+            .about("Runs that fit, newest first")
+            .gives::<runs::RunPage>(200),
+        post("/api/v1/runs", Start, "run.start", runs::start)
+            .about("Start a run; the same key never starts twice")
+            .takes::<runs::StartRun>()
+            .gives::<runs::Started>(200)
+            .gives::<runs::Started>(201),
+        get("/api/v1/runs/count", Read, "run.count", runs::count)
+            .query(runs::COUNT)
+            .about("How many runs fit, up to a cap")
+            .gives::<runs::Count>(200),
+        get("/api/v1/runs/{id}", Read, "run.get", runs::get)
+            .about("One run")
+            .gives::<crate::shapes::RunJson>(200),
+        delete("/api/v1/runs/{id}", Operate, "run.delete", runs::delete)
+            .query(runs::REASON)
+            .about("Delete a run that has ended, with everything of it")
+            .gives_other(204, ""),
+        get("/api/v1/runs/{id}/steps", Read, "run.steps", runs::steps)
+            .about("What it did, operation by operation")
+            .gives::<runs::Steps>(200),
+        get("/api/v1/runs/{id}/history", Read, "run.history", runs::history)
+            .query(runs::HISTORY)
+            .about("What it recorded, entry by entry")
+            .gives::<runs::History>(200),
+        get("/api/v1/runs/{id}/logs", Read, "run.logs", runs::logs)
+            .query(runs::LOGS)
+            .about("What its handlers logged")
+            .gives::<runs::Logs>(200),
+        get("/api/v1/runs/{id}/explain", Read, "run.explain", runs::explain)
+            .about("Why it is not progressing, and what wakes it")
+            .gives_other(200, "application/json"),
+        get("/api/v1/runs/{id}/result", Read, "run.result", runs::result)
+            .query(runs::RESULT)
+            .patient()
+            .about("How it ended; waits for that if asked to, and says 202 if it has not")
+            .gives::<runs::RunResult>(200)
+            .gives::<runs::RunResult>(202),
+        get("/api/v1/stats/summary", Read, "stats.summary", stats::summary)
+            .query(stats::RANGE)
+            .about("How many runs there are, and how they ended lately")
+            .gives::<stats::Summary>(200),
+        get("/api/v1/stats/series", Read, "stats.series", stats::series)
+            .query(stats::RANGE)
+            .about("How runs ended and how long they took, span by span")
+            .gives::<stats::Series>(200),
+        get("/api/v1/errors", Read, "stats.errors", stats::errors)
+            .query(stats::ERRORS)
+            .about("Failures that are alike, the last first")
+            .gives::<stats::ErrorPage>(200),
+        get("/api/v1/live", Read, "live.stream", live::stream)
+            .query(live::QUERY)
+            .about("What changes, as server-sent events")
+            .gives_other(200, "text/event-stream"),
+    ]
+}
+
+fn of_run_actions() -> Vec<Route> {
+    use run_actions::{Acted, Fork, Forked, Message, PlanJson, Reason, Replace, Retry};
+    vec![
+        post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
+            .about("Send an event; it is kept until the run waits for it")
+            .takes::<Message>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/promises", Operate, "run.settle", run_actions::settle)
+            .about("Settle a promise; the first value stays")
+            .takes::<Message>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/cancel", Operate, "run.cancel", run_actions::cancel)
+            .about("Ask it to stop; one that has ended stays as it is")
+            .may_take::<Reason>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/kill", Operate, "run.kill", run_actions::kill)
+            .about("End it at once, without undoing what it did")
+            .may_take::<Reason>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/pause", Operate, "run.pause", run_actions::pause)
+            .about("Hold it back until it is resumed")
+            .may_take::<Reason>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/resume", Operate, "run.resume", run_actions::resume)
+            .about("Let it go on")
+            .may_take::<Reason>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/retry", Operate, "run.retry", run_actions::retry)
+            .about("Try it again, from where it went wrong; with dry_run, say what would run again (a Plan)")
+            .may_take::<Retry>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/replace", Operate, "run.replace", run_actions::replace)
+            .about("Give a step another result; with dry_run, say what would run again (a Plan)")
+            .takes::<Replace>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/fork", Operate, "run.fork", run_actions::fork)
+            .about("Start another run from a step of it; with dry_run, say what would run again")
+            .may_take::<Fork>()
+            .gives::<PlanJson>(200)
+            .gives::<Forked>(201),
+    ]
+}
+
+fn of_queues() -> Vec<Route> {
+    use crate::shapes::QueueJson;
+    let change = |route: Route, about| route.shared().about(about).gives::<QueueJson>(200);
+    vec![
+        get("/api/v1/queues", Read, "queue.list", queues::list)
+            .shared()
+            .about("Every queue that has rules or unfinished runs")
+            .gives::<queues::QueuePage>(200),
+        change(get("/api/v1/queues/{name}", Read, "queue.get", queues::get), "One queue, with its ETag"),
+        change(
+            post("/api/v1/queues/{name}/pause", Operate, "queue.pause", queues::pause),
+            "Nothing of it begins until it is resumed; what runs goes on",
+        ),
+        change(
+            post("/api/v1/queues/{name}/resume", Operate, "queue.resume", queues::resume),
+            "It is worked off again",
+        ),
+        change(
+            post("/api/v1/queues/{name}/drain", Operate, "queue.drain", queues::drain),
+            "What is in it is worked off; what comes later stays in line until it is resumed",
+        ),
+        change(
+            route(Method::PUT, "/api/v1/queues/{name}/limits", Operate, "queue.limit", queues::limit)
+                .takes::<queues::Limits>(),
+            "Set its rules, whatever code says; with If-Match, only if nobody changed it since",
+        ),
+        change(
+            delete("/api/v1/queues/{name}/limits", Operate, "queue.reset", queues::reset),
+            "Back to what code says",
+        ),
+        get("/api/v1/nodes", Read, "node.list", shared::nodes)
+            .shared()
+            .about("The nodes that are up")
+            .gives::<shared::NodePage>(200),
+        get("/api/v1/system", Read, "system.get", shared::system)
+            .shared()
+            .about("Version, database, nodes")
+            .gives::<shared::System>(200),
+        get("/api/v1/suggest", Read, "suggest.get", shared::suggest)
+            .query(shared::SUGGEST)
+            .about("What a filter's field can be followed by")
+            .gives::<shared::Suggestions>(200),
+        get("/api/v1/definitions", Read, "definition.list", shared::definitions)
+            .about("What nodes know how to run")
+            .gives::<shared::DefinitionPage>(200),
+        get("/api/v1/definitions/{name}", Read, "definition.get", shared::definition)
+            .about("All versions of one workflow or job")
+            .gives::<shared::DefinitionPage>(200),
+    ]
+}
+
+fn of_schedules() -> Vec<Route> {
+    use crate::schedule_commands::NextJson;
+    use crate::shapes::ScheduleJson;
+    vec![
+        get("/api/v1/schedules", Read, "schedule.list", schedules::list)
+            .about("All schedules")
+            .gives::<schedules::SchedulePage>(200),
+        get("/api/v1/schedules/{name}", Read, "schedule.get", schedules::get)
+            .about("One schedule")
+            .gives::<ScheduleJson>(200),
+        route(Method::PUT, "/api/v1/schedules/{name}", Operate, "schedule.set", schedules::set)
+            .shared()
+            .about("Start runs at times; a schedule of this name is replaced")
+            .takes::<schedules::SetSchedule>()
+            .gives::<schedules::ScheduleSet>(200),
+        delete("/api/v1/schedules/{name}", Operate, "schedule.delete", schedules::delete)
+            .query(runs::REASON)
+            .about("Delete it; its runs stay")
+            .gives_other(204, ""),
+        get("/api/v1/schedules/{name}/next", Read, "schedule.next", schedules::next)
+            .query(schedules::NEXT)
+            .about("The times that are to come, and what clocks that change do to them")
+            .gives::<NextJson>(200),
+        get("/api/v1/cron", Read, "schedule.preview", schedules::preview)
+            .query(schedules::PREVIEW)
+            .about("When an expression would fire that nobody has set")
+            .gives::<NextJson>(200),
+        post("/api/v1/schedules/{name}/pause", Operate, "schedule.pause", schedules::pause)
+            .about("It starts nothing until it is resumed")
+            .gives::<ScheduleJson>(200),
+        post("/api/v1/schedules/{name}/resume", Operate, "schedule.resume", schedules::resume)
+            .about("It goes on with its next time")
+            .gives::<ScheduleJson>(200),
+        post("/api/v1/schedules/{name}/trigger", Operate, "schedule.trigger", schedules::trigger)
+            .about("Start a run of it now, beside its times")
+            .gives::<schedules::Triggered>(201),
+        post("/api/v1/schedules/{name}/backfill", Operate, "schedule.backfill", schedules::backfill)
+            .about("Start a run for each time in the past that has none")
+            .takes::<schedules::Backfill>()
+            .gives::<schedules::Backfilled>(200),
+    ]
+}
+
+fn of_bulks() -> Vec<Route> {
+    vec![
+        get("/api/v1/bulk", Read, "bulk.list", bulks::list)
+            .query(bulks::LIST)
+            .about("Bulks, newest first")
+            .gives::<bulks::BulkPage>(200),
+        post("/api/v1/bulk", Operate, "bulk.create", bulks::create)
+            .about("Do one thing to all runs that fit a filter; with dry_run, say what it would do")
+            .takes::<bulks::NewBulk>()
+            .gives::<bulks::BulkPreview>(200)
+            .gives::<bulks::BulkJson>(202),
+        get("/api/v1/bulk/{id}", Read, "bulk.get", bulks::get)
+            .about("How far a bulk is")
+            .gives::<bulks::BulkJson>(200),
+        post("/api/v1/bulk/{id}/abort", Operate, "bulk.abort", bulks::abort)
+            .about("Stop a bulk after the runs in hand; what it did stays")
+            .gives::<bulks::BulkJson>(200),
+    ]
+}
+
+fn of_access() -> Vec<Route> {
+    vec![
+        get("/api/v1/me", Read, "access.me", tokens::me)
+            .about("Who asks, and what they may do")
+            .gives::<tokens::Me>(200),
+        get("/api/v1/tokens", Admin, "token.list", tokens::list)
+            .shared()
+            .about("All tokens, without their secrets")
+            .gives::<tokens::TokenPage>(200),
+        post("/api/v1/tokens", Admin, "token.create", tokens::create)
+            .shared()
+            .about("Make a token; its secret is shown this once")
+            .takes::<tokens::NewToken>()
+            .gives::<tokens::MadeToken>(201),
+        delete("/api/v1/tokens/{id}", Admin, "token.revoke", tokens::revoke)
+            .query(runs::REASON)
+            .shared()
+            .about("From now on it opens nothing")
+            .gives::<tokens::TokenJson>(200),
+        get("/api/v1/audit", Admin, "audit.list", audit::list)
+            .query(audit::QUERY)
+            .about("Who changed what, newest first")
+            .gives::<audit::AuditPage>(200),
+    ]
+}

@@ -1,0 +1,284 @@
+//! What is done to runs: events, promises, cancel, kill, pause, resume, retry, fork, another result.
+
+use axum::http::header;
+use outlast::{RepairPlan, RunId, RunView, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::code::Code;
+use super::problem::Problem;
+use super::route::{Answer, Call, Reply};
+use super::runs::find;
+
+/// Something for a run.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Message {
+    /// What the run waits for.
+    name: String,
+    /// The value; kept as it was sent.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    data: Option<Box<RawValue>>,
+}
+
+/// Why something is done.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reason {
+    /// For the run, for whoever looks at it later, and for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Another try.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retry {
+    /// From this step on, instead of where the run went wrong.
+    #[serde(default)]
+    from: Option<String>,
+    /// What a job is called with from now on.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    #[serde(default)]
+    reason: Option<String>,
+    /// Only say what would run again.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Another run that goes on from a step of this one.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fork {
+    /// From this step on, instead of where the run went wrong.
+    #[serde(default)]
+    from: Option<String>,
+    /// From the beginning.
+    #[serde(default)]
+    from_start: bool,
+    /// With another input.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// With this version of the code.
+    #[serde(default)]
+    version: Option<u32>,
+    /// With the version that new runs take.
+    #[serde(default)]
+    latest: bool,
+    #[serde(default)]
+    reason: Option<String>,
+    /// Only say what would run again.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Another result for a step.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Replace {
+    step: String,
+    /// What counts as its result.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    result: Option<Box<RawValue>>,
+    reason: String,
+    /// Only say what would run again.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// How a run stands after something was asked of it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Acted {
+    id: String,
+    #[schema(value_type = String)]
+    status: Status,
+    /// Whether this request changed something; `false` when it was so before.
+    changed: bool,
+}
+
+/// What would run again.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PlanJson {
+    run: String,
+    #[schema(value_type = String)]
+    status: Status,
+    /// How many recorded results stay.
+    kept: usize,
+    /// What ran before and would run again.
+    again: Vec<String>,
+    /// How many messages would arrive again.
+    messages: usize,
+    /// How many children it would wait for again.
+    children: usize,
+}
+
+/// A fork.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Forked {
+    id: String,
+    fork_of: String,
+}
+
+impl PlanJson {
+    fn new(plan: RepairPlan) -> PlanJson {
+        let RepairPlan { run, status, kept, again, messages, children, .. } = plan;
+        PlanJson { run: run.to_string(), status, kept, again, messages, children }
+    }
+}
+
+/// Says how the run stands now.
+async fn acted(call: &Call, run: RunId, changed: bool) -> Answer {
+    let status = call.api.client.status(run).await?.status;
+    Reply::json(&Acted { id: run.to_string(), status, changed })
+}
+
+/// The reason that was given, for the audit log too; else words that say by whom.
+fn reason(call: &Call, given: Option<String>) -> String {
+    call.because(given.as_deref());
+    given.filter(|given| !given.is_empty()).unwrap_or_else(|| format!("asked for by {}", call.caller.actor))
+}
+
+fn data(given: Option<Box<RawValue>>) -> Result<Box<RawValue>, Problem> {
+    given.map_or_else(|| RawValue::from_string("null".to_owned()).map_err(Problem::internal), Ok)
+}
+
+/// Sends an event.
+pub(crate) async fn send(call: Call) -> Answer {
+    let Message { name, data: given } = call.json()?;
+    let run = find(&call).await?.record.id;
+    let (client, data) = (&call.api.client, data(given)?);
+    match call.seed {
+        Some(seed) => client.send_as(seed, run, &name, &data).await?,
+        None => client.send(run, &name, &data).await?,
+    }
+    acted(&call, run, true).await
+}
+
+/// Settles a promise.
+pub(crate) async fn settle(call: Call) -> Answer {
+    let Message { name, data: given } = call.json()?;
+    let run = find(&call).await?.record.id;
+    call.api.client.settle(run, &name, &data(given)?).await?;
+    acted(&call, run, true).await
+}
+
+/// Asks it to stop. One that has ended stays as it is.
+pub(crate) async fn cancel(call: Call) -> Answer {
+    let Reason { reason: given } = call.json()?;
+    let run = find(&call).await?.record.id;
+    let changed = call.api.client.cancel(run, &reason(&call, given)).await?;
+    acted(&call, run, changed).await
+}
+
+/// Ends it at once, without undo.
+pub(crate) async fn kill(call: Call) -> Answer {
+    let Reason { reason: given } = call.json()?;
+    let run = find(&call).await?.record.id;
+    let changed = call.api.client.kill(run, &reason(&call, given)).await?;
+    acted(&call, run, changed).await
+}
+
+/// Holds it back.
+pub(crate) async fn pause(call: Call) -> Answer {
+    let Reason { reason: given } = call.json()?;
+    let run = find(&call).await?.record.id;
+    let changed = call.api.client.pause(run, &reason(&call, given)).await?;
+    acted(&call, run, changed).await
+}
+
+/// Lets it go on.
+pub(crate) async fn resume(call: Call) -> Answer {
+    let Reason { reason: given } = call.json()?;
+    let run = find(&call).await?.record.id;
+    call.because(given.as_deref());
+    let changed = call.api.client.resume(run).await?;
+    acted(&call, run, changed).await
+}
+
+/// Tries it again.
+pub(crate) async fn retry(call: Call) -> Answer {
+    let Retry { from, input, reason, dry_run } = call.json()?;
+    let run = find(&call).await?.record.id;
+    call.because(reason.as_deref());
+    let mut repair = call.api.client.repair(run).by(&call.caller.actor);
+    if let Some(from) = from {
+        repair = repair.from(from);
+    }
+    if let Some(input) = &input {
+        repair = repair.input(input);
+    }
+    if let Some(reason) = reason {
+        repair = repair.reason(reason);
+    }
+    if dry_run {
+        return Reply::json(&PlanJson::new(repair.plan().await?));
+    }
+    let changed = repair.await?;
+    acted(&call, run, changed).await
+}
+
+/// Gives a step another result.
+pub(crate) async fn replace(call: Call) -> Answer {
+    let Replace { step, result, reason, dry_run } = call.json()?;
+    let run = find(&call).await?.record.id;
+    call.because(Some(&reason));
+    let result = data(result)?;
+    let repair = call.api.client.repair(run).by(&call.caller.actor).replace(step, &result).reason(reason);
+    if dry_run {
+        return Reply::json(&PlanJson::new(repair.plan().await?));
+    }
+    let changed = repair.await?;
+    acted(&call, run, changed).await
+}
+
+/// Starts another run from a step of it.
+pub(crate) async fn fork(call: Call) -> Answer {
+    let ask: Fork = call.json()?;
+    let view: RunView = find(&call).await?;
+    let run = view.record.id;
+    for (both, names) in [
+        (ask.from.is_some() && ask.from_start, "from and from_start"),
+        (ask.version.is_some() && ask.latest, "version and latest"),
+    ] {
+        if both {
+            let detail = format!("{names} say two things: leave one away");
+            return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
+        }
+    }
+    call.because(ask.reason.as_deref());
+    let mut fork = call.api.client.fork(run).by(&call.caller.actor);
+    if let Some(from) = ask.from {
+        fork = fork.from(from);
+    }
+    if ask.from_start {
+        fork = fork.from_start();
+    }
+    if let Some(input) = &ask.input {
+        fork = fork.input(input);
+    }
+    if let Some(version) = ask.version {
+        fork = fork.version(version);
+    }
+    if ask.latest {
+        fork = fork.active_version();
+    }
+    if let Some(reason) = ask.reason {
+        fork = fork.reason(reason);
+    }
+    if ask.dry_run {
+        return Reply::json(&PlanJson::new(fork.plan().await?));
+    }
+    if let Some(seed) = call.seed {
+        fork = fork.once_for(RunId::from_uuid(seed));
+    }
+    let id = fork.await?;
+    let location = call.address(&format!("/runs/{id}"));
+    let forked = Forked { id: id.to_string(), fork_of: run.to_string() };
+    Ok(Reply::json(&forked)?.status(201).with(header::LOCATION, location))
+}

@@ -1,0 +1,225 @@
+//! Schedules: when runs start by themselves, and what people do about it.
+
+use outlast::{CatchUp, Overlap, Schedule, ScheduleView, Timetable};
+use outlast_core::check_count;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::body::{Millis, Time};
+use super::code::Code;
+use super::problem::Problem;
+use super::query::{Param, number, text};
+use super::route::{Answer, Call, Reply};
+use crate::schedule_commands::{BACKFILL, NextJson, Plan};
+use crate::shapes::ScheduleJson;
+
+/// All schedules.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SchedulePage {
+    items: Vec<ScheduleJson>,
+}
+
+/// A run that was started beside the times of its schedule.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Triggered {
+    id: String,
+}
+
+/// Times in the past for each of which a run shall have been started.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Backfill {
+    /// From this time on.
+    #[schema(value_type = String, format = "date-time")]
+    from: Time,
+    /// Until before this time.
+    #[schema(value_type = String, format = "date-time")]
+    to: Time,
+    /// Only say how many times there are.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// What was started for times in the past.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Backfilled {
+    /// How many times there are.
+    times: usize,
+    /// The runs of those that had none.
+    started: Vec<String>,
+}
+
+/// A schedule to set.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetSchedule {
+    /// The workflow or job that it starts.
+    definition: String,
+    /// When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`.
+    expression: String,
+    /// The time zone in which it is meant: UTC unless said.
+    #[serde(default)]
+    zone: Option<String>,
+    /// The input of its runs.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// When the run before has not ended: `skip` (unless said), `queue`, `allow` or `cancel_previous`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    overlap: Overlap,
+    /// Of times that passed while no node was up: `last` (unless said), `skip` or `all`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    catch_up: CatchUp,
+    /// Act on each time up to so many milliseconds later.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>)]
+    jitter_ms: Option<Millis>,
+    /// The queue of its runs, when not the definition's own.
+    #[serde(default)]
+    queue: Option<String>,
+    /// Whose its runs are.
+    #[serde(default)]
+    tenant: Option<String>,
+}
+
+/// A schedule that was set, and when it fires next.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ScheduleSet {
+    schedule: ScheduleJson,
+    next: NextJson,
+}
+
+pub(crate) const NEXT: &[Param] = &[number("n", "So many times: 1 to 1000, 5 unless said")];
+
+/// The schedule that the path names, if whoever asks may know of it.
+async fn find(call: &Call) -> Result<ScheduleView, Problem> {
+    let name = call.part("name");
+    let views = call.api.client.schedules().await?;
+    let found = views.into_iter().find(|view| view.name == name && sees(call, view));
+    let view = found.ok_or_else(|| Problem::not_found(format_args!("schedule {name:?}")))?;
+    call.to(&view.name);
+    call.of_tenant(&Plan::read(&view.card).options.tenant);
+    Ok(view)
+}
+
+fn sees(call: &Call, view: &ScheduleView) -> bool {
+    call.caller.sees(&Plan::read(&view.card).options.tenant)
+}
+
+pub(crate) async fn list(call: Call) -> Answer {
+    let views = call.api.client.schedules().await?;
+    let items = views.iter().filter(|view| sees(&call, view)).map(ScheduleJson::new).collect();
+    Reply::json(&SchedulePage { items })
+}
+
+pub(crate) async fn get(call: Call) -> Answer {
+    Reply::json(&ScheduleJson::new(&find(&call).await?))
+}
+
+/// Sets a schedule. One of this name is replaced, whosever it is: so a token of one tenant may not.
+pub(crate) async fn set(call: Call) -> Answer {
+    let ask: SetSchedule = call.json()?;
+    let (client, name) = (&call.api.client, call.part("name"));
+    let zone = ask.zone.as_deref().unwrap_or("UTC");
+    let mut schedule = Schedule::cron(name, &ask.expression).zone(zone);
+    schedule = schedule.overlap(ask.overlap).catch_up(ask.catch_up).owner(&call.caller.actor);
+    if let Some(Millis(jitter)) = ask.jitter_ms {
+        schedule = schedule.jitter(jitter);
+    }
+    if let Some(queue) = ask.queue {
+        schedule = schedule.queue(queue);
+    }
+    if let Some(tenant) = ask.tenant {
+        call.of_tenant(&tenant);
+        schedule = schedule.tenant(tenant);
+    }
+    let input = ask.input.as_ref().map_or("null", |input| input.get());
+    let view = client.schedule_by_name(schedule, &ask.definition, input).await?;
+    let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
+    let now = client.store().now().await?;
+    let next = NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now);
+    Reply::json(&ScheduleSet { schedule: ScheduleJson::new(&view), next })
+}
+
+/// Deletes it. Its runs stay; one that code declares is there again when that code is started.
+pub(crate) async fn delete(call: Call) -> Answer {
+    call.because(call.query.one("reason"));
+    let name = find(&call).await?.name;
+    call.api.client.delete_schedule(&name).await?;
+    Ok(Reply::nothing())
+}
+
+pub(crate) async fn pause(call: Call) -> Answer {
+    let name = find(&call).await?.name;
+    Reply::json(&ScheduleJson::new(&call.api.client.pause_schedule(&name).await?))
+}
+
+pub(crate) async fn resume(call: Call) -> Answer {
+    let name = find(&call).await?.name;
+    Reply::json(&ScheduleJson::new(&call.api.client.resume_schedule(&name).await?))
+}
+
+/// Starts a run of it now.
+pub(crate) async fn trigger(call: Call) -> Answer {
+    let name = find(&call).await?.name;
+    let run = call.api.client.trigger_schedule(&name).await?;
+    Ok(Reply::json(&Triggered { id: run.to_string() })?.status(201))
+}
+
+/// The times that are to come.
+pub(crate) async fn next(call: Call) -> Answer {
+    let count = call.query.number("n", 1..=1000, 5)?;
+    let view = find(&call).await?;
+    let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
+    let now = call.api.client.store().now().await?;
+    let times = table.upcoming(now, count as usize);
+    let notes = match view.is_paused {
+        true => vec!["it is paused: none of these starts a run until it is resumed".to_owned()],
+        false => Vec::new(),
+    };
+    Reply::json(&NextJson::new(&table, &times, notes, now))
+}
+
+/// Starts a run for each time in the past that has none.
+pub(crate) async fn backfill(call: Call) -> Answer {
+    let Backfill { from: Time(from), to: Time(to), dry_run } = call.json()?;
+    let view = find(&call).await?;
+    if from >= to {
+        let detail = format!("from {from} to {to} is no time: to is after from");
+        return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/to"));
+    }
+    let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
+    let until = to.min(call.api.client.store().now().await?);
+    let times = table.fire_times(from, until, BACKFILL + 1).len();
+    check_count("times in this range", times, BACKFILL)?;
+    let runs = match dry_run {
+        true => Vec::new(),
+        false => call.api.client.backfill(&view.name, from, to).await?,
+    };
+    let started = runs.iter().map(ToString::to_string).collect();
+    Reply::json(&Backfilled { times, started })
+}
+
+/// An expression that nobody has set: when it would fire.
+pub(crate) async fn preview(call: Call) -> Answer {
+    let (Some(expression), zone) = (call.query.one("expression"), call.query.one("zone").unwrap_or("UTC"))
+    else {
+        return Err(Problem::new(
+            Code::INVALID_ARGUMENT,
+            "say expression=30 2 * * *, and zone=Europe/Berlin",
+        ));
+    };
+    let table = Timetable::parse(expression, zone)?;
+    let count = call.query.number("n", 1..=1000, 5)?;
+    let now = call.api.client.store().now().await?;
+    Reply::json(&NextJson::new(&table, &table.upcoming(now, count as usize), Vec::new(), now))
+}
+
+pub(crate) const PREVIEW: &[Param] = &[
+    text("expression", "30 2 * * *, @daily, every 15m"),
+    text("zone", "The time zone in which it is meant, UTC unless said"),
+    number("n", "So many times: 1 to 1000, 5 unless said"),
+];

@@ -1,0 +1,102 @@
+//! What all share: nodes and definitions.
+
+use outlast::DefinitionCard;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::body::nearest;
+use super::code::Code;
+use super::problem::Problem;
+use super::query::{Param, text};
+use super::route::{Answer, Call, Reply};
+use crate::shapes::{DefinitionJson, NodeJson};
+
+/// The nodes that are up.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NodePage {
+    items: Vec<NodeJson>,
+}
+
+/// What nodes know how to run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DefinitionPage {
+    items: Vec<DefinitionJson>,
+}
+
+/// Words that could follow.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Suggestions {
+    items: Vec<String>,
+}
+
+/// The installation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct System {
+    version: &'static str,
+    /// `sqlite` or `postgres`.
+    store: &'static str,
+    shards: u16,
+    /// The database's time, by which everything is judged.
+    now: String,
+    nodes: usize,
+    /// Whether requests need tokens.
+    tokens: bool,
+}
+
+pub(crate) const SUGGEST: &[Param] =
+    &[text("field", "Of what: status, def or queue"), text("q", "How they begin")];
+
+/// What a filter's field can be followed by.
+pub(crate) async fn suggest(call: Call) -> Answer {
+    let client = &call.api.client;
+    let mut items: Vec<String> = match call.query.one("field") {
+        Some("status") => outlast::Status::ALL.iter().map(|status| status.word().to_owned()).collect(),
+        Some("def") => client.definitions().await?.into_iter().map(|card| card.name).collect(),
+        Some("queue") => client.definitions().await?.into_iter().map(|card| card.queue).collect(),
+        other => {
+            let detail = format!("field is status, def or queue, not {:?}", other.unwrap_or_default());
+            return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
+        }
+    };
+    let begin = call.query.one("q").unwrap_or_default();
+    items.retain(|item| item.starts_with(begin));
+    items.sort();
+    items.dedup();
+    items.truncate(50);
+    Reply::json(&Suggestions { items })
+}
+
+pub(crate) async fn system(call: Call) -> Answer {
+    let (client, store) = (&call.api.client, call.api.client.store());
+    Reply::json(&System {
+        version: env!("CARGO_PKG_VERSION"),
+        store: store.name(),
+        shards: store.shards(),
+        now: store.now().await?.to_string(),
+        nodes: client.nodes().await?.len(),
+        tokens: call.api.needs_tokens,
+    })
+}
+
+pub(crate) async fn nodes(call: Call) -> Answer {
+    let nodes = call.api.client.nodes().await?;
+    Reply::json(&NodePage { items: nodes.iter().map(NodeJson::new).collect() })
+}
+
+pub(crate) async fn definitions(call: Call) -> Answer {
+    let cards = call.api.client.definitions().await?;
+    Reply::json(&DefinitionPage { items: cards.iter().map(DefinitionJson::new).collect() })
+}
+
+/// All versions of one.
+pub(crate) async fn definition(call: Call) -> Answer {
+    let name = call.part("name");
+    let cards = call.api.client.definitions().await?;
+    let names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
+    let versions: Vec<&DefinitionCard> = cards.iter().filter(|card| card.name == name).collect();
+    if versions.is_empty() {
+        let detail = format!("no workflow or job is called {name:?}{}", nearest(name, &names));
+        return Err(Problem::new(Code::NOT_FOUND, detail));
+    }
+    Reply::json(&DefinitionPage { items: versions.into_iter().map(DefinitionJson::new).collect() })
+}

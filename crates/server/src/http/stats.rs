@@ -1,0 +1,298 @@
+//! Sums for charts: how many runs there are, how they ended, how long they took, and failures that are alike.
+//!
+//! What has ended is summed up once, minute by minute, by whichever server comes first (`keep_summing`); nothing here
+//! looks at runs that have ended.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use outlast::{Filter, Status, Timestamp};
+use outlast_store::{FailureAsk, FailureGroup, Roll, SeriesAsk, SeriesPoint};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Inner;
+use super::problem::Problem;
+use super::query::{Param, number, text};
+use super::route::{Answer, Call, Reply};
+
+/// How often what has ended is summed up, and how many at once.
+const EVERY: Duration = Duration::from_secs(5);
+const BATCH: u32 = 1000;
+/// What ended later is summed up the next time: it may not be visible yet.
+const BEHIND: Duration = Duration::from_secs(10);
+/// How long sums are kept.
+const KEEP: Duration = Duration::from_secs(31 * 86_400);
+/// The longest time that can be asked for, and the one that is meant unless said.
+const LONGEST: Duration = Duration::from_secs(31 * 86_400);
+const USUAL: Duration = Duration::from_secs(3_600);
+const MINUTE: Duration = Duration::from_secs(60);
+/// The most spans of a series.
+const SPANS: u64 = 120;
+/// How long a span can be, in minutes.
+const STEPS: [u64; 10] = [1, 2, 5, 10, 15, 30, 60, 120, 360, 1440];
+/// No more unfinished runs than this are counted.
+const CAP: u32 = 10_000;
+
+pub(crate) const RANGE: &[Param] =
+    &[text("range", "The last so long: 15m, 1h (unless said), 24h, 7d"), text("def", "Of this definition")];
+pub(crate) const ERRORS: &[Param] = &[
+    text("range", "Seen in the last so long: 1h (unless said), 24h, 7d"),
+    text("def", "Of this definition"),
+    number("limit", "At most so many: 1 to 500, 50 unless said"),
+];
+
+/// How things stand, and how runs ended lately.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Summary {
+    range_ms: u64,
+    /// Unfinished ones, counted up to 10,000 each.
+    running: u64,
+    queued: u64,
+    waiting: u64,
+    /// Paused, blocked, or with an undo that gave up: they need somebody.
+    stopped: u64,
+    /// Since when the one that has been due for longest waits; `null` where nobody does, or for a token of one tenant.
+    oldest_due_at: Option<String>,
+    /// Those that ended in the range, as far as they have been summed up: all but the last seconds.
+    completed: u64,
+    failed: u64,
+    cancelled: u64,
+    p50_ms: Option<f64>,
+    p95_ms: Option<f64>,
+}
+
+/// How runs ended, span by span.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Series {
+    step_ms: u64,
+    points: Vec<Point>,
+}
+
+/// How runs ended in one span.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Point {
+    at: String,
+    completed: u64,
+    failed: u64,
+    cancelled: u64,
+    /// From start to end; half of them took less. About: it is within a factor of two.
+    p50_ms: Option<f64>,
+    p95_ms: Option<f64>,
+}
+
+/// Failures that are alike.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ErrorGroup)]
+pub(crate) struct ErrorGroupJson {
+    fingerprint: String,
+    definition: String,
+    tenant: String,
+    /// What the last one said.
+    message: String,
+    runs: u64,
+    first_at: String,
+    last_at: String,
+    last_run: String,
+}
+
+/// Groups of failures, the last first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErrorPage {
+    items: Vec<ErrorGroupJson>,
+}
+
+/// How things stand.
+pub(crate) async fn summary(call: Call) -> Answer {
+    let (client, range) = (&call.api.client, range(&call)?);
+    let tenant = call.caller.tenant.clone();
+    let definition = call.query.one("def").map(str::to_owned);
+    let count = async |statuses: &[Status]| {
+        let (tenant, definition) = (tenant.clone(), definition.clone());
+        let filter = Filter { statuses: statuses.to_vec(), tenant, definition, ..Filter::default() };
+        client.count(&filter, CAP).await
+    };
+    let points = points(&call, range, range, MINUTE).await?;
+    let mut all = SeriesPoint::default();
+    for point in points {
+        all.completed += point.completed;
+        all.failed += point.failed;
+        all.cancelled += point.cancelled;
+        all.times.extend(point.times);
+    }
+    let oldest = match tenant {
+        Some(_) => None,
+        None => client.queues().await?.into_iter().filter_map(|view| view.oldest).min(),
+    };
+    Reply::json(&Summary {
+        range_ms: u64::try_from(range.as_millis()).unwrap_or(u64::MAX),
+        running: count(&[Status::Running, Status::Undoing]).await?,
+        queued: count(&[Status::Ready]).await?,
+        waiting: count(&[Status::Waiting]).await?,
+        stopped: count(&[Status::Paused, Status::Blocked, Status::UndoFailed]).await?,
+        oldest_due_at: oldest.map(|time| time.to_string()),
+        completed: all.completed,
+        failed: all.failed,
+        cancelled: all.cancelled,
+        p50_ms: quantile(&all.times, 0.5),
+        p95_ms: quantile(&all.times, 0.95),
+    })
+}
+
+/// How runs ended, span by span; spans in which nothing did are there too.
+pub(crate) async fn series(call: Call) -> Answer {
+    let range = range(&call)?;
+    let minutes = range.as_secs().div_ceil(60);
+    let step = STEPS.into_iter().find(|step| minutes / step <= SPANS).unwrap_or(STEPS[STEPS.len() - 1]);
+    let step = Duration::from_secs(step * 60);
+    let found = points(&call, range, step, step).await?;
+    let now = call.api.client.store().now().await?;
+    let mut points = Vec::new();
+    let mut at = floor(now.micros() - micros(range), micros(step));
+    while at <= now.micros() {
+        let known = found.iter().find(|point| point.at.micros() == at).cloned();
+        points.push(Point::new(SeriesPoint { at: Timestamp::from_micros(at), ..known.unwrap_or_default() }));
+        at += micros(step);
+    }
+    Reply::json(&Series { step_ms: u64::try_from(step.as_millis()).unwrap_or(u64::MAX), points })
+}
+
+/// Failures that are alike.
+pub(crate) async fn errors(call: Call) -> Answer {
+    let range = range(&call)?;
+    let store = call.api.client.store();
+    let since = Timestamp::from_micros(store.now().await?.micros() - micros(range));
+    let ask = FailureAsk {
+        tenant: call.caller.tenant.clone(),
+        definition: call.query.one("def").map(str::to_owned),
+        since,
+        limit: call.query.number("limit", 1..=500, 50)?,
+    };
+    let groups = store.failures(&ask).await?;
+    Reply::json(&ErrorPage { items: groups.into_iter().map(ErrorGroupJson::new).collect() })
+}
+
+fn range(call: &Call) -> Result<Duration, Problem> {
+    match call.query.duration("range", LONGEST)? {
+        Duration::ZERO => Ok(USUAL),
+        range => Ok(range),
+    }
+}
+
+fn floor(time: i64, step: i64) -> i64 {
+    time - time.rem_euclid(step.max(1))
+}
+
+/// The sums from the beginning of that span on in which `range` ago was.
+async fn points(
+    call: &Call,
+    range: Duration,
+    step: Duration,
+    span: Duration,
+) -> Result<Vec<SeriesPoint>, Problem> {
+    let store = call.api.client.store();
+    let now = store.now().await?.micros();
+    let ask = SeriesAsk {
+        tenant: call.caller.tenant.clone(),
+        definition: call.query.one("def").map(str::to_owned),
+        from: Timestamp::from_micros(floor(now - micros(range), micros(span))),
+        to: Timestamp::from_micros(now),
+        step,
+    };
+    Ok(store.series(&ask).await?)
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+impl Point {
+    fn new(point: SeriesPoint) -> Point {
+        Point {
+            at: point.at.to_string(),
+            completed: point.completed,
+            failed: point.failed,
+            cancelled: point.cancelled,
+            p50_ms: quantile(&point.times, 0.5),
+            p95_ms: quantile(&point.times, 0.95),
+        }
+    }
+}
+
+impl ErrorGroupJson {
+    fn new(group: FailureGroup) -> ErrorGroupJson {
+        let FailureGroup { fingerprint, tenant, definition, message, runs, first_at, last_at, last_run } =
+            group;
+        ErrorGroupJson {
+            fingerprint,
+            definition,
+            tenant,
+            message,
+            runs,
+            first_at: first_at.to_string(),
+            last_at: last_at.to_string(),
+            last_run: last_run.to_string(),
+        }
+    }
+}
+
+/// How long that part of them took at most, in milliseconds: as if those of a power of two were spread evenly over it.
+fn quantile(times: &[(u32, u64)], part: f64) -> Option<f64> {
+    let mut buckets = std::collections::BTreeMap::new();
+    for (bucket, runs) in times {
+        *buckets.entry(*bucket).or_insert(0) += runs;
+    }
+    let all: u64 = buckets.values().sum();
+    let wanted = part * all as f64;
+    let mut before = 0.0;
+    for (bucket, runs) in buckets {
+        let runs = runs as f64;
+        if before + runs >= wanted && runs > 0.0 {
+            let (from, within) = (2_f64.powi(bucket as i32), (wanted - before) / runs);
+            return Some((from * (1.0 + within)).round() / 1000.0);
+        }
+        before += runs;
+    }
+    None
+}
+
+/// Sums up what has ended, again and again, while the API is there.
+pub(crate) async fn keep_summing(api: Weak<Inner>) {
+    loop {
+        let Some(inner) = api.upgrade() else { return };
+        if let Err(error) = sum(&inner).await {
+            tracing::debug!(%error, "what has ended was not summed up");
+        }
+        let stopping = inner.stopping.clone();
+        drop(inner);
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = stopping.cancelled() => return,
+        }
+    }
+}
+
+async fn sum(api: &Arc<Inner>) -> Result<(), outlast_store::StoreError> {
+    let store = api.client.store();
+    for shard in 0..store.shards().max(1) {
+        let ask = Roll { shard, limit: BATCH, behind: BEHIND, keep: KEEP };
+        while store.roll(&ask).await? == BATCH && !api.stopping.is_cancelled() {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_within_their_power_of_two() {
+        assert_eq!(quantile(&[], 0.5), None);
+        // From 1024 to 2048 microseconds.
+        let half = quantile(&[(10, 4)], 0.5).unwrap();
+        assert!((half - 1.536).abs() < 0.001, "{half}");
+        let most = quantile(&[(10, 90), (20, 10)], 0.95).unwrap();
+        assert!((1_048.0..2_098.0).contains(&most), "{most}");
+        assert_eq!(quantile(&[(10, 2), (10, 2)], 0.5), quantile(&[(10, 4)], 0.5));
+    }
+}

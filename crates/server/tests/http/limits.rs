@@ -1,0 +1,89 @@
+//! Limits of heads, rates and connections.
+
+use std::time::Duration;
+
+use outlast_testkit::StoreKind;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::lab::{Lab, told};
+
+/// Sends bytes as they are; gives what comes back until the server closes or has answered.
+async fn raw(lab: &Lab, bytes: &[u8]) -> String {
+    let mut socket = TcpStream::connect(lab.url.trim_start_matches("http://")).await.unwrap();
+    // Whoever has heard enough closes, while we still write.
+    let _ = socket.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(Ok(read)) = tokio::time::timeout(Duration::from_secs(20), socket.read(&mut part)).await {
+        answer.extend(&part[..read]);
+        if read == 0 || answer.windows(4).any(|end| end == b"\r\n\r\n") {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_are_too_large_or_contradict_themselves_are_refused() {
+    let lab = Lab::open().await;
+    let large = format!("GET /healthz HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "x".repeat(100 << 10));
+    let answer = raw(&lab, large.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let many: String = (0..10_000).map(|n| format!("h{n}: x\r\n")).collect();
+    let answer = raw(&lab, format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{many}\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    let both = "POST /api/v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\
+                content-length: 6\r\n\r\nhello";
+    assert!(raw(&lab, both.as_bytes()).await.starts_with("HTTP/1.1 400"));
+    assert!(raw(&lab, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+    assert_eq!(lab.get("/healthz").await.status, 200, "it goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_sends_too_many_requests_is_told_when_to_come_back_and_others_are_not() {
+    let lab = Lab::with(StoreKind::Sqlite, |api| api.pace(1, 3)).await;
+    let (ann, bob) = (lab.token("viewer", None).await, lab.token("viewer", None).await);
+    let look = async |secret: &str| told(lab.request("GET", "/api/v1/me").bearer_auth(secret)).await;
+    let mut limited = None;
+    for _ in 0..20 {
+        let answer = look(&ann).await;
+        if answer.status == 429 {
+            limited = Some(answer);
+            break;
+        }
+    }
+    let limited = limited.expect("three at once are allowed");
+    assert_eq!(limited.code(), "rate_limited");
+    assert!(limited.header("retry-after").parse::<u32>().unwrap() >= 1);
+    assert!(limited.header("ratelimit").starts_with("\"default\";r=0;t="), "{limited:?}");
+    assert_eq!(look(&bob).await.status, 200);
+    assert_eq!(lab.get("/healthz").await.status, 200, "probes are nobody's");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_leaves_without_waiting_for_the_answer_is_in_the_audit_log_all_the_same() {
+    const LEAVE: usize = 60;
+    let lab = Lab::open().await;
+    let body = r#"{"definition":"greet","input":"you"}"#;
+    for _ in 0..LEAVE {
+        let mut socket = TcpStream::connect(lab.url.trim_start_matches("http://")).await.unwrap();
+        let head =
+            "POST /api/v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length";
+        socket.write_all(format!("{head}: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    }
+    // Every start has its line, sooner or later; whoever was not heard has neither.
+    let count = async |sql: &str| lab.world.count(sql).await;
+    for _ in 0..200 {
+        let runs = count("select count(*) from outlast.runs").await;
+        let lines =
+            count("select count(*) from outlast.audit where action = 'run.start' and status = 201").await;
+        if runs == lines && runs == LEAVE as i64 {
+            return;
+        }
+        lab.get("/api/v1/runs?limit=1").await;
+    }
+    let runs = count("select count(*) from outlast.runs").await;
+    let lines = count("select count(*) from outlast.audit where action = 'run.start' and status = 201").await;
+    assert_eq!(runs, lines, "some were started and are not in the log");
+}

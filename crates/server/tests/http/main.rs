@@ -1,0 +1,13 @@
+//! The HTTP API as programs see it: a server that listens, an engine that runs, requests over TCP.
+
+mod access;
+mod bad_input;
+mod idempotency;
+mod lab;
+mod limits;
+mod live;
+mod openapi;
+mod postgres;
+mod runs;
+mod things;
+mod walk;

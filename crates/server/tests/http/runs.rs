@@ -1,0 +1,243 @@
+//! Runs: started, listed, looked at, acted on.
+
+use serde_json::json;
+
+use crate::lab::{Lab, told, with_json};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_started_waited_for_and_looked_at() {
+    let lab = Lab::open().await;
+    let told =
+        lab.post("/api/v1/runs", r#"{"definition":"greet","input":"you","tags":{"city":"Bern"}}"#).await;
+    assert_eq!(told.status, 201);
+    let run = told.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(told.json()["created"], true);
+    assert_eq!(told.header("location"), format!("/api/v1/runs/{run}"));
+
+    let result = lab.result(&run).await;
+    assert_eq!((&result["status"], &result["output"]), (&json!("completed"), &json!("Hello, you!")));
+    let shown = lab.get(&format!("/api/v1/runs/{run}")).await.json();
+    assert_eq!((&shown["tags"]["city"], &shown["owner"]), (&json!("Bern"), &json!("local")));
+    let steps = lab.get(&format!("/api/v1/runs/{run}/steps")).await.json();
+    assert_eq!(steps["items"][0]["name"], "greet");
+    assert_eq!(steps["items"][0]["state"], "completed");
+    let history = lab.get(&format!("/api/v1/runs/{run}/history?limit=1")).await.json();
+    assert_eq!(history["items"][0]["phase"], "done");
+    let explained = lab.get(&format!("/api/v1/runs/{run}/explain")).await.json();
+    assert_eq!(explained["kind"], "ended");
+    assert_eq!(lab.get(&format!("/api/v1/runs/{run}/logs")).await.json()["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_starts_once_and_another_input_is_a_conflict() {
+    let lab = Lab::open().await;
+    let body = r#"{"definition":"greet","input":"you","key":"k-1"}"#;
+    let run = lab.start(body).await;
+    let again = lab.post("/api/v1/runs", body).await;
+    assert_eq!((again.status.as_u16(), again.json()), (200, json!({ "id": run, "created": false })));
+    let other = lab.post("/api/v1/runs", r#"{"definition":"greet","input":"me","key":"k-1"}"#).await;
+    assert_eq!((other.status.as_u16(), other.code().as_str()), (409, "idempotency_conflict"));
+    let detail = other.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains(&run) && detail.contains("started at 20"), "{detail}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_comes_back_as_it_was_sent() {
+    let lab = Lab::open().await;
+    let input = r#"{"b":1,"a":12345678901234567890123,"c":1.10,"z":"\u0000"}"#;
+    let run = lab.start(&format!(r#"{{"definition":"approve","input":{input}}}"#)).await;
+    let shown = lab.get(&format!("/api/v1/runs/{run}")).await.text;
+    assert!(shown.contains(&format!(r#""input":{input}"#)), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_starts_later_or_at_a_time_with_a_version_that_is_there() {
+    let lab = Lab::open().await;
+    let later =
+        lab.start(r#"{"definition":"greet","input":"x","delay_ms":3600000,"version":1,"priority":2}"#).await;
+    let at =
+        lab.start(r#"{"definition":"greet","input":"x","at":"2999-01-01T00:00:00Z","queue":"slow"}"#).await;
+    let shown = lab.get(&format!("/api/v1/runs/{later}")).await.json();
+    assert_eq!((&shown["status"], &shown["priority"]), (&json!("ready"), &json!(2)));
+    let shown = lab.get(&format!("/api/v1/runs/{at}")).await.json();
+    assert_eq!((&shown["due_at"], &shown["queue"]), (&json!("2999-01-01T00:00:00Z"), &json!("slow")));
+    let both = r#"{"definition":"greet","input":"x","delay_ms":1,"at":"2999-01-01T00:00:00Z"}"#;
+    assert_eq!(lab.post("/api/v1/runs", both).await.code(), "invalid_argument");
+    let unknown = lab.post("/api/v1/runs", r#"{"definition":"greet","input":"x","version":7}"#).await;
+    assert_eq!((unknown.status.as_u16(), unknown.code().as_str()), (422, "unknown_definition"));
+    assert!(unknown.text.contains("greet@1"), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_are_filtered_counted_and_walked_page_by_page() {
+    let lab = Lab::open().await;
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        let city = if n < 3 { "Bern" } else { "Rome" };
+        let body =
+            format!(r#"{{"definition":"greet","input":"{n}","key":"n-{n}","tags":{{"city":"{city}"}}}}"#);
+        ids.push(lab.start(&body).await);
+    }
+    for id in &ids {
+        lab.result(id).await;
+    }
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/runs?limit=2&sort=oldest".to_owned();
+    loop {
+        let page = lab.get(&path).await.json();
+        seen.extend(
+            page["items"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()),
+        );
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/api/v1/runs?limit=2&sort=oldest&cursor={cursor}");
+    }
+    assert_eq!(seen, ids);
+
+    let count = async |filter: &str| {
+        let listed =
+            lab.get(&format!("/api/v1/runs?{filter}")).await.json()["items"].as_array().unwrap().len();
+        let counted = lab.get(&format!("/api/v1/runs/count?{filter}")).await.json();
+        assert_eq!(counted, json!({ "count": listed, "capped": false }), "{filter}");
+        listed
+    };
+    assert_eq!(count("tag=city%3DBern").await, 3);
+    assert_eq!(count("attr.city=Rome").await, 2);
+    assert_eq!(count("status=failed&status=completed&def=greet").await, 5);
+    assert_eq!(count("status=failed").await, 0);
+    assert_eq!(count("key=n-3").await, 1);
+    assert_eq!(count("since=-2h").await, 5);
+    assert_eq!(count("until=2020-01-01T00:00:00Z").await, 0);
+    assert_eq!(lab.get("/api/v1/runs/count?cap=2").await.json(), json!({ "count": 2, "capped": true }));
+    let by_id = lab.get(&format!("/api/v1/runs?q={}", ids[2])).await.json();
+    assert_eq!(by_id["items"][0]["key"], "n-2");
+    assert_eq!(lab.get("/api/v1/runs?q=n-4").await.json()["items"][0]["id"], ids[4].as_str());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_payloads_are_left_out_of_lists_and_are_in_the_run() {
+    let lab = Lab::open().await;
+    let text = "x".repeat(10_000);
+    let run = lab.start(&format!(r#"{{"definition":"greet","input":"{text}"}}"#)).await;
+    lab.result(&run).await;
+    let listed = lab.get("/api/v1/runs").await.json()["items"][0].clone();
+    assert_eq!((&listed["input"], &listed["omitted"]), (&json!(null), &json!(["input", "output"])));
+    let shown = lab.get(&format!("/api/v1/runs/{run}")).await.json();
+    assert_eq!((&shown["input"], &shown["omitted"]), (&json!(text), &json!(null)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_and_promises_reach_their_run() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve"}"#).await;
+    let sent =
+        lab.post(&format!("/api/v1/runs/{run}/events"), r#"{"name":"approval","data":{"ok":true}}"#).await;
+    assert_eq!((sent.status.as_u16(), &sent.json()["changed"]), (200, &json!(true)));
+    assert_eq!(lab.result(&run).await["output"], json!({ "ok": true }));
+    let late = lab.post(&format!("/api/v1/runs/{run}/events"), r#"{"name":"approval"}"#).await;
+    assert_eq!((late.status.as_u16(), late.code().as_str()), (409, "run_closed"));
+    let unknown = "/api/v1/runs/run_00000000000000000000000000/events";
+    assert_eq!(lab.post(unknown, r#"{"name":"approval"}"#).await.status, 404);
+
+    let run = lab.start(r#"{"definition":"promised"}"#).await;
+    let promises = format!("/api/v1/runs/{run}/promises");
+    assert_eq!(lab.post(&promises, r#"{"name":"paid","data":7}"#).await.status, 200);
+    assert_eq!(lab.result(&run).await["output"], 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_paused_resumed_cancelled_and_deleted() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve"}"#).await;
+    lab.until(&run, "waiting").await;
+    let act =
+        async |what: &str, body: &str| lab.post(&format!("/api/v1/runs/{run}/{what}"), body).await.json();
+    assert_eq!(act("pause", r#"{"reason":"look first"}"#).await["status"], "paused");
+    assert_eq!(act("resume", "{}").await["changed"], true);
+    assert_eq!(act("resume", "{}").await["changed"], false);
+    let early = lab.delete(&format!("/api/v1/runs/{run}")).await;
+    assert_eq!((early.status.as_u16(), early.code().as_str()), (409, "conflict"));
+    assert_eq!(act("cancel", r#"{"reason":"not needed"}"#).await["changed"], true);
+    assert_eq!(lab.result(&run).await["status"], "cancelled");
+    // What has ended stays as it is, and that is no fault.
+    for what in ["cancel", "kill", "pause"] {
+        let told = act(what, "").await;
+        assert_eq!((&told["status"], &told["changed"]), (&json!("cancelled"), &json!(false)), "{what}");
+    }
+    assert_eq!(lab.delete(&format!("/api/v1/runs/{run}?reason=done")).await.status, 204);
+    assert_eq!(lab.get(&format!("/api/v1/runs/{run}")).await.code(), "not_found");
+
+    let run = lab.start(r#"{"definition":"approve"}"#).await;
+    lab.until(&run, "waiting").await;
+    let killed = lab.post(&format!("/api/v1/runs/{run}/kill"), "").await.json();
+    assert_eq!((&killed["status"], &killed["changed"]), (&json!("cancelled"), &json!(true)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_failed_is_tried_again_or_forked() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"fail","input":"no table"}"#).await;
+    let result = lab.result(&run).await;
+    assert_eq!((&result["status"], &result["error"]["message"]), (&json!("failed"), &json!("no table")));
+    let retry = format!("/api/v1/runs/{run}/retry");
+    let plan = lab.post(&retry, r#"{"dry_run":true}"#).await.json();
+    assert_eq!((&plan["status"], &plan["run"]), (&json!("failed"), &json!(run)));
+    let tried = lab.post(&retry, r#"{"input":"still no table"}"#).await.json();
+    assert_eq!(tried["changed"], true);
+    assert_eq!(lab.result(&run).await["error"]["message"], "still no table");
+
+    let run = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    lab.result(&run).await;
+    let fork = format!("/api/v1/runs/{run}/fork");
+    let plan = lab.post(&fork, r#"{"from":"greet","dry_run":true}"#).await.json();
+    assert_eq!(plan["again"], json!(["greet"]));
+    let forked = lab.post(&fork, r#"{"from":"greet","input":"me"}"#).await;
+    assert_eq!((forked.status.as_u16(), &forked.json()["fork_of"]), (201, &json!(run)));
+    let id = forked.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(lab.result(&id).await["output"], "Hello, me!");
+    let both = lab.post(&fork, r#"{"from":"greet","from_start":true}"#).await;
+    assert_eq!(both.code(), "invalid_argument");
+    let replace = format!("/api/v1/runs/{run}/replace");
+    let told =
+        lab.post(&replace, r#"{"step":"greet","result":"Hi","reason":"shorter","dry_run":true}"#).await;
+    assert!(told.status == 200 || told.status == 409, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_not_there_yet_is_202_and_a_stop_does_not_wait_for_it() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve"}"#).await;
+    let told = lab.get(&format!("/api/v1/runs/{run}/result")).await;
+    assert_eq!((told.status.as_u16(), &told.json()["output"]), (202, &json!(null)));
+    let path = format!("/api/v1/runs/{run}/result?wait=60s");
+    let began = std::time::Instant::now();
+    let (answer, ()) = tokio::join!(lab.get(&path), async {
+        // By the time that others have been answered, it waits.
+        for _ in 0..50 {
+            lab.get("/healthz").await;
+        }
+        lab.stop();
+    });
+    assert_eq!(answer.status, 202);
+    assert!(began.elapsed() < std::time::Duration::from_secs(30));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trace_of_whoever_starts_a_run_is_kept_with_it() {
+    let lab = Lab::open().await;
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let ask = with_json(lab.request("POST", "/api/v1/runs"), r#"{"definition":"greet","input":"you"}"#);
+    let started = told(ask.header("traceparent", trace).header("x-request-id", "mine-1")).await;
+    assert_eq!(started.header("x-request-id"), "mine-1");
+    let run = started.json()["id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(lab.app.status(run).await.unwrap().record.trace.as_deref(), Some(trace));
+
+    // What is no trace context is not kept, and what is no request id is not echoed.
+    let ask = with_json(lab.request("POST", "/api/v1/runs"), r#"{"definition":"nope"}"#);
+    let refused = told(ask.header("traceparent", trace).header("x-request-id", "not an id")).await;
+    assert_eq!(refused.json()["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert!(refused.header("x-request-id").starts_with("req_"), "{refused:?}");
+    let ask = with_json(lab.request("POST", "/api/v1/runs"), r#"{"definition":"greet","input":"you"}"#);
+    let started = told(ask.header("traceparent", "00-0-0-0")).await;
+    let run = started.json()["id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(lab.app.status(run).await.unwrap().record.trace, None);
+}

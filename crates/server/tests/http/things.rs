@@ -1,0 +1,249 @@
+//! Queues, schedules, nodes, definitions, bulks, probes.
+
+use axum::Router;
+use outlast_server::http::Api;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::{Lab, told, with_json};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_answer_and_say_when_the_server_is_about_to_stop() {
+    let lab = Lab::open().await;
+    assert_eq!(lab.get("/healthz").await.json(), json!({ "status": "ok" }));
+    let ready = lab.get("/readyz").await;
+    assert_eq!((ready.status.as_u16(), &ready.json()["ready"]), (200, &json!(true)));
+    assert_eq!(lab.get("/version").await.json()["store"], "sqlite");
+    let metrics = lab.get("/metrics").await;
+    assert_eq!(metrics.status, 404, "no recorder was given");
+    assert_eq!(lab.get("/nothing").await.code(), "not_found");
+    let wrong = told(lab.request("PATCH", "/api/v1/runs")).await;
+    assert_eq!((wrong.code().as_str(), wrong.header("allow")), ("method_not_allowed", "GET, POST"));
+    let head = told(lab.request("HEAD", "/healthz")).await;
+    assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_is_paused_drained_resumed_and_limited_only_as_it_was_seen() {
+    let lab = Lab::open().await;
+    assert_eq!(lab.get("/api/v1/queues").await.json()["items"][0]["name"], "mail");
+    let act = async |what: &str| lab.post(&format!("/api/v1/queues/mail/{what}"), "").await.json();
+    assert_eq!(act("pause").await["state"], "paused");
+    assert_eq!(act("drain").await["state"], "draining");
+    assert_eq!(act("resume").await["state"], "open");
+
+    let seen = lab.get("/api/v1/queues/mail").await;
+    let tag = seen.header("etag").to_owned();
+    let limit = async |tag: &str, body: &str| {
+        let ask = lab.request("PUT", "/api/v1/queues/mail/limits").header("if-match", tag);
+        told(with_json(ask, body)).await
+    };
+    let set = limit(&tag, r#"{"limit":3,"rate":{"count":5,"per_ms":1000}}"#).await;
+    assert_eq!(set.json()["rules"]["rate"], json!({ "count": 5, "per_ms": 1000 }));
+    let late = limit(&tag, r#"{"limit":9}"#).await;
+    assert_eq!((late.status.as_u16(), late.code().as_str()), (412, "precondition_failed"));
+    let rules = lab.get("/api/v1/queues/mail").await.json()["rules"]["limit"].clone();
+    assert_eq!(rules, 3);
+    assert_eq!(limit(set.header("etag"), r#"{"limit":9}"#).await.json()["rules"]["limit"], 9);
+    let reset = lab.delete("/api/v1/queues/mail/limits").await.json();
+    assert_eq!((&reset["own_rules"], &reset["rules"]["limit"]), (&json!(false), &json!(5)));
+    for body in [r#"{"limit":0}"#, r#"{"rate":{"count":0,"per_ms":1000}}"#] {
+        assert_eq!(lab.put("/api/v1/queues/mail/limits", body).await.status, 400, "{body}");
+    }
+    let unknown = lab.post("/api/v1/queues/male/pause", "").await;
+    assert_eq!(unknown.code(), "not_found");
+    assert!(unknown.text.contains("mail"), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_is_paused_triggered_and_backfilled() {
+    let lab = Lab::open().await;
+    let listed = lab.get("/api/v1/schedules").await.json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    let at = |what: &str| format!("/api/v1/schedules/nightly-acme{what}");
+    assert_eq!(lab.post(&at("/pause"), "").await.json()["paused"], true);
+    let next = lab.get(&at("/next?n=2")).await.json();
+    assert_eq!(next["times"].as_array().unwrap().len(), 2);
+    assert!(next["notes"][0].as_str().unwrap().contains("paused"), "{next}");
+    assert_eq!(lab.post(&at("/resume"), "").await.json()["paused"], false);
+    let triggered = lab.post(&at("/trigger"), "").await;
+    assert_eq!(triggered.status, 201);
+    let run = triggered.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(lab.result(&run).await["output"], "Hello, acme!");
+
+    let past = r#"{"from":"2020-01-01T00:00:00Z","to":"2020-01-04T00:00:00Z","dry_run":true}"#;
+    assert_eq!(lab.post(&at("/backfill"), past).await.json(), json!({ "times": 3, "started": [] }));
+    let told = lab.post(&at("/backfill"), &past.replace("true", "false")).await.json();
+    assert_eq!(told["started"].as_array().unwrap().len(), 3);
+    let back = r#"{"from":"2020-01-04T00:00:00Z","to":"2020-01-01T00:00:00Z"}"#;
+    assert_eq!(lab.post(&at("/backfill"), back).await.code(), "invalid_argument");
+    assert_eq!(lab.get("/api/v1/schedules/nope").await.code(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_is_set_replaced_and_deleted_within_its_tenant() {
+    let lab = Lab::guarded().await;
+    let (acme, globex) =
+        (lab.token("operator", Some("acme")).await, lab.token("operator", Some("globex")).await);
+    let operator = lab.token("operator", None).await;
+    let put = async |secret: &str, body: &str| {
+        told(with_json(lab.request("PUT", "/api/v1/schedules/weekly"), body).bearer_auth(secret)).await
+    };
+    let body = r#"{"definition":"greet","expression":"0 8 * * MON","zone":"Europe/Berlin","input":"you","tenant":"acme"}"#;
+    let set = put(&operator, body).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    assert_eq!(set.json()["next"]["times"].as_array().unwrap().len(), 5);
+    assert_eq!(set.json()["schedule"]["zone"], "Europe/Berlin");
+    assert_eq!(
+        put(&operator, &body.replace("0 8", "0 9")).await.json()["schedule"]["expression"],
+        "0 9 * * MON"
+    );
+    assert_eq!(put(&globex, body).await.code(), "forbidden", "names are shared by all tenants");
+    for (wrong, code) in [
+        (body.replace("0 8 * * MON", "60 * * * *"), "invalid_cron"),
+        (body.replace("0 8 * * MON", "0 0 30 2 *"), "invalid_cron"),
+        (body.replace("Europe/Berlin", "Mars/Base"), "unknown_timezone"),
+        (body.replace("greet", "gret"), "unknown_definition"),
+        (body.replace("input", "inptu"), "unknown_field"),
+    ] {
+        assert_eq!(put(&operator, &wrong).await.code(), code, "{wrong}");
+    }
+    let delete = async |secret: &str| {
+        told(lab.request("DELETE", "/api/v1/schedules/weekly").bearer_auth(secret)).await.status.as_u16()
+    };
+    assert_eq!((delete(&globex).await, delete(&acme).await, delete(&acme).await), (404, 204, 404));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_are_suggested_and_the_installation_is_told() {
+    let lab = Lab::open().await;
+    assert_eq!(lab.get("/api/v1/suggest?field=def&q=gr").await.json(), json!({ "items": ["greet"] }));
+    assert_eq!(lab.get("/api/v1/suggest?field=queue").await.json(), json!({ "items": ["default", "mail"] }));
+    assert_eq!(lab.get("/api/v1/suggest?field=colour").await.code(), "invalid_argument");
+    let system = lab.get("/api/v1/system").await.json();
+    assert_eq!(
+        (&system["store"], &system["nodes"], &system["tokens"]),
+        (&json!("sqlite"), &json!(1), &json!(false))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_and_definitions_are_listed() {
+    let lab = Lab::open().await;
+    assert_eq!(lab.get("/api/v1/nodes").await.json()["items"].as_array().unwrap().len(), 1);
+    let names = lab.get("/api/v1/definitions").await.text;
+    assert!(names.contains("approve") && !names.contains("outlast.bulk"), "{names}");
+    assert_eq!(lab.get("/api/v1/definitions/fail").await.json()["items"][0]["kind"], "job");
+    let unknown = lab.get("/api/v1/definitions/gret").await;
+    assert!(unknown.code() == "not_found" && unknown.text.contains("greet"), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_is_previewed_done_and_looked_at() {
+    let lab = Lab::open().await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let run = lab.start(r#"{"definition":"approve","tags":{"batch":"7"}}"#).await;
+        lab.until(&run, "waiting").await;
+        runs.push(run);
+    }
+    let body = r#"{"op":"cancel","filter":"tag:batch=7","reason":"wrong batch","dry_run":true}"#;
+    let preview = lab.post("/api/v1/bulk", body).await;
+    assert_eq!((preview.status.as_u16(), &preview.json()["acts"]), (200, &json!(3)));
+    let started = lab.post("/api/v1/bulk", &body.replace(r#","dry_run":true"#, "")).await;
+    assert_eq!(started.status, 202);
+    let bulk = started.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(started.header("location"), format!("/api/v1/bulk/{bulk}"));
+    lab.result(&bulk).await;
+    let told = lab.get(&format!("/api/v1/bulk/{bulk}")).await.json();
+    assert_eq!(
+        (&told["done"], &told["failed"], &told["status"]),
+        (&json!(3), &json!(0), &json!("completed"))
+    );
+    for run in &runs {
+        assert_eq!(lab.result(run).await["status"], "cancelled");
+    }
+    assert_eq!(lab.get("/api/v1/bulk").await.json()["items"][0]["id"], bulk.as_str());
+    assert_eq!(lab.post(&format!("/api/v1/bulk/{bulk}/abort"), "").await.json()["status"], "completed");
+    // A run is no bulk.
+    assert_eq!(lab.get(&format!("/api/v1/bulk/{}", runs[0])).await.code(), "not_found");
+    for (body, field) in [
+        (r#"{"op":"cancel","filter":"def:greet"}"#, "/reason"),
+        (r#"{"op":"retry"}"#, "/filter"),
+        (r#"{"op":"explode","filter":"def:greet"}"#, "/op"),
+        (r#"{"op":"replace","filter":"def:greet","reason":"x"}"#, "/step"),
+    ] {
+        let refused = lab.post("/api/v1/bulk", body).await;
+        assert_eq!(refused.code(), "invalid_argument", "{body}");
+        assert_eq!(refused.json()["errors"][0]["pointer"], field, "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sums_and_failures_that_are_alike_are_there_a_moment_after_the_ends() {
+    let lab = Lab::guarded().await;
+    let (acme, viewer) = (lab.token("operator", Some("acme")).await, lab.token("viewer", None).await);
+    let start = async |body: &str| {
+        let started = told(with_json(lab.request("POST", "/api/v1/runs"), body).bearer_auth(&acme)).await;
+        let run = started.json()["id"].as_str().unwrap().to_owned();
+        let result = lab.request("GET", &format!("/api/v1/runs/{run}/result?wait=60s")).bearer_auth(&acme);
+        assert_eq!(told(result).await.status, 200);
+        run
+    };
+    start(r#"{"definition":"greet","input":"you"}"#).await;
+    start(r#"{"definition":"fail","input":"order 1 was lost"}"#).await;
+    let last = start(r#"{"definition":"fail","input":"order 22 was lost"}"#).await;
+    lab.world.pass(std::time::Duration::from_secs(30)).await;
+    // Summed up here as a server does, and perhaps by that too: each end counts once.
+    let roll = outlast_store::Roll {
+        shard: 0,
+        limit: 100,
+        behind: std::time::Duration::from_secs(10),
+        keep: std::time::Duration::from_secs(86_400),
+    };
+    lab.app.store().roll(&roll).await.unwrap();
+
+    let get =
+        async |path: &str, secret: &str| told(lab.request("GET", path).bearer_auth(secret)).await.json();
+    let summary = get("/api/v1/stats/summary?range=15m", &viewer).await;
+    assert_eq!(
+        (&summary["completed"], &summary["failed"], &summary["running"]),
+        (&json!(1), &json!(2), &json!(0))
+    );
+    assert!(summary["p95_ms"].as_f64().unwrap() > 0.0, "{summary}");
+    let series = get("/api/v1/stats/series?range=1h", &viewer).await;
+    assert_eq!(series["step_ms"], 60_000);
+    let points = series["points"].as_array().unwrap();
+    assert!((60..=62).contains(&points.len()), "{}", points.len());
+    let failed: u64 = points.iter().map(|point| point["failed"].as_u64().unwrap()).sum();
+    assert_eq!(failed, 2);
+    let week = get("/api/v1/stats/series?range=7d&def=greet", &viewer).await;
+    assert!(week["points"].as_array().unwrap().len() <= 125);
+    let errors = get("/api/v1/errors?range=24h", &acme).await;
+    assert_eq!(errors["items"].as_array().unwrap().len(), 1, "{errors}");
+    assert_eq!((&errors["items"][0]["runs"], &errors["items"][0]["last_run"]), (&json!(2), &json!(last)));
+
+    // Nobody hears of another tenant's.
+    let other = lab.token("viewer", Some("globex")).await;
+    assert_eq!(get("/api/v1/errors", &other).await["items"], json!([]));
+    assert_eq!(get("/api/v1/stats/summary", &other).await["failed"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_can_be_mounted_under_any_path() {
+    let lab = Lab::open().await;
+    let api = Api::new(lab.app.client().clone()).without_tokens().router().await.unwrap();
+    let own = Router::new().nest("/ops", api);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(outlast_server::http::serve(listener, own, CancellationToken::new()));
+    let http = reqwest::Client::new();
+    let ask =
+        with_json(http.post(format!("{url}/ops/api/v1/runs")), r#"{"definition":"greet","input":"you"}"#);
+    let started = told(ask).await;
+    let run = started.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(started.header("location"), format!("/ops/api/v1/runs/{run}"));
+    assert_eq!(told(http.get(format!("{url}{}", started.header("location")))).await.status, 200);
+    assert_eq!(told(http.get(format!("{url}/ops/healthz"))).await.status, 200);
+}

@@ -1,0 +1,157 @@
+//! `outlast serve`, `outlast token` and the API of `outlast dev`, on the real binary.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Dev, Shop, until};
+
+/// The address that a server says it has.
+fn address(told: &str) -> Option<String> {
+    let (_, rest) = told.split_once("http://")?;
+    Some(rest.split('/').next()?.trim_end_matches("\u{1b}[0m").to_owned())
+}
+
+/// Asks; gives the status and the body.
+fn ask(address: &str, method: &str, path: &str, headers: &str) -> (u16, String) {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(socket, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let status = answer.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+fn serve(shop: &Shop, args: &[&str]) -> (Dev, String) {
+    let args: Vec<&str> = ["serve"].iter().chain(args).copied().collect();
+    let server = shop.spawned(&args);
+    server.until_told("/api/v1");
+    let address = address(&server.told()).unwrap();
+    (server, address)
+}
+
+/// A shop whose database is there, and nobody in it.
+fn shop() -> Shop {
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--no-samples", "--port", "0"]);
+    dev.signal("TERM");
+    assert_eq!(dev.end().0, Some(0));
+    shop
+}
+
+#[test]
+fn dev_says_where_its_api_is_and_answers_there() {
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--port", "0"]);
+    let address = address(&dev.told()).unwrap();
+    let (status, body) = ask(&address, "GET", "/api/v1/runs?def=order", "");
+    assert_eq!(status, 200);
+    assert!(body.contains("order-1"), "{body}");
+    assert!(ask(&address, "GET", "/metrics", "").1.contains("outlast_"));
+    // Two of them: the second takes another port.
+    let other = Shop::new();
+    let second = other.dev_with(&["--no-samples"]);
+    let third = Shop::new();
+    let third_dev = third.dev_with(&["--no-samples"]);
+    assert_ne!(support_address(&second), support_address(&third_dev));
+    let taken = Shop::new().refused(&["dev", "--port", address.split(':').nth(1).unwrap()], 4);
+    assert!(taken.contains("cannot listen on"), "{taken}");
+}
+
+fn support_address(dev: &Dev) -> String {
+    address(&dev.told()).unwrap()
+}
+
+#[test]
+fn serve_wants_a_database_of_its_version() {
+    let empty = Shop::new();
+    let refused = empty.refused(&["serve", "--listen", "127.0.0.1:0"], 3);
+    assert!(refused.contains("there is no database"), "{refused}");
+    let (server, address) = serve(&empty, &["--listen", "127.0.0.1:0", "--migrate"]);
+    assert_eq!(ask(&address, "GET", "/readyz", "").0, 200);
+    server.kill();
+
+    let shop = shop();
+    let file = shop.folder().join("outlast.db");
+    let database = rusqlite::Connection::open(file).unwrap();
+    let last: i64 =
+        database.query_row("select max(number) from outlast_migrations", [], |row| row.get(0)).unwrap();
+    database.execute("delete from outlast_migrations where number = ?1", [last]).unwrap();
+    drop(database);
+    let refused = shop.refused(&["serve", "--listen", "127.0.0.1:0"], 4);
+    assert!(refused.contains(&format!("has schema version {}", last - 1)), "{refused}");
+    assert!(refused.contains(&format!("needs version {last}")), "{refused}");
+}
+
+#[test]
+fn beyond_this_machine_nothing_is_served_without_a_token() {
+    let shop = shop();
+    let refused = shop.refused(&["serve", "--listen", "0.0.0.0:0"], 4);
+    assert!(refused.contains("there is no token") && refused.contains("token create"), "{refused}");
+
+    let made: Value =
+        serde_json::from_str(&shop.ok(&["token", "create", "ann", "--role", "admin", "-o", "json"])).unwrap();
+    let (secret, id) = (made["secret"].as_str().unwrap(), made["id"].as_str().unwrap());
+    let (server, address) = serve(&shop, &["--listen", "0.0.0.0:0"]);
+    let address = address.replace("0.0.0.0", "127.0.0.1");
+    assert_eq!(ask(&address, "GET", "/healthz", "").0, 200);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401);
+    let bearer = format!("authorization: Bearer {secret}\r\n");
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", &bearer).0, 200);
+
+    let listed = shop.ok(&["token", "list"]);
+    assert!(listed.contains("ann") && listed.contains(id) && !listed.contains(secret), "{listed}");
+    assert!(shop.ok(&["token", "revoke", id]).contains("opens nothing any more"));
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", &bearer).0, 401, "at once");
+    assert!(shop.refused(&["token", "revoke", "tok_x"], 3).contains("token list"));
+    drop(server);
+    // Whoever has revoked the last one is not open to everybody.
+    assert!(shop.refused(&["serve", "--listen", "0.0.0.0:0"], 4).contains("there is no token"));
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_ends_its_streams_and_waits_and_exits_well() {
+    let shop = shop();
+    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0"]);
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(stream, "GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+    let mut first = [0; 1024];
+    let read = stream.read(&mut first).unwrap();
+    assert!(String::from_utf8_lossy(&first[..read]).starts_with("HTTP/1.1 200"));
+    server.signal("TERM");
+    let (code, _, noted) = server.end();
+    assert_eq!(code, Some(0), "{noted}");
+    assert!(noted.contains("stopped") && !noted.contains("not answered"), "{noted}");
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+}
+
+#[test]
+fn serve_beside_a_process_that_owns_the_file_serves_the_api_alone() {
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--port", "0"]);
+    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0"]);
+    assert!(server.noted().contains("only the API is served"), "{}", server.noted());
+    let runs = until("orders are there", || {
+        let (_, body) = ask(&address, "GET", "/api/v1/runs?def=order", "");
+        let page: Value = serde_json::from_str(&body).ok()?;
+        page["items"][0]["id"].as_str().map(str::to_owned)
+    });
+    let (status, body) =
+        ask(&address, "POST", &format!("/api/v1/runs/{runs}/cancel"), "content-length: 0\r\n");
+    assert_eq!(status, 200, "{body}");
+    shop.until_status(&runs, "cancelled");
+    drop(dev);
+}
+
+#[test]
+fn the_document_is_printed_without_a_database() {
+    let printed = Shop::new().ok(&["openapi"]);
+    assert_eq!(printed, include_str!("../../../api/openapi.json"));
+}

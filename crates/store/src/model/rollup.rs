@@ -1,0 +1,82 @@
+//! How runs ended, summed up: for charts and lists that never look at runs.
+
+use std::time::Duration;
+
+use outlast_core::{RunId, Timestamp};
+
+/// Sums up what ended since the last time, of one shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roll {
+    /// Of which.
+    pub shard: u16,
+    /// At most so many.
+    pub limit: u32,
+    /// What ended longer ago than this: transactions that end later than they say have become visible by then.
+    pub behind: Duration,
+    /// How long what was summed up is kept.
+    pub keep: Duration,
+}
+
+/// Which sums to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesAsk {
+    /// Of this tenant; `None`: all.
+    pub tenant: Option<String>,
+    /// Of this definition.
+    pub definition: Option<String>,
+    /// From this time on.
+    pub from: Timestamp,
+    /// Until before this time.
+    pub to: Timestamp,
+    /// How long each of the spans is into which the time is cut: whole minutes.
+    pub step: Duration,
+}
+
+/// How runs ended in one span.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeriesPoint {
+    /// Its beginning.
+    pub at: Timestamp,
+    /// How many completed.
+    pub completed: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// How many were cancelled.
+    pub cancelled: u64,
+    /// How long they took: how many within each power of two of microseconds, by the power.
+    pub times: Vec<(u32, u64)>,
+}
+
+/// Which failures to read, the last first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailureAsk {
+    /// Of this tenant; `None`: all.
+    pub tenant: Option<String>,
+    /// Of this definition.
+    pub definition: Option<String>,
+    /// That were there since.
+    pub since: Timestamp,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Failures that are alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailureGroup {
+    /// What they have in common.
+    pub fingerprint: String,
+    /// Whose they are.
+    pub tenant: String,
+    /// Of which definition.
+    pub definition: String,
+    /// What the last one said.
+    pub message: String,
+    /// How many runs failed like this.
+    pub runs: u64,
+    /// When the first did.
+    pub first_at: Timestamp,
+    /// When the last did.
+    pub last_at: Timestamp,
+    /// The last.
+    pub last_run: RunId,
+}

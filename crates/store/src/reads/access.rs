@@ -1,0 +1,67 @@
+//! Tokens and the audit log.
+
+use outlast_core::Timestamp;
+
+use crate::rows::{ReadRow, cells};
+use crate::transitions::{ACCESS_HOME as HOME, Flight, read_token, token_columns};
+use crate::{AuditList, AuditNote, AuditView, Row, Sql, StoreError, TokenView, Tx, Type};
+
+/// The token with this hash.
+pub(crate) async fn token(tx: &mut dyn Tx, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
+    let mut flight = Flight::default();
+    let found = flight.add(TOKEN_BY_HASH.with(cells![HOME, bytes::Bytes::copy_from_slice(hash)]));
+    flight.send_last(tx).await?.take(found).first().map(read_token).transpose()
+}
+
+/// All tokens, newest first.
+pub(crate) async fn tokens(tx: &mut dyn Tx) -> Result<Vec<TokenView>, StoreError> {
+    let mut flight = Flight::default();
+    let all = flight.add(TOKENS.with(cells![HOME]));
+    flight.send_last(tx).await?.take(all).iter().map(read_token).collect()
+}
+
+/// Lines of the audit log, newest first.
+pub(crate) async fn audit(tx: &mut dyn Tx, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
+    let (time, id) = match ask.before {
+        Some((time, id)) => (time, id),
+        None => (Timestamp::from_micros(i64::MAX), uuid::Uuid::max()),
+    };
+    let mut flight = Flight::default();
+    let lines =
+        flight.add(AUDIT.with(cells![HOME, time, id, ask.tenant.clone(), ask.target.clone(), ask.limit]));
+    flight.send_last(tx).await?.take(lines).iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<AuditView, StoreError> {
+    let note = AuditNote {
+        id: row.id(0)?,
+        tenant: row.text(2)?,
+        actor: row.text(3)?,
+        token: row.opt_id(4)?,
+        action: row.text(5)?,
+        target: row.text(6)?,
+        reason: row.opt_text(7)?,
+        request: row.text(8)?,
+        status: row.number(9)?,
+    };
+    Ok(AuditView { note, at: row.time(1)? })
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&TOKEN_BY_HASH, &TOKENS, &AUDIT];
+
+static TOKEN_BY_HASH: Sql = Sql::new("token_by_hash", concat!(token_columns!(), "and t.hash = {p2}"))
+    .takes(&[Type::Int, Type::Bytes]);
+
+static TOKENS: Sql =
+    Sql::new("tokens", concat!(token_columns!(), "order by t.created_at desc, t.id desc limit 1000"))
+        .takes(&[Type::Int]);
+
+static AUDIT: Sql = Sql::new(
+    "audit",
+    "select a.id, a.at, a.tenant, a.actor, a.token, a.action, a.target, a.reason, a.request, a.status
+       from outlast.audit as a
+      where a.shard = {p1} and (a.at, a.id) < ({p2}, {p3}) and ({p4} is null or a.tenant = {p4})
+        and ({p5} is null or a.target = {p5})
+      order by a.at desc, a.id desc limit {p6}",
+)
+.takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Text, Type::Int]);

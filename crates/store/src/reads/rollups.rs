@@ -1,0 +1,133 @@
+//! How runs ended, summed up, and failures that are alike.
+
+use std::collections::BTreeMap;
+
+use outlast_core::{ShardCount, Timestamp};
+
+use crate::rows::{ReadRow, cells, micros};
+use crate::transitions::{Flight, Place};
+use crate::{FailureAsk, FailureGroup, Row, SeriesAsk, SeriesPoint, Sql, StoreError, Tx, Type};
+
+/// Sums by span, oldest first; spans in which nothing ended are left out.
+pub(crate) async fn series(
+    tx: &mut dyn Tx,
+    ask: &SeriesAsk,
+    shards: ShardCount,
+) -> Result<Vec<SeriesPoint>, StoreError> {
+    let step = micros(ask.step).max(1);
+    let mut flight = Flight::default();
+    let mut places = Vec::new();
+    for shard in 0..shards.max(1) {
+        let values = || cells![shard, ask.from, ask.to, step, ask.tenant.clone(), ask.definition.clone()];
+        places.push((flight.add(SERIES_SUMS.with(values())), flight.add(SERIES_TIMES.with(values()))));
+    }
+    let mut answers = flight.send_last(tx).await?;
+    let mut points: BTreeMap<i64, SeriesPoint> = BTreeMap::new();
+    let mut times: BTreeMap<(i64, u32), u64> = BTreeMap::new();
+    for (sums, spent) in places {
+        for row in answers.take(sums) {
+            let point = points.entry(row.int(0)?).or_default();
+            point.completed += row.number::<u64>(1)?;
+            point.failed += row.number::<u64>(2)?;
+            point.cancelled += row.number::<u64>(3)?;
+        }
+        for row in answers.take(spent) {
+            *times.entry((row.int(0)?, row.number(1)?)).or_default() += row.number::<u64>(2)?;
+        }
+    }
+    for ((at, bucket), runs) in times {
+        points.entry(at).or_default().times.push((bucket, runs));
+    }
+    let point = |(at, point)| SeriesPoint { at: Timestamp::from_micros(at), ..point };
+    Ok(points.into_iter().map(point).collect())
+}
+
+/// Failures that are alike, the last first.
+pub(crate) async fn failures(
+    tx: &mut dyn Tx,
+    ask: &FailureAsk,
+    shards: ShardCount,
+) -> Result<Vec<FailureGroup>, StoreError> {
+    let mut flight = Flight::default();
+    let values = |shard: u16| cells![shard, ask.since, ask.tenant.clone(), ask.definition.clone(), ask.limit];
+    let places: Vec<Place> =
+        (0..shards.max(1)).map(|shard| flight.add(FAILURES.with(values(shard)))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    let mut groups: BTreeMap<(String, String), FailureGroup> = BTreeMap::new();
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let found = read(&row)?;
+        let key = (found.tenant.clone(), found.fingerprint.clone());
+        let group = match groups.remove(&key) {
+            None => found,
+            Some(other) => together(other, found),
+        };
+        groups.insert(key, group);
+    }
+    let mut groups: Vec<FailureGroup> = groups.into_values().collect();
+    groups.sort_by(|a, b| (b.last_at, &b.fingerprint).cmp(&(a.last_at, &a.fingerprint)));
+    groups.truncate(ask.limit as usize);
+    Ok(groups)
+}
+
+/// The same failures of two shards.
+fn together(a: FailureGroup, b: FailureGroup) -> FailureGroup {
+    let (runs, first_at) = (a.runs + b.runs, a.first_at.min(b.first_at));
+    let last = if a.last_at > b.last_at { a } else { b };
+    FailureGroup { runs, first_at, ..last }
+}
+
+fn read(row: &Row) -> Result<FailureGroup, StoreError> {
+    Ok(FailureGroup {
+        tenant: row.text(0)?,
+        fingerprint: row.text(1)?,
+        definition: row.text(2)?,
+        message: row.text(3)?,
+        runs: row.number(4)?,
+        first_at: row.time(5)?,
+        last_at: row.time(6)?,
+        last_run: row.run(7)?,
+    })
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&SERIES_SUMS, &SERIES_TIMES, &FAILURES];
+
+const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text];
+
+macro_rules! range_text {
+    ($select:literal, $table:literal, $by:literal) => {
+        concat!(
+            "select u.minute - u.minute % {p4}, ",
+            $select,
+            " from outlast.",
+            $table,
+            " as u where u.shard = {p1} and u.minute >= {p2} and u.minute < {p3}
+              and ({p5} is null or u.tenant = {p5}) and ({p6} is null or u.definition = {p6})
+             group by ",
+            $by
+        )
+    };
+}
+
+static SERIES_SUMS: Sql = Sql::new(
+    "series_sums",
+    range_text!(
+        "cast(sum(u.completed) as bigint), cast(sum(u.failed) as bigint), cast(sum(u.cancelled) as bigint)",
+        "rollups",
+        "1"
+    ),
+)
+.takes(RANGE);
+
+static SERIES_TIMES: Sql =
+    Sql::new("series_times", range_text!("u.bucket, cast(sum(u.runs) as bigint)", "rollup_times", "1, 2"))
+        .takes(RANGE);
+
+static FAILURES: Sql = Sql::new(
+    "failures",
+    "select f.tenant, f.fingerprint, f.definition, f.message, f.runs, f.first_at, f.last_at, f.last_run
+       from outlast.failures as f
+      where f.shard = {p1} and f.last_at >= {p2} and ({p3} is null or f.tenant = {p3})
+        and ({p4} is null or f.definition = {p4})
+      order by f.last_at desc limit {p5}",
+)
+.takes(&[Type::Int, Type::Int, Type::Text, Type::Text, Type::Int]);

@@ -1,0 +1,268 @@
+//! What the API keeps for itself: its key, tokens, the audit log, and answers to requests with an idempotency key.
+//!
+//! All of it is in the first shard: there is little of it, and none of it concerns a run.
+
+use super::flight::Flight;
+use crate::rows::{ReadRow, cells, micros, plain};
+use crate::{
+    Access, Accessed, AuditNote, Reply, Reserve, Row, Sql, StoreError, TokenCard, TokenView, Tx, Type,
+};
+
+/// The shard of all of it.
+pub(crate) const HOME: u16 = 0;
+
+/// Does what the API asks.
+pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, StoreError> {
+    let mut flight = Flight::default();
+    match ask {
+        Access::Key(key) => {
+            flight.add(KEY_PUT.with(cells![&**key]));
+            let look = flight.add(KEY_LOOK.with(cells![]));
+            let rows = flight.send_last(tx).await?.take(look);
+            return Ok(Accessed::Key(rows.first().map_or_else(|| Ok(key.clone()), |row| row.text(0))?));
+        }
+        Access::Token(card) => flight.add(TOKEN_PUT.with(cells![
+            HOME,
+            card.id,
+            card.hash.clone(),
+            &*card.subject,
+            &*card.role,
+            card.tenant.clone(),
+            &*card.by,
+            card.expires_at,
+        ])),
+        Access::Revoke { token } => {
+            flight.add(TOKEN_REVOKE.with(cells![HOME, *token]));
+            let look = flight.add(TOKEN_LOOK.with(cells![HOME, *token]));
+            let rows = flight.send_last(tx).await?.take(look);
+            return rows.first().map(read_token).transpose().map(Accessed::Token);
+        }
+        Access::Used { token } => flight.add(TOKEN_USED.with(cells![HOME, *token])),
+        Access::Note(note) => {
+            let AuditNote { id, tenant, actor, token, action, target, reason, request, status } = note;
+            flight.add(AUDIT_PUT.with(cells![
+                HOME,
+                *id,
+                plain(tenant),
+                plain(actor),
+                *token,
+                plain(action),
+                plain(target),
+                reason.as_deref().map(plain),
+                plain(request),
+                *status,
+            ]))
+        }
+        Access::Reserve(ask) => return reserve(tx, ask).await,
+        Access::Reply { holder, reply } => flight.add(REPLY_PUT.with(cells![
+            HOME,
+            *holder,
+            reply.status,
+            &*reply.headers,
+            reply.body.clone()
+        ])),
+        Access::Release { holder } => flight.add(REPLY_RELEASE.with(cells![HOME, *holder])),
+    };
+    flight.send_last(tx).await?;
+    Ok(Accessed::Done)
+}
+
+/// Gives a request to whoever asks first; to another when that one has lost the right to it.
+async fn reserve(tx: &mut dyn Tx, ask: &Reserve) -> Result<Accessed, StoreError> {
+    let mut flight = Flight::default();
+    flight.add(REPLIES_EXPIRE.with(cells![HOME]));
+    flight.add(REPLY_EXPIRE.with(cells![HOME, &*ask.actor, &*ask.key]));
+    flight.add(REPLY_MAKE.with(cells![
+        HOME,
+        &*ask.actor,
+        &*ask.key,
+        &*ask.route,
+        ask.body_hash.clone(),
+        ask.seed,
+        ask.holder,
+        micros(ask.hold),
+        micros(ask.keep),
+    ]));
+    let look = flight.add(REPLY_LOOK.with(cells![HOME, &*ask.actor, &*ask.key]));
+    let rows = flight.send(tx).await?.take(look);
+    let Some(row) = rows.first() else {
+        // Somebody else's row, which is gone again: they are at it.
+        Flight::default().send_last(tx).await?;
+        return Err(StoreError::Conflict("the row of an idempotency key is gone".into()));
+    };
+
+    let mut flight = Flight::default();
+    let seed = row.id(2)?;
+    let answer = if row.text(0)? != ask.route || row.bytes(1)? != ask.body_hash {
+        Accessed::Other
+    } else if let Some(status) = row.opt_int(5)? {
+        let status = u16::try_from(status).unwrap_or(500);
+        let (headers, body) = (row.opt_text(6)?.unwrap_or_default(), row.opt_bytes(7)?.unwrap_or_default());
+        Accessed::Replied(Reply { status, headers, body })
+    } else if row.id(3)? == ask.holder {
+        Accessed::Reserved { seed }
+    } else if row.int(8)? == 1 {
+        Accessed::Busy { until: row.time(4)? }
+    } else {
+        let holder = cells![HOME, &*ask.actor, &*ask.key, ask.holder, micros(ask.hold)];
+        flight.add(REPLY_TAKE.with(holder));
+        Accessed::Reserved { seed }
+    };
+    flight.send_last(tx).await?;
+    Ok(answer)
+}
+
+/// A token from `token_columns!`.
+pub(crate) fn read_token(row: &Row) -> Result<TokenView, StoreError> {
+    Ok(TokenView {
+        card: TokenCard {
+            id: row.id(0)?,
+            hash: row.bytes(1)?,
+            subject: row.text(2)?,
+            role: row.text(3)?,
+            tenant: row.opt_text(4)?,
+            by: row.text(5)?,
+            expires_at: row.time(7)?,
+        },
+        created_at: row.time(6)?,
+        used_at: row.opt_time(8)?,
+        revoked_at: row.opt_time(9)?,
+    })
+}
+
+/// The columns of [`read_token`].
+macro_rules! token_columns {
+    () => {
+        "select t.id, t.hash, t.subject, t.role, t.tenant, t.created_by, t.created_at, t.expires_at, t.used_at,
+                t.revoked_at
+           from outlast.tokens as t where t.shard = {p1} "
+    };
+}
+pub(crate) use token_columns;
+
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &KEY_PUT,
+    &KEY_LOOK,
+    &TOKEN_PUT,
+    &TOKEN_REVOKE,
+    &TOKEN_LOOK,
+    &TOKEN_USED,
+    &AUDIT_PUT,
+    &REPLIES_EXPIRE,
+    &REPLY_EXPIRE,
+    &REPLY_MAKE,
+    &REPLY_LOOK,
+    &REPLY_TAKE,
+    &REPLY_PUT,
+    &REPLY_RELEASE,
+];
+
+static KEY_PUT: Sql = Sql::new(
+    "access_key_put",
+    "insert into outlast.meta (name, value) values ('api_key', {p1}) on conflict do nothing",
+)
+.takes(&[Type::Text]);
+
+static KEY_LOOK: Sql =
+    Sql::new("access_key_look", "select m.value from outlast.meta as m where m.name = 'api_key'");
+
+static TOKEN_PUT: Sql = Sql::new(
+    "token_put",
+    "insert into outlast.tokens (shard, id, hash, subject, role, tenant, created_by, created_at, expires_at)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {p7}, {now}, {p8}) on conflict do nothing",
+)
+.takes(&[Type::Int, Type::Id, Type::Bytes, Type::Text, Type::Text, Type::Text, Type::Text, Type::Int]);
+
+static TOKEN_REVOKE: Sql = Sql::new(
+    "token_revoke",
+    "update outlast.tokens set revoked_at = {now} where shard = {p1} and id = {p2} and revoked_at is null",
+)
+.takes(&[Type::Int, Type::Id]);
+
+static TOKEN_LOOK: Sql =
+    Sql::new("token_look", concat!(token_columns!(), "and t.id = {p2}")).takes(&[Type::Int, Type::Id]);
+
+static TOKEN_USED: Sql = Sql::new(
+    "token_used",
+    "update outlast.tokens set used_at = {now}
+      where shard = {p1} and id = {p2} and coalesce(used_at, 0) < {now} - 60000000",
+)
+.takes(&[Type::Int, Type::Id]);
+
+static AUDIT_PUT: Sql = Sql::new(
+    "audit_put",
+    "insert into outlast.audit (shard, id, at, tenant, actor, token, action, target, reason, request, status)
+     values ({p1}, {p2}, {now}, {p3}, {p4}, {p5}, {p6}, {p7}, {p8}, {p9}, {p10}) on conflict do nothing",
+)
+.takes(&[
+    Type::Int,
+    Type::Id,
+    Type::Text,
+    Type::Text,
+    Type::Id,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Int,
+]);
+
+// A few with each new one: as many as come go.
+static REPLIES_EXPIRE: Sql = Sql::new(
+    "replies_expire",
+    "delete from outlast.replies where shard = {p1} and (actor, key) in (
+         select r.actor, r.key from outlast.replies as r
+          where r.shard = {p1} and r.expires_at <= {now} order by r.expires_at limit 10 {skip_locked})",
+)
+.takes(&[Type::Int]);
+
+static REPLY_EXPIRE: Sql = Sql::new(
+    "reply_expire",
+    "delete from outlast.replies where shard = {p1} and actor = {p2} and key = {p3} and expires_at <= {now}",
+)
+.takes(&[Type::Int, Type::Text, Type::Text]);
+
+static REPLY_MAKE: Sql = Sql::new(
+    "reply_make",
+    "insert into outlast.replies (shard, actor, key, route, body_hash, seed, holder, held_until, expires_at)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {p7}, {now} + {p8}, {now} + {p9}) on conflict do nothing",
+)
+.takes(&[
+    Type::Int,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Bytes,
+    Type::Id,
+    Type::Id,
+    Type::Int,
+    Type::Int,
+]);
+
+static REPLY_LOOK: Sql = Sql::new(
+    "reply_look",
+    "select r.route, r.body_hash, r.seed, r.holder, r.held_until, r.status, r.headers, r.body,
+            case when r.held_until > {now} then 1 else 0 end
+       from outlast.replies as r where r.shard = {p1} and r.actor = {p2} and r.key = {p3} {for_update}",
+)
+.takes(&[Type::Int, Type::Text, Type::Text]);
+
+static REPLY_TAKE: Sql = Sql::new(
+    "reply_take",
+    "update outlast.replies set holder = {p4}, held_until = {now} + {p5}
+      where shard = {p1} and actor = {p2} and key = {p3}",
+)
+.takes(&[Type::Int, Type::Text, Type::Text, Type::Id, Type::Int]);
+
+static REPLY_PUT: Sql = Sql::new(
+    "reply_put",
+    "update outlast.replies set status = {p3}, headers = {p4}, body = {p5}
+      where shard = {p1} and holder = {p2} and status is null",
+)
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Text, Type::Bytes]);
+
+static REPLY_RELEASE: Sql = Sql::new(
+    "reply_release",
+    "delete from outlast.replies where shard = {p1} and holder = {p2} and status is null",
+)
+.takes(&[Type::Int, Type::Id]);

@@ -1,0 +1,227 @@
+//! Sums up how runs ended, minute by minute, and groups failures that are alike.
+//!
+//! Whoever does it locks the shard's mark, goes on from there in the order of ends, adds what it finds and moves the mark,
+//! in one transaction: so each end counts once, whoever does it and however often. Ending a run costs nothing more.
+
+use std::collections::BTreeMap;
+
+use outlast_core::{FailureDoc, RunId, Status, Timestamp, fingerprint, shorten};
+
+use super::flight::Flight;
+use crate::rows::{ReadRow, cells, micros, plain};
+use crate::{Roll, Row, Sql, StoreError, Tx, Type};
+
+/// A minute in microseconds.
+const MINUTE: i64 = 60_000_000;
+/// How much of a message is kept.
+const MESSAGE: usize = 1_000;
+
+/// What sums are kept for: minute, tenant, definition, queue.
+type Key = (i64, String, String, String);
+
+/// What failures are alike in, and what is said of them.
+struct Alike {
+    definition: String,
+    message: String,
+    runs: i64,
+    first_at: Timestamp,
+    last_at: Timestamp,
+    last_run: RunId,
+}
+
+/// Sums up at most `ask.limit` ends; gives their number.
+pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError> {
+    let mut flight = Flight::default();
+    flight.add(ROLLED_MAKE.with(cells![ask.shard, uuid::Uuid::nil()]));
+    let mark = flight.add(ROLLED_LOCK.with(cells![ask.shard]));
+    let mark = flight.send(tx).await?.take(mark);
+    let Some(mark) = mark.first() else {
+        // Somebody else does it.
+        Flight::default().send_last(tx).await?;
+        return Ok(0);
+    };
+    let mut flight = Flight::default();
+    let from = cells![ask.shard, mark.int(0)?, mark.id(1)?, micros(ask.behind), ask.limit];
+    let ended = flight.add(ROLL_LOOK.with(from));
+    let ended = flight.send(tx).await?.take(ended);
+    let Some(last) = ended.last() else {
+        Flight::default().send_last(tx).await?;
+        return Ok(0);
+    };
+
+    let (mut sums, mut times, mut alike) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for row in &ended {
+        add(row, &mut sums, &mut times, &mut alike)?;
+    }
+    let sums =
+        sums.into_iter().map(|((minute, tenant, definition, queue), [completed, failed, cancelled])| {
+            cells![minute, tenant, definition, queue, completed, failed, cancelled]
+        });
+    let times =
+        times.into_iter().map(|(((minute, tenant, definition, queue), bucket), runs): ((Key, i64), i64)| {
+            cells![minute, tenant, definition, queue, bucket, runs]
+        });
+    let alike = alike.into_iter().map(
+        |((tenant, fingerprint), Alike { definition, message, runs, first_at, last_at, last_run })| {
+            cells![tenant, fingerprint, definition, message, runs, first_at, last_at, last_run]
+        },
+    );
+    let mut flight = Flight::default();
+    flight.each(&ROLL_SUMS, sums.collect(), cells![ask.shard]);
+    flight.each(&ROLL_TIMES, times.collect(), cells![ask.shard]);
+    flight.each(&ROLL_FAILURES, alike.collect(), cells![ask.shard]);
+    flight.add(ROLLED_MOVE.with(cells![ask.shard, last.int(1)?, last.id(0)?]));
+    for sql in [&ROLLUPS_FORGET, &ROLLUP_TIMES_FORGET, &FAILURES_FORGET] {
+        flight.add(sql.with(cells![ask.shard, micros(ask.keep)]));
+    }
+    flight.send_last(tx).await?;
+    Ok(u32::try_from(ended.len()).unwrap_or(u32::MAX))
+}
+
+/// Adds one end.
+fn add(
+    row: &Row,
+    sums: &mut BTreeMap<Key, [i64; 3]>,
+    times: &mut BTreeMap<(Key, i64), i64>,
+    alike: &mut BTreeMap<(String, String), Alike>,
+) -> Result<(), StoreError> {
+    let (run, finished_at, status) = (row.run(0)?, row.time(1)?, row.status(2)?);
+    let (tenant, definition, queue) = (row.text(4)?, row.text(5)?, row.text(6)?);
+    let at = finished_at.micros();
+    let key = (at - at.rem_euclid(MINUTE), tenant.clone(), definition.clone(), queue);
+    let place = match status {
+        Status::Completed => 0,
+        Status::Failed => 1,
+        _ => 2,
+    };
+    sums.entry(key.clone()).or_default()[place] += 1;
+    let took = (at - row.int(7)?).max(1);
+    *times.entry((key, i64::from(took.ilog2()))).or_default() += 1;
+    if status == Status::Failed {
+        let failure: Option<FailureDoc> =
+            row.opt_text(3)?.and_then(|error| serde_json::from_str(&error).ok());
+        let message = plain(&shorten(&failure.map(|failure| failure.message()).unwrap_or_default(), MESSAGE));
+        let group = alike.entry((tenant, fingerprint(&definition, &message))).or_insert_with(|| Alike {
+            definition,
+            message: String::new(),
+            runs: 0,
+            first_at: finished_at,
+            last_at: finished_at,
+            last_run: run,
+        });
+        group.runs += 1;
+        (group.last_at, group.last_run, group.message) = (finished_at, run, message);
+    }
+    Ok(())
+}
+
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &ROLLED_MAKE,
+    &ROLLED_LOCK,
+    &ROLL_LOOK,
+    &ROLL_SUMS,
+    &ROLL_TIMES,
+    &ROLL_FAILURES,
+    &ROLLED_MOVE,
+    &ROLLUPS_FORGET,
+    &ROLLUP_TIMES_FORGET,
+    &FAILURES_FORGET,
+];
+
+static ROLLED_MAKE: Sql = Sql::new(
+    "rolled_make",
+    "insert into outlast.rolled (shard, finished_at, run) values ({p1}, 0, {p2}) on conflict do nothing",
+)
+.takes(&[Type::Int, Type::Id]);
+
+static ROLLED_LOCK: Sql = Sql::new(
+    "rolled_lock",
+    "select m.finished_at, m.run from outlast.rolled as m where m.shard = {p1} {skip_locked}",
+)
+.takes(&[Type::Int]);
+
+static ROLL_LOOK: Sql = Sql::new(
+    "roll_look",
+    "select z.run, z.finished_at, z.status, z.error, r.tenant, r.definition, r.queue, r.created_at
+       from (select o.run, o.finished_at, o.status, o.error from outlast.results as o
+              where o.shard = {p1} and (o.finished_at, o.run) > ({p2}, {p3}) and o.finished_at <= {now} - {p4}
+              order by o.finished_at, o.run limit {p5}) as z
+       join outlast.runs as r on r.shard = {p1} and r.id = z.run
+      order by z.finished_at, z.run",
+)
+.takes(&[Type::Int, Type::Int, Type::Id, Type::Int, Type::Int])
+.by("results_by_time");
+
+static ROLL_SUMS: Sql = Sql::new(
+    "roll_sums",
+    "insert into outlast.rollups as u (shard, minute, tenant, definition, queue, completed, failed, cancelled)
+     select {p1}, b.minute, b.tenant, b.definition, b.queue, b.completed, b.failed, b.cancelled from {batch} where true
+     on conflict (shard, minute, tenant, definition, queue) do update
+        set completed = u.completed + excluded.completed, failed = u.failed + excluded.failed,
+            cancelled = u.cancelled + excluded.cancelled",
+)
+.rows(&[
+    ("minute", Type::Int),
+    ("tenant", Type::Text),
+    ("definition", Type::Text),
+    ("queue", Type::Text),
+    ("completed", Type::Int),
+    ("failed", Type::Int),
+    ("cancelled", Type::Int),
+])
+.takes(&[Type::Int]);
+
+static ROLL_TIMES: Sql = Sql::new(
+    "roll_times",
+    "insert into outlast.rollup_times as u (shard, minute, tenant, definition, queue, bucket, runs)
+     select {p1}, b.minute, b.tenant, b.definition, b.queue, b.bucket, b.runs from {batch} where true
+     on conflict (shard, minute, tenant, definition, queue, bucket) do update set runs = u.runs + excluded.runs",
+)
+.rows(&[
+    ("minute", Type::Int),
+    ("tenant", Type::Text),
+    ("definition", Type::Text),
+    ("queue", Type::Text),
+    ("bucket", Type::Int),
+    ("runs", Type::Int),
+])
+.takes(&[Type::Int]);
+
+static ROLL_FAILURES: Sql = Sql::new(
+    "roll_failures",
+    "insert into outlast.failures as u (shard, tenant, fingerprint, definition, message, runs, first_at, last_at, last_run)
+     select {p1}, b.tenant, b.fingerprint, b.definition, b.message, b.runs, b.first_at, b.last_at, b.last_run
+       from {batch} where true
+     on conflict (shard, tenant, fingerprint) do update
+        set message = excluded.message, runs = u.runs + excluded.runs, last_at = excluded.last_at,
+            last_run = excluded.last_run",
+)
+.rows(&[
+    ("tenant", Type::Text),
+    ("fingerprint", Type::Text),
+    ("definition", Type::Text),
+    ("message", Type::Text),
+    ("runs", Type::Int),
+    ("first_at", Type::Int),
+    ("last_at", Type::Int),
+    ("last_run", Type::Id),
+])
+.takes(&[Type::Int]);
+
+static ROLLED_MOVE: Sql =
+    Sql::new("rolled_move", "update outlast.rolled set finished_at = {p2}, run = {p3} where shard = {p1}")
+        .takes(&[Type::Int, Type::Int, Type::Id]);
+
+static ROLLUPS_FORGET: Sql =
+    Sql::new("rollups_forget", "delete from outlast.rollups where shard = {p1} and minute < {now} - {p2}")
+        .takes(&[Type::Int, Type::Int]);
+
+static ROLLUP_TIMES_FORGET: Sql = Sql::new(
+    "rollup_times_forget",
+    "delete from outlast.rollup_times where shard = {p1} and minute < {now} - {p2}",
+)
+.takes(&[Type::Int, Type::Int]);
+
+static FAILURES_FORGET: Sql =
+    Sql::new("failures_forget", "delete from outlast.failures where shard = {p1} and last_at < {now} - {p2}")
+        .takes(&[Type::Int, Type::Int]);

@@ -1,0 +1,102 @@
+//! How runs ended, summed up: each end once, whoever does it, and failures that are alike together.
+
+use std::time::Duration;
+
+use outlast_core::{AnyError, Failure, FailureDoc, Limits, Status, Timestamp};
+use outlast_store::{Ended, FailureAsk, Next, Roll, SeriesAsk, SeriesPoint};
+use outlast_testkit::{World, store_test};
+
+use crate::{DAY, MINUTE, SECOND};
+
+pub(crate) fn ask(shard: u16) -> Roll {
+    Roll { shard, limit: 100, behind: SECOND * 10, keep: DAY * 30 }
+}
+
+/// A run that took so long and ended like this.
+async fn ended(world: &World, status: Status, message: &str, took: Duration) {
+    let turn = world.start("greet").held_by("node").await;
+    world.pass(took).await;
+    let failure = Failure::<AnyError>::Own(AnyError::new(message));
+    let error = serde_json::to_string(&FailureDoc::new(&failure, &Limits::default())).unwrap();
+    let end = Ended { status, output: None, error: (status == Status::Failed).then_some(error) };
+    world.commit(turn.writes().next(Next::Finish(end))).await;
+}
+
+async fn roll_all(world: &World) -> u32 {
+    let mut rolled = 0;
+    for shard in 0..world.shards() {
+        rolled += world.store().roll(&ask(shard)).await.unwrap();
+    }
+    rolled
+}
+
+async fn series(world: &World, definition: Option<&str>, step: Duration) -> Vec<SeriesPoint> {
+    let ask = SeriesAsk {
+        tenant: None,
+        definition: definition.map(str::to_owned),
+        from: Timestamp::default(),
+        to: world.now().await + DAY,
+        step,
+    };
+    world.store().series(&ask).await.unwrap()
+}
+
+fn sums(points: &[SeriesPoint]) -> (u64, u64, u64) {
+    points.iter().fold((0, 0, 0), |(completed, failed, cancelled), point| {
+        (completed + point.completed, failed + point.failed, cancelled + point.cancelled)
+    })
+}
+
+#[store_test]
+async fn every_end_counts_once_and_only_when_it_is_a_while_ago(world: World) {
+    ended(&world, Status::Completed, "", MINUTE).await;
+    ended(&world, Status::Cancelled, "", MINUTE).await;
+    assert_eq!(roll_all(&world).await, 1, "the last is too young");
+    world.pass(MINUTE).await;
+    assert_eq!(roll_all(&world).await, 1);
+    assert_eq!(roll_all(&world).await, 0);
+    let points = series(&world, Some("greet"), MINUTE).await;
+    assert_eq!((sums(&points), points.len()), ((1, 0, 1), 2));
+    assert_eq!(sums(&series(&world, Some("other"), MINUTE).await), (0, 0, 0));
+    // A minute is between 2^25 and 2^26 microseconds.
+    assert_eq!(points[0].times, [(25, 1)]);
+    let hours = series(&world, None, MINUTE * 60 * 24 * 365).await;
+    assert_eq!((sums(&hours), hours.len()), ((1, 0, 1), 1));
+}
+
+#[store_test]
+async fn failures_that_are_alike_are_one_group_with_its_last_run(world: World) {
+    for message in ["order 1 was declined", "order 22 was declined", "no route to host"] {
+        ended(&world, Status::Failed, message, SECOND).await;
+    }
+    world.pass(MINUTE).await;
+    roll_all(&world).await;
+    ended(&world, Status::Failed, "order 333 was declined", SECOND).await;
+    world.pass(MINUTE).await;
+    roll_all(&world).await;
+    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), limit: 10 };
+    let groups = world.store().failures(&ask).await.unwrap();
+    let told: Vec<(&str, u64)> = groups.iter().map(|group| (group.message.as_str(), group.runs)).collect();
+    assert_eq!(told, [("order 333 was declined", 3), ("no route to host", 1)]);
+    assert!(groups[0].first_at < groups[0].last_at);
+    let other = FailureAsk { tenant: Some("acme".into()), ..ask };
+    assert_eq!(world.store().failures(&other).await.unwrap(), []);
+}
+
+#[store_test]
+async fn what_was_summed_up_is_forgotten_after_a_while(world: World) {
+    ended(&world, Status::Failed, "gone", SECOND).await;
+    world.pass(MINUTE).await;
+    roll_all(&world).await;
+    world.pass(DAY * 31).await;
+    // Something has to end for anybody to look; in every shard, so that each forgets.
+    for shard in 0..world.shards() {
+        let turn = world.start("greet").shard(shard).held_by("node").await;
+        turn.completed("done").await;
+    }
+    world.pass(MINUTE).await;
+    roll_all(&world).await;
+    assert_eq!(sums(&series(&world, None, MINUTE).await), (u64::from(world.shards()), 0, 0));
+    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), limit: 10 };
+    assert_eq!(world.store().failures(&ask).await.unwrap(), []);
+}
