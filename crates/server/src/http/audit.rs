@@ -1,4 +1,5 @@
-//! The audit log: who changed what through the API. A line for every change that was asked for, whatever became of it.
+//! The audit log: who changed what through the API. A line for every change that somebody asked for who may, whatever
+//! became of it.
 //!
 //! The answer waits for its line. So whoever was told that something is done finds it in the log.
 

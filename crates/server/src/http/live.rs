@@ -299,13 +299,17 @@ impl Eye {
             .filter(|(run, seen)| !seen.0.is_final() && !views.iter().any(|view| view.record.id == **run))
             .map(|(run, _)| *run)
             .collect();
+        // Each is looked at once more: how it ended is told, and of one that only has too many newer ones before it no more
+        // is heard here.
         for run in gone {
+            let was = self.runs.remove(&run);
             match client.status(run).await {
-                Ok(view) => views.push(view),
-                Err(Error::UnknownRun { .. }) => {
-                    self.runs.remove(&run);
+                Ok(view) if view.status.is_final() || Some(&seen(&view)) != was.as_ref() => views.push(view),
+                Ok(_) | Err(Error::UnknownRun { .. }) => {}
+                Err(other) => {
+                    self.runs.extend(was.map(|was| (run, was)));
+                    return Err(other);
                 }
-                Err(other) => return Err(other),
             }
         }
         let mut changed: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();

@@ -31,7 +31,7 @@ pub(crate) const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Answers requests until it is told to stop, and then those that have begun, for at most ten seconds.
 ///
-/// What [`axum::serve`] does, with limits: of a request's head, of the time that it takes, of connections.
+/// What axum's own `serve` does, with limits: of a request's head, of the time that it takes, of connections.
 pub async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
