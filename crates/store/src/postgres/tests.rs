@@ -42,7 +42,6 @@ struct Place {
     name: String,
     url: String,
     admin: Client,
-    config: Config,
 }
 
 impl Place {
@@ -64,7 +63,7 @@ impl Place {
         };
         let (user, port) = (config.get_user().unwrap(), config.get_ports().first().unwrap_or(&5432));
         let url = format!("postgres://{user}@{host}:{port}/{name}");
-        Some(Place { name, url, admin, config })
+        Some(Place { name, url, admin })
     }
 
     async fn open(&self) -> Arc<Postgres> {
