@@ -26,6 +26,8 @@ pub(crate) struct Watch {
     ends: u64,
     /// The last that ended.
     last: Option<Call>,
+    /// How many bodies of jobs each node began, by how long they take.
+    begun: HashMap<(u32, u64), usize>,
     /// What engines counted.
     counted: HashMap<String, u64>,
 }
@@ -39,6 +41,7 @@ impl Watch {
             open: HashMap::new(),
             ends: 0,
             last: None,
+            begun: HashMap::new(),
             counted: HashMap::new(),
         })
     }
@@ -67,6 +70,12 @@ impl Watch {
     pub(crate) async fn body_on(&mut self, node: u32) -> Result<Call> {
         let what = format!("node {node} works");
         self.until(&what, |open| open.values().find(|body| body.node == node).cloned()).await
+    }
+
+    /// How many bodies of jobs that take so long a node has begun so far.
+    pub(crate) fn begun(&mut self, node: u32, ms: u64) -> Result<usize> {
+        self.look()?;
+        Ok(self.begun.get(&(node, ms)).copied().unwrap_or(0))
     }
 
     /// What engines have counted under this name so far.
@@ -104,7 +113,12 @@ impl Watch {
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         for line in lines(&self.rest[..whole]) {
             match line {
-                Line::Begin(body) => drop(self.open.insert(body.value, body)),
+                Line::Begin(body) => {
+                    if let Some(work) = body.work {
+                        *self.begun.entry((body.node, work.ms)).or_default() += 1;
+                    }
+                    self.open.insert(body.value, body);
+                }
                 Line::End(body) => {
                     self.open.remove(&body.value);
                     self.ends += 1;
