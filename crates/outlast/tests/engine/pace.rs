@@ -134,9 +134,10 @@ fn beside() -> Workflow<(), (), AnyError> {
 async fn a_timer_that_goes_off_while_its_run_may_begin_nothing_more_keeps_nobody_busy() {
     // Whoever is busy keeps time from passing, and this test from ending.
     let (ended, end) = std::sync::mpsc::channel::<()>();
-    std::thread::spawn(move || match end.recv_timeout(1.minute()) {
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => std::process::abort(),
-        _ => {}
+    std::thread::spawn(move || {
+        if end.recv_timeout(1.minute()) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            std::process::abort();
+        }
     });
     let gate = Gate::default();
     let clock = outlast_store::Clock::of_runtime(outlast::Timestamp::from_micros(1_893_456_000_000_000));

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use outlast::{Op, Phase, RunId, Status};
 use outlast_store::{StoreError, Value, VerifyMark};
 use outlast_testkit::{StoreKind, TABLES, never};
-use std::sync::LazyLock;
 
 use crate::model::Model;
 use crate::plan::Plan;
@@ -92,14 +92,14 @@ pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, Sto
             wrong.push(format!("{} is two runs: {} and {}", row.input.label, other.id, row.id));
         }
     }
-    let facts = world.facts.lock();
-    wrong.extend(facts.wrong.iter().cloned());
     let transactions = transactions(world).await?;
     let mut journals = BTreeMap::new();
     for row in rows.iter().filter(|row| row.status != Some(Status::Completed)) {
         journals.insert(row.input.label.clone(), world.store.journal(row.id, 0, ENTRIES).await?);
     }
     let interruptions = world.weather.interruptions();
+    let facts = world.facts.lock();
+    wrong.extend(facts.wrong.iter().cloned());
     world.ledger.read(|notes| {
         let mut model = Model {
             notes,

@@ -213,11 +213,17 @@ impl Weather {
         self.state.lock().at.clone()
     }
 
-    fn next(&self, name: &'static str) -> Option<CallFault> {
+    /// What goes wrong with the next call. What cannot happen to it happens to the next one.
+    fn next(&self, name: &'static str, can: impl Fn(CallFault) -> bool) -> Option<CallFault> {
         let mut state = self.state.lock();
         state.calls += 1;
         let number = state.calls;
         let fault = state.planned.remove(&number)?;
+        if !can(fault) {
+            let later = (number + 1..).find(|later| !state.planned.contains_key(later))?;
+            state.planned.insert(later, fault);
+            return None;
+        }
         *state.at.entry(name).or_default() += 1;
         Some(fault)
     }
@@ -250,6 +256,11 @@ pub(crate) struct Way {
 const LONG: Duration = Duration::from_secs(2);
 
 impl Way {
+    /// Whether this can happen to a call of this node's.
+    fn can(&self, fault: CallFault) -> bool {
+        self.mortal || !matches!(fault, CallFault::CrashBefore | CallFault::CrashAfter)
+    }
+
     /// Makes a call, or what the weather leaves of it.
     pub(crate) async fn call<T, F>(&self, name: &'static str, call: impl Fn() -> F) -> Result<T, StoreError>
     where
@@ -257,14 +268,14 @@ impl Way {
         T: std::fmt::Debug,
     {
         self.before(name).await?;
-        let fault = self.weather.next(name);
+        let fault = self.weather.next(name, |fault| self.can(fault));
         self.tell(name, fault);
         let answer = match fault {
             Some(CallFault::ErrorBefore) => {
                 self.weather.hit(Fault::ErrorBefore);
                 return Err(StoreError::Unavailable("it is out of reach".into()));
             }
-            Some(CallFault::CrashBefore) if self.mortal => return self.dies().await,
+            Some(CallFault::CrashBefore) => return self.dies().await,
             Some(CallFault::DelayBefore(time)) => {
                 self.delay(time).await;
                 call().await
@@ -287,14 +298,14 @@ impl Way {
         F: Future<Output = Result<T, StoreError>>,
     {
         self.before(name).await?;
-        let fault = self.weather.next(name);
+        let fault = self.weather.next(name, |fault| self.can(fault) && fault != CallFault::Duplicate);
         self.tell(name, fault);
         match fault {
             Some(CallFault::ErrorBefore) => {
                 self.weather.hit(Fault::ErrorBefore);
                 return Err(StoreError::Unavailable("it is out of reach".into()));
             }
-            Some(CallFault::CrashBefore) if self.mortal => return self.dies().await,
+            Some(CallFault::CrashBefore) => return self.dies().await,
             Some(CallFault::DelayBefore(time)) => self.delay(time).await,
             _ => {}
         }
@@ -330,7 +341,7 @@ impl Way {
                 self.delay(time).await;
                 answer
             }
-            Some(CallFault::CrashAfter) if self.mortal => self.dies().await,
+            Some(CallFault::CrashAfter) => self.dies().await,
             _ => answer,
         }
     }

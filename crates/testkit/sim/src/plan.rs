@@ -15,7 +15,7 @@ const STARTS_MS: u64 = 6_000;
 /// Within which time nodes are hit.
 const BLOWS_MS: u64 = 8_000;
 /// Up to which call of the store something goes wrong.
-const CALLS: u64 = 130;
+const CALLS: u64 = 110;
 
 /// A schedule.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use outlast_sim::{Tally, Theatre, Watch};
 #[test]
 fn the_same_seed_gives_the_same_history_bit_for_bit() {
     let (one, two) = (Theatre::open().unwrap(), Theatre::open().unwrap());
-    for seed in [1, 2, 3, 5, 8] {
+    for seed in [1, 2, 3, 5] {
         let first = one.play(seed, Watch::History).history;
         // Another has played before, and in another place: nothing of that may show.
         two.play(seed + 1000, Watch::Nothing);
@@ -25,7 +25,7 @@ fn random_programs_end_as_the_model_says_whatever_goes_wrong() {
     let theatre = Theatre::open().unwrap();
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
-    for seed in 1..=40 {
+    for seed in 1..=24 {
         let outcome = theatre.play(seed, Watch::Nothing);
         wrong.extend(outcome.violations.iter().map(|violation| format!("seed {seed}: {violation}")));
         tally.add(&outcome);
