@@ -59,6 +59,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>, store: DynStore) {
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
                 engine.schedules.told(renewed.next_fire);
+                *engine.lapse.lock() = renewed.next_lapse;
                 if !engine.queues.knows(renewed.rules_changes) {
                     let (home, changes) = (engine.clone(), renewed.rules_changes);
                     engine.spawn(async move { super::queues::learn(&home, Some(changes)).await });
@@ -182,10 +183,17 @@ async fn rejoin(engine: &Arc<Engine>, store: &DynStore) {
     }
 }
 
-/// Housekeeping from time to time, not at the same moment on every node.
+/// Until another node may be dead whose lease was not renewed, as far as is known. Not at the same moment on every node.
+fn until_lapse(engine: &Engine) -> Option<Duration> {
+    let lapse = (*engine.lapse.lock()).filter(|lapse| *lapse > engine.clock.at_least())?;
+    Some(engine.clock.until(lapse) + engine.settings.lease.mul_f64(fastrand::f64() * 0.02))
+}
+
+/// Housekeeping from time to time, not at the same moment on every node; and as soon as another's lease is over.
 pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     loop {
         let pause = engine.settings.lease.mul_f64(0.2 + fastrand::f64() * 0.2);
+        let pause = until_lapse(&engine).map_or(pause, |lapse| lapse.min(pause));
         tokio::select! {
             biased;
             () = engine.stop.cancelled() => return,

@@ -114,6 +114,8 @@ pub(crate) struct Engine {
     pub(crate) verified: verify::Verified,
     /// No other process can take runs from this one: the database is a file that we own.
     is_sole_owner: bool,
+    /// When the first lease of another node ends, unless that is renewed.
+    lapse: Mutex<Option<Timestamp>>,
     /// When the lease was asked for last and given: it lasts at least as long from then.
     renewed: watch::Sender<Instant>,
 }
@@ -163,6 +165,7 @@ impl Engine {
             troubles: Troubles::default(),
             verified: verify::Verified::default(),
             is_sole_owner,
+            lapse: Mutex::default(),
             renewed: watch::Sender::new(Instant::now()),
             settings,
             store,

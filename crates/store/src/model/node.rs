@@ -90,6 +90,8 @@ pub struct Renewed {
     pub rules_changes: i64,
     /// When the next schedule is due.
     pub next_fire: Option<Timestamp>,
+    /// When the first lease of another node ends, unless that is renewed.
+    pub next_lapse: Option<Timestamp>,
     /// The database's now.
     pub now: Timestamp,
 }

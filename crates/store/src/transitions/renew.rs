@@ -37,6 +37,7 @@ pub(crate) async fn renew(
             renewed.now = row.time(0)?;
             renewed.rules_changes += row.opt_int(6)?.unwrap_or(0);
             renewed.next_fire = [renewed.next_fire, row.opt_time(7)?].into_iter().flatten().min();
+            renewed.next_lapse = [renewed.next_lapse, row.opt_time(8)?].into_iter().flatten().min();
         }
         for row in if lease == runs { rows } else { answers.take(runs) } {
             // Who holds nothing is told so by a row without a run.
@@ -121,7 +122,8 @@ static NODES_RENEW: Sql = Sql::new(
      )
      select {now}, a.id, a.epoch, a.news, a.claim, case when a.pause_asked is null then 0 else 1 end,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
-            (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)
+            (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
+            (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
 )
 .on_sqlite(
@@ -129,7 +131,8 @@ static NODES_RENEW: Sql = Sql::new(
       where shard = {p1} and id = {p2}
      returning {now}, null, null, null, null, null,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
-            (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)",
+            (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
+            (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})",
 )
 .takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");

@@ -26,6 +26,22 @@ async fn a_renewed_lease_holds(world: World) {
 }
 
 #[store_test]
+async fn a_renewal_tells_when_the_first_lease_of_another_node_ends(world: World) {
+    let alone = world.renew(&world.renewal("node").await).await;
+    assert_eq!(alone.next_lapse, None);
+    world.node("first").await;
+    world.pass(Duration::from_secs(1)).await;
+    world.node("second").await;
+    let leases: Vec<_> =
+        world.store().nodes().await.unwrap().into_iter().map(|node| node.lease_until).collect();
+    let told = world.renew(&world.renewal("node").await).await.next_lapse.unwrap();
+    assert!(leases.contains(&told) && told < world.now().await + LEASE, "{told:?} of {leases:?}");
+    world.renew(&world.renewal("first").await).await;
+    let later = world.renew(&world.renewal("node").await).await.next_lapse.unwrap();
+    assert!(later > told, "the first one was renewed");
+}
+
+#[store_test]
 async fn a_node_that_was_found_dead_is_told(world: World) {
     let turn = world.start("greet").held_by("node").await;
     world.pass(LEASE * 2).await;
