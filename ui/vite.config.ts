@@ -1,6 +1,6 @@
 // Stable names, no hashes, no source maps: the build is committed, and git keeps differences small.
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   plugins: [react()],
@@ -21,5 +21,6 @@ export default defineConfig({
       },
     },
   },
+  test: { include: ["src/**/*.test.ts"] },
   server: { proxy: { "/api": "http://127.0.0.1:7777", "/version": "http://127.0.0.1:7777" } },
 });

@@ -26,7 +26,7 @@ export function DefinitionsPage() {
                   <td><Link to={"/runs" as string} search={{ def: one.name } as never}>{one.name}</Link></td>
                   <td>{one.kind}</td>
                   <td className={css.num}>{one.version}</td>
-                  <td>{one.active ? "take this version" : <span className={css.muted}>take another</span>}</td>
+                  <td>{one.active ? <span className={`${css.chip} ${css.green}`}><i aria-hidden="true">✓</i>yes</span> : <span className={css.muted}>no</span>}</td>
                   <td><Link to={"/runs" as string} search={{ queue: one.queue } as never}>{one.queue}</Link></td>
                   <td className={css.num}>{one.priority}</td>
                   <td className={css.mono}><Options options={one.options} /></td>
@@ -44,8 +44,10 @@ export function DefinitionsPage() {
 }
 
 function Options({ options }: { options: unknown }) {
-  const text = write(options);
-  return <span title={write(options, 2)} className={css.muted}>{text.length > 48 ? `${text.slice(0, 48)}…` : text}</span>;
+  // What is not said is left away.
+  const said = options && typeof options === "object" ? Object.entries(options).filter(([, value]) => value !== null) : [];
+  const text = said.map(([name, value]) => `${name}: ${write(value)}`).join(", ");
+  return <span title={write(options, 2)} className={css.muted}>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</span>;
 }
 
 function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {

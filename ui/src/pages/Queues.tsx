@@ -80,7 +80,7 @@ function QueueState({ queue }: { queue: Queue }) {
   const [tone, icon] = looks[queue.state] ?? ["grey", "?"];
   return (
     <span className={css.nowrap}>
-      <span className={`${css.chip} ${css[tone]}`}><i aria-hidden="true">{icon}</i>{queue.state}</span>{" "}
+      <span className={`${css.chip} ${css[tone]}`} data-state={queue.state}><i aria-hidden="true">{icon}</i>{queue.state}</span>{" "}
       {queue.since && queue.state !== "open" && <span className={css.muted}><Time at={queue.since} /></span>}
     </span>
   );

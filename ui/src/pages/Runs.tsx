@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
@@ -49,7 +49,8 @@ export function RunsPage() {
     staleTime: 5000,
   });
   const set = (next: Term[]) => void navigate({ to: "/runs" as string, search: { ...toSearch(next), sort } as never });
-  const items = runs.data?.pages.flatMap((page) => page.items) ?? [];
+  const found = runs.data?.pages.flatMap((page) => page.items) ?? [];
+  const [items, newer] = useSteady(found, bulk, JSON.stringify(query) + sort);
   const total = count.data && (count.data.capped ? "10k+" : count.data.count.toLocaleString("en"));
   return (
     <>
@@ -65,7 +66,7 @@ export function RunsPage() {
         {SHORTCUTS.map(([name, words]) => {
           const wanted = add([], read(words));
           return (
-            <Link key={name} to={"/runs" as string} search={toSearch(wanted) as never} aria-current={same(wanted, terms)} activeProps={{}}>
+            <Link key={name} to={"/runs" as string} search={toSearch(wanted) as never} activeOptions={{ exact: true, includeSearch: true }} data-on={same(wanted, terms)}>
               {name}
             </Link>
           );
@@ -73,6 +74,11 @@ export function RunsPage() {
       </nav>
       <FilterBar terms={terms} onChange={set} />
       <Problem error={runs.error} />
+      {newer > 0 && (
+        <div className={css.pill}>
+          <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => document.getElementById("main")?.scrollTo({ top: 0 })}>↑ {newer} new</button>
+        </div>
+      )}
       {runs.isPending ? <Loading /> : items.length ? (
         <Rows runs={items} more={runs.hasNextPage ? () => void runs.fetchNextPage() : undefined} busy={runs.isFetchingNextPage} />
       ) : runs.error ? null : terms.length ? (
@@ -81,6 +87,21 @@ export function RunsPage() {
       {bulk && <BulkDialog terms={terms} onClose={() => setBulk(false)} />}
     </>
   );
+}
+
+/// Rows do not move under somebody's eyes: who has scrolled down, or has a dialog open, is told how many are new instead.
+function useSteady(runs: Run[], isHeld: boolean, key: string): [Run[], number] {
+  const [isDown, setDown] = useState(false);
+  const first = useRef<{ key: string; id?: string }>({ key });
+  useEffect(() => {
+    const main = document.getElementById("main");
+    const look = () => setDown((main?.scrollTop ?? 0) > 200);
+    main?.addEventListener("scroll", look, { passive: true });
+    return () => main?.removeEventListener("scroll", look);
+  }, []);
+  if (first.current.key !== key || !(isDown || isHeld)) first.current = { key, id: runs[0]?.id };
+  const newer = Math.max(0, runs.findIndex((run) => run.id === first.current.id));
+  return [newer ? runs.slice(newer) : runs, newer];
 }
 
 function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms: Term[]) => void }) {
@@ -141,8 +162,8 @@ function Rows({ runs, more, busy }: { runs: Run[]; more?: () => void; busy: bool
       </div>
       <div ref={box} className={css.rows} style={{ height: rows.getTotalSize() }} role="list" aria-label="Runs">
         {rows.getVirtualItems().map((item) => (
-          <div role="listitem" key={item.key}>
-            <Row run={runs[item.index]!} index={item.index} top={item.start - rows.options.scrollMargin} />
+          <div role="listitem" key={item.key} className={css.item} style={{ transform: `translateY(${item.start - rows.options.scrollMargin}px)` }}>
+            <Row run={runs[item.index]!} index={item.index} />
           </div>
         ))}
       </div>
@@ -151,12 +172,12 @@ function Rows({ runs, more, busy }: { runs: Run[]; more?: () => void; busy: bool
   );
 }
 
-function Row({ run, index, top }: { run: Run; index: number; top: number }) {
+function Row({ run, index }: { run: Run; index: number }) {
   const now = useNow();
   const state = stateOf(run, now);
   const took = between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now);
   return (
-    <Link to={`/runs/${run.id}` as string} className={css.row} data-index={index} style={{ transform: `translateY(${top}px)` }} preload={false}>
+    <Link to={`/runs/${run.id}` as string} className={css.row} data-index={index} preload={false}>
       <span><StateChip state={state} /></span>
       <span title={`${run.definition} version ${run.version}`}><span className={css.def}>{run.definition}</span>{run.version > 1 && <span className={parts.muted}> @{run.version}</span>}</span>
       <span title={run.id} className={run.key ? "" : `${parts.mono} ${parts.muted}`}>{run.key ?? `…${run.id.slice(-8)}`}</span>

@@ -10,7 +10,7 @@ export { css };
 export function StateChip({ state }: { state: State }) {
   const { icon, tone } = STATES[state];
   return (
-    <span className={`${css.chip} ${css[tone]}`}>
+    <span className={`${css.chip} ${css[tone]}`} data-state={state}>
       <i aria-hidden="true">{icon}</i>
       {state.replace("_", " ")}
     </span>

@@ -60,7 +60,7 @@ export function RunPage() {
       </div>
       <nav className={css.tabs} aria-label="Of this run">
         {TABS.map((one) => (
-          <Link key={one} to={`/runs/${id}` as string} search={to({ tab: one === "timeline" ? undefined : one })} aria-current={one === tab ? "page" : undefined} activeProps={{}}>
+          <Link key={one} to={`/runs/${id}` as string} search={to({ tab: one === "timeline" ? undefined : one })} activeOptions={{ exact: true, includeSearch: true, explicitUndefined: true }} data-on={one === tab}>
             {one[0]!.toUpperCase() + one.slice(1)}
           </Link>
         ))}

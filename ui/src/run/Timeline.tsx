@@ -5,7 +5,7 @@ import { useKeys } from "../app/keys";
 import { isFinal, type Run, type State, STATES, stateOf, type Step } from "../lib/state";
 import { absolute, between, duration, millis } from "../lib/time";
 import { css as parts, useNow } from "../parts/parts";
-import { bars, ticks, wholeScale, type Bar, type Scale } from "./layout";
+import { type Band, bars, ticks, wholeScale, type Bar, type Scale } from "./layout";
 import css from "./run.module.css";
 import { useSteps } from "./RunPage";
 
@@ -70,7 +70,7 @@ export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
         <div className={css.axisTrack} ref={track}>
           {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time)}>{time === from ? "0" : `+${duration(time - from)}`}</span>)}
           {scale.bands.map((band) => (
-            <button key={band.from} type="button" className={css.bandName} style={{ left: band.left + band.width / 2 }} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
+            <button key={band.from} type="button" className={css.bandName} style={nameAt(band, width)} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
               {duration(band.to - band.from)}
             </button>
           ))}
@@ -90,6 +90,12 @@ export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
       </div>
     </section>
   );
+}
+
+/// In the middle of its band, but never beyond the edge.
+function nameAt(band: Band, width: number) {
+  const middle = band.left + band.width / 2;
+  return middle > width - 45 ? { right: -8 } : middle < 45 ? { left: 0 } : { left: middle, transform: "translateX(-50%)" };
 }
 
 function RunLine({ run, scale, now }: { run: Run; scale: Scale; now: number }) {

@@ -24,7 +24,8 @@ export interface Band extends Gap {
   width: number;
 }
 
-const WORKS = new Set(["step", "transaction", "job", "undo"]);
+// A child works, if elsewhere.
+const WORKS = new Set(["step", "transaction", "job", "undo", "child"]);
 /// Width of an idle band, and of the shortest bar that can still be seen.
 export const BAND = 28;
 export const LEAST = 3;
@@ -141,7 +142,7 @@ export function ticks(scale: Scale, apart = 90): number[] {
       continue;
     }
     const x = scale.x(time);
-    if (x - last >= apart * 0.7 && x < scale.width - 30) {
+    if (x - last >= apart * 0.7 && x < scale.width - 40) {
       found.push(time);
       last = x;
     }
