@@ -20,6 +20,7 @@ mod body;
 mod bulks;
 mod code;
 mod cursor;
+mod dashboard;
 mod guard;
 mod health;
 mod live;
@@ -189,6 +190,7 @@ impl Api {
             let answer = move |request: Request| route::answer(inner.clone(), routes.clone(), request);
             router = router.route(path, any(answer));
         }
+        router = dashboard::add(router);
         let hosts = Arc::new(self.hosts);
         let guard = move |request, next| guard::guard(hosts.clone(), request, next);
         Ok(router.fallback(nothing_here).layer(middleware::from_fn(guard)))

@@ -2,6 +2,7 @@
 
 mod access;
 mod bad_input;
+mod dashboard;
 mod idempotency;
 mod lab;
 mod limits;

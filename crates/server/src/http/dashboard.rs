@@ -1,0 +1,167 @@
+//! The dashboard: the built pages of `ui/`, which are in the binary, and what browsers are told about them.
+//!
+//! There is nothing secret in these files: what they show comes from the API, which asks for tokens. The pages are one
+//! document whose script reads the address; a link to `/runs/ID` therefore gives the same document as `/`. Where the
+//! router is mounted is read off each request, so that it works below any path without being told.
+
+use std::borrow::Cow;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{OriginalUri, Path, Request};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use rust_embed::RustEmbed;
+use sha2::{Digest, Sha256};
+
+/// What `npm run build` made.
+#[derive(RustEmbed)]
+#[folder = "dist"]
+#[include = "index.html"]
+#[include = "assets/*"]
+struct Dist;
+
+/// Nothing but our own files, nothing written into the document, no frame around it.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+
+/// The pages. Each can have more behind it; names may have slashes.
+const PAGES: [&str; 7] = ["runs", "queues", "schedules", "nodes", "definitions", "bulk", "system"];
+
+/// A router with the pages, and what they need.
+pub(super) fn add(mut router: Router) -> Router {
+    router =
+        router.route("/", get(page)).route("/assets/{*path}", get(asset)).route("/robots.txt", get(robots));
+    for name in PAGES {
+        router = router.route(&format!("/{name}"), get(page)).route(&format!("/{name}/{{*rest}}"), get(page));
+    }
+    router
+}
+
+/// The document, for the place at which it is mounted.
+async fn page(OriginalUri(whole): OriginalUri, request: Request) -> Response<Body> {
+    let Some(file) = Dist::get("index.html") else { return missing() };
+    let base = base(whole.path(), request.uri().path());
+    let text = String::from_utf8_lossy(&file.data);
+    let config = serde_json::json!({ "base": base, "version": env!("CARGO_PKG_VERSION") });
+    // Whatever stands in the address must not end the element in which it is written.
+    let config = config.to_string().replace('<', "\\u003c");
+    let text = text.replace("__BASE__", &escaped(&base)).replace("__CONFIG__", &config);
+    let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
+    answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
+}
+
+async fn asset(Path(path): Path<String>, request: Request) -> Response<Body> {
+    let Some(file) = Dist::get(&format!("assets/{path}")) else { return missing() };
+    let kind = match path.rsplit_once('.').map(|(_, kind)| kind) {
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    };
+    let tag = format!("\"{}\"", hex(&file.metadata.sha256_hash()));
+    // Names stay the same from build to build: only the tag says whether a file is.
+    answer(request.headers(), kind, "no-cache", tag, file.data)
+}
+
+async fn robots() -> &'static str {
+    "User-agent: *\nDisallow: /\n"
+}
+
+fn missing() -> Response<Body> {
+    (StatusCode::NOT_FOUND, "there is no such file of the dashboard\n").into_response()
+}
+
+fn answer(
+    sent: &HeaderMap,
+    kind: &'static str,
+    cache: &'static str,
+    tag: String,
+    data: Cow<'static, [u8]>,
+) -> Response<Body> {
+    let known = sent.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
+    let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim() == tag));
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => Body::from(data.into_owned()).into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, cache),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// Where this is mounted: what of the whole path is not ours. Begins and ends with a slash.
+fn base(whole: &str, own: &str) -> String {
+    let above = whole.strip_suffix(own).unwrap_or(if own == "/" { whole } else { "" });
+    format!("{}/", above.trim_end_matches('/'))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Every file from which the build is made, under its path in `ui/`.
+    fn sources(root: &Path, at: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
+            if path.is_dir() {
+                sources(root, &path, found);
+            } else {
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn dist_is_fresh() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = here.join("../../ui");
+        let mut found = BTreeMap::new();
+        for folder in ["src", "public", "scripts"] {
+            sources(&root, &root.join(folder), &mut found);
+        }
+        for file in ["index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"] {
+            found.insert(file.to_owned(), fs::read(root.join(file)).unwrap());
+        }
+        let mut hash = Sha256::new();
+        for (name, text) in &found {
+            hash.update(format!("{name} {}\n", hex(&Sha256::digest(text))));
+        }
+        let sealed = fs::read_to_string(here.join("dist/.source-hash")).unwrap();
+        let now = hex(&hash.finalize());
+        assert_eq!(sealed.trim(), now, "ui/ has changed since dist was built: run `npm run build` in ui/");
+    }
+
+    #[test]
+    fn the_base_is_what_stands_before_our_own_path() {
+        assert_eq!(base("/runs/a", "/runs/a"), "/");
+        assert_eq!(base("/ops/runs/a", "/runs/a"), "/ops/");
+        assert_eq!(base("/", "/"), "/");
+        assert_eq!(base("/ops", "/"), "/ops/");
+        assert_eq!(base("/ops/", "/"), "/ops/");
+    }
+}

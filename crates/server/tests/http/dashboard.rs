@@ -1,0 +1,109 @@
+//! The dashboard as browsers get it: one document for every page, files beside it, and strict rules for both.
+
+use axum::Router;
+use outlast_server::http::Api;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::{Lab, told};
+
+const POLICY: &str =
+    "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_page_is_the_same_document_also_behind_a_deep_link() {
+    let lab = Lab::open().await;
+    let first = lab.get("/").await;
+    assert_eq!(first.status, 200, "{first:?}");
+    assert!(first.header("content-type").starts_with("text/html"));
+    assert!(first.text.contains(r#"<base href="/" />"#) && !first.text.contains("__"), "{first:?}");
+    for path in [
+        "/runs",
+        "/runs/run_01m7j3wzpse008vs7k5tgvk5p8",
+        "/runs?status=failed",
+        "/queues/a/b.c",
+        "/bulk/x",
+        "/system",
+    ] {
+        let page = lab.get(path).await;
+        assert_eq!((page.status.as_u16(), &page.text), (200, &first.text), "{path}");
+    }
+    assert_eq!(lab.get("/robots.txt").await.text, "User-agent: *\nDisallow: /\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_neither_a_page_nor_a_file_is_not_found() {
+    let lab = Lab::open().await;
+    for path in
+        ["/assets/nothing.js", "/assets/../index.html", "/assets/%2e%2e/.source-hash", "/.source-hash"]
+    {
+        assert_eq!(lab.get(path).await.status, 404, "{path}");
+    }
+    for path in ["/nothing", "/api/v1/nothing", "/api"] {
+        assert_eq!(lab.get(path).await.code(), "not_found", "{path}");
+    }
+    assert_eq!(told(lab.request("POST", "/runs")).await.status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strict_policy_stands_on_every_file_and_nothing_in_the_document_needs_less() {
+    let lab = Lab::guarded().await;
+    let page = lab.get("/runs").await;
+    for path in ["/runs", "/assets/app.js", "/assets/style.css"] {
+        let file = lab.get(path).await;
+        assert_eq!(file.status, 200, "the files are nobody's secret: {path}");
+        assert_eq!(file.header("content-security-policy"), POLICY, "{path}");
+        assert_eq!(file.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(file.header("cache-control"), "no-cache", "{path}");
+    }
+    assert!(
+        !page.text.contains("<style") && !page.text.contains(" style=") && !page.text.contains(" onload=")
+    );
+    for script in page.text.split("<script").skip(1) {
+        let (head, body) = script.split_once('>').unwrap();
+        let is_data = head.contains("application/json");
+        assert!(is_data || (head.contains("src=") && body.starts_with("</script>")), "{script}");
+    }
+    assert_eq!(lab.get("/api/v1/runs").await.status, 401, "what they show is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_a_browser_has_is_not_sent_again() {
+    let lab = Lab::open().await;
+    for path in ["/runs", "/assets/app.js"] {
+        let tag = lab.get(path).await.header("etag").to_owned();
+        assert!(tag.len() > 60, "{tag}");
+        let again = told(lab.request("GET", path).header("if-none-match", &tag)).await;
+        assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""));
+        let other = told(lab.request("GET", path).header("if-none-match", "\"other\"")).await;
+        assert_eq!(other.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn below_another_path_the_document_says_where_it_is() {
+    let lab = Lab::open().await;
+    let api = Api::new(lab.app.client().clone()).without_tokens().router().await.unwrap();
+    let router = Router::new().nest("/ops", api);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let stopping = CancellationToken::new();
+    tokio::spawn(outlast_server::http::serve(listener, router, stopping.clone()));
+    let http = reqwest::Client::new();
+    for path in ["/ops", "/ops/runs/run_x"] {
+        let page = told(http.get(format!("{url}{path}"))).await;
+        assert_eq!(page.status, 200, "{path}");
+        assert!(page.text.contains(r#"<base href="/ops/" />"#), "{path}: {page:?}");
+        assert!(page.text.contains(r#""base":"/ops/""#), "{path}: {page:?}");
+    }
+    assert_eq!(told(http.get(format!("{url}/ops/assets/app.js"))).await.status, 200);
+    stopping.cancel();
+}
+
+#[test]
+fn the_build_stays_within_its_budget() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/assets");
+    let sizes = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+    let all: u64 = sizes.sum();
+    assert!((100_000..1_000_000).contains(&all), "the dashboard has {all} bytes; at most 1 MB");
+}

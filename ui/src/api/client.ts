@@ -1,0 +1,74 @@
+// The API as typed functions. Answers are read without loss (lib/json), problems become errors that say what to do.
+import createClient from "openapi-fetch";
+import { config } from "../app/config";
+import { parse, write } from "../lib/json";
+import { noteServerDate } from "../lib/time";
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+
+/// Why something was not done, as the server says it.
+export class ApiError extends Error {
+  constructor(readonly status: number, readonly code: string, message: string) {
+    super(message);
+  }
+}
+
+// In memory alone: a reload asks again, and nothing that is left on a disk opens anything.
+let token: string | null = null;
+const tokenWanted = new Set<() => void>();
+
+export function setToken(text: string | null) {
+  token = text;
+}
+
+/// Calls back when the server wants a token.
+export function onTokenWanted(call: () => void): () => void {
+  tokenWanted.add(call);
+  return () => tokenWanted.delete(call);
+}
+
+export function authorization(): Record<string, string> {
+  return token ? { authorization: `Bearer ${token}` } : {};
+}
+
+async function lossless(request: Request): Promise<Response> {
+  for (const [name, value] of Object.entries(authorization())) request.headers.set(name, value);
+  let response: Response;
+  try {
+    response = await fetch(request);
+  } catch (error) {
+    if (error instanceof DOMException) throw error;
+    throw new ApiError(0, "unreachable", "The server cannot be reached.");
+  }
+  noteServerDate(response.headers.get("date"));
+  const text = await response.text();
+  if (response.status === 401) tokenWanted.forEach((call) => call());
+  if (!response.ok) throw problem(response.status, text);
+  if (response.status === 204) return new Response(null, { status: 204 });
+  // openapi-fetch calls `json` where it knows a length.
+  const copy = new Response(text, { status: response.status, headers: { "content-length": String(text.length) } });
+  Object.defineProperty(copy, "json", { value: async () => parse(text) });
+  return copy;
+}
+
+function problem(status: number, text: string): ApiError {
+  try {
+    const { code, detail } = JSON.parse(text) as { code: string; detail: string };
+    return new ApiError(status, code, detail);
+  } catch {
+    return new ApiError(status, "unknown", `The server answered ${status}.`);
+  }
+}
+
+export const api = createClient<paths>({
+  baseUrl: new URL(config.base, location.href).href.replace(/\/$/, ""),
+  fetch: lossless,
+  bodySerializer: (body) => write(body),
+  querySerializer: { array: { style: "form", explode: true } },
+});
+
+/// What was answered; whatever went wrong was thrown already.
+export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {
+  return (await call).data as T;
+}

@@ -1,0 +1,69 @@
+// Jump to a page, a definition's runs, or a run by its id or key.
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { api, data } from "../api/client";
+import { css as parts } from "../parts/parts";
+import css from "./shell.module.css";
+import { PAGES } from "./Shell";
+
+interface Option {
+  label: string;
+  hint: string;
+  to: string;
+  search?: Record<string, string>;
+}
+
+export function Palette({ onClose }: { onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const navigate = useNavigate();
+  const [text, setText] = useState("");
+  const [place, setPlace] = useState(0);
+  const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
+  useEffect(() => dialog.current?.showModal(), []);
+
+  const wanted = text.trim().toLowerCase();
+  const names = [...new Set((definitions.data?.items ?? []).map((one) => one.name))];
+  const known: Option[] = [
+    ...PAGES.map((page) => ({ label: page.name, hint: "page", to: page.to })),
+    ...names.map((name) => ({ label: name, hint: "runs of it", to: "/runs", search: { def: name } })),
+  ];
+  const options = known.filter((one) => one.label.toLowerCase().includes(wanted)).slice(0, 12);
+  if (/^run_\w+$/.test(wanted)) options.unshift({ label: wanted, hint: "run", to: `/runs/${wanted}` });
+  else if (wanted) options.push({ label: text.trim(), hint: "runs with this key", to: "/runs", search: { q: text.trim() } });
+  const at = Math.min(place, options.length - 1);
+
+  const go = (option: Option | undefined) => {
+    if (!option) return;
+    onClose();
+    void navigate({ to: option.to as string, search: option.search as never });
+  };
+  const press = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      setPlace(Math.max(0, Math.min(options.length - 1, at + step)));
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      go(options[at]);
+    }
+  };
+  return (
+    <dialog ref={dialog} className={parts.dialog} aria-label="Jump to" onClose={onClose}>
+      <form onSubmit={(event) => event.preventDefault()}>
+        <input
+          className={parts.input} placeholder="A page, a definition, an id or a key" value={text} autoFocus role="combobox"
+          aria-label="Jump to" aria-expanded="true" aria-controls="options" aria-activedescendant={`option-${at}`}
+          onChange={(event) => (setText(event.target.value), setPlace(0))} onKeyDown={press}
+        />
+        <ul className={css.options} id="options" role="listbox" aria-label="Where to">
+          {options.map((option, index) => (
+            <li key={option.hint + option.label} id={`option-${index}`} role="option" aria-selected={index === at} onClick={() => go(option)}>
+              {option.label} <span className={parts.muted}>{option.hint}</span>
+            </li>
+          ))}
+        </ul>
+      </form>
+    </dialog>
+  );
+}

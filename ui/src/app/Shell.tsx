@@ -1,0 +1,184 @@
+// What stands around every page: where one can go, whether what is shown is live, the theme, and keys.
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { api, data, onTokenWanted, setToken } from "../api/client";
+import { Ask, Field } from "../parts/Ask";
+import { css as parts } from "../parts/parts";
+import { config } from "./config";
+import { useKeys } from "./keys";
+import { live, useLiveState, useTopics } from "./live";
+import { Palette } from "./Palette";
+import css from "./shell.module.css";
+import { nextTheme, useTheme } from "./theme";
+
+export const PAGES = [
+  { to: "/runs", name: "Runs", key: "r", icon: <path d="M2 4h12M2 8h8M2 12h10" /> },
+  { to: "/queues", name: "Queues", key: "q", icon: <path d="M2 5h9M2 8h9M2 11h9M13 5v6M14.5 8H13" /> },
+  { to: "/schedules", name: "Schedules", key: "s", icon: <path d="M8 4v4l2.5 2M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13Z" /> },
+  { to: "/nodes", name: "Nodes", key: "w", icon: <path d="M2.5 2.5h11v4h-11zM2.5 9.5h11v4h-11zM5 4.5h.01M5 11.5h.01" /> },
+  { to: "/definitions", name: "Definitions", key: "d", icon: <path d="M5.5 4 2 8l3.5 4M10.5 4 14 8l-3.5 4" /> },
+  { to: "/bulk", name: "Bulk", key: "b", icon: <path d="m2 5 6-3 6 3-6 3zM2 8l6 3 6-3M2 11l6 3 6-3" /> },
+  { to: "/system", name: "System", key: "y", icon: <path d="M2 9h2.5l2-5 3 8 2-5H14" /> },
+];
+
+export function useVersion() {
+  return useQuery({ queryKey: ["version"], queryFn: () => data(api.GET("/version")), staleTime: Infinity });
+}
+
+/// Whether whoever looks may also act. The API decides; this only says beforehand.
+export function useMay(scope: "operate" | "start"): boolean {
+  const me = useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
+  return me.data ? (me.data.capabilities as string[]).includes(scope) : false;
+}
+
+export function Shell() {
+  const main = useRef<HTMLElement>(null);
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<"help" | "palette" | "token" | null>(null);
+  useTopics("runs");
+  useEffect(() => onTokenWanted(() => setOpen("token")) as () => void, []);
+  useKeys((keys) => {
+    const page = PAGES.find((one) => keys === `g ${one.key}`);
+    if (page) void navigate({ to: page.to as string });
+    else if (keys === "?") setOpen("help");
+    else if (keys === "mod+k") setOpen("palette");
+    else if (keys === ".") live.toggle();
+    else if (keys === "t") nextTheme();
+    else if (keys === "/") focusFilter(() => void navigate({ to: "/runs" as string }));
+    else return false;
+    return true;
+  });
+  const close = () => setOpen(null);
+  return (
+    <div className={css.shell}>
+      <a className={css.skip} href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>Skip to the content</a>
+      <header className={css.top}>
+        <Link to={"/runs" as string} className={css.brand}>
+          <img src={`${config.base}assets/favicon.svg`} alt="" />
+          Outlast
+        </Link>
+        <div className={css.tools}>
+          <button type="button" className={`${css.tool} ${css.jump}`} onClick={() => setOpen("palette")}>
+            Jump to… <kbd>Ctrl K</kbd>
+          </button>
+          <LiveButton />
+          <ThemeButton />
+          <button type="button" className={css.tool} aria-label="Keys" onClick={() => setOpen("help")}>?</button>
+        </div>
+      </header>
+      <nav className={css.nav} aria-label="Pages">
+        <ul>
+          {PAGES.map((page) => (
+            <li key={page.to}>
+              <Link to={page.to as string} title={page.name} aria-label={page.name}>
+                <svg viewBox="0 0 16 16" aria-hidden="true">{page.icon}</svg>
+                <span>{page.name}</span>
+              </Link>
+            </li>
+          ))}
+        </ul>
+        <About />
+      </nav>
+      <main className={css.main} id="main" ref={main} tabIndex={-1}>
+        <Outlet />
+      </main>
+      {open === "help" && <Help onClose={close} />}
+      {open === "palette" && <Palette onClose={close} />}
+      {open === "token" && <TokenDialog onClose={close} />}
+    </div>
+  );
+}
+
+function focusFilter(otherwise: () => void) {
+  const field = document.getElementById("filter");
+  if (field) field.focus();
+  else otherwise();
+}
+
+function About() {
+  const version = useVersion();
+  return (
+    <div className={css.about}>
+      Outlast {version.data?.version ?? config.version}
+      <br />
+      {version.data ? (version.data.store === "sqlite" ? "SQLite" : "PostgreSQL") : " "}
+    </div>
+  );
+}
+
+function LiveButton() {
+  const state = useLiveState();
+  const words = {
+    live: <><span className={css.dot} /> <span className={css.wide}>Live</span></>,
+    paused: <>❚❚ <span className={css.wide}>Paused</span></>,
+    reconnecting: <span className={css.warn}>⚠ <span className={css.wide}>Reconnecting</span></span>,
+    polling: <span className={css.warn}>⚠ <span className={css.wide}>Reconnecting</span></span>,
+  };
+  const title = state === "live" ? "What changes is shown at once. Click to pause." : "Click to change.";
+  return (
+    <button type="button" className={css.tool} title={title} aria-label={`Live updates: ${state}`} onClick={() => live.toggle()}>
+      {words[state]}
+    </button>
+  );
+}
+
+function ThemeButton() {
+  const theme = useTheme();
+  const icon = { system: "◐", light: "☀", dark: "☾" }[theme];
+  return (
+    <button type="button" className={css.tool} title={`Theme: ${theme}`} aria-label={`Theme: ${theme}`} onClick={nextTheme}>
+      {icon}
+    </button>
+  );
+}
+
+function Help({ onClose }: { onClose: () => void }) {
+  const keys: [string, ReactNode][] = [
+    ["?", "These keys"], ["Ctrl K", "Jump to a run, a page, a definition"], ["/", "Filter runs"], [".", "Pause and resume live updates"], ["t", "Theme"],
+    ...PAGES.map((page) => [`g ${page.key}`, page.name] as [string, ReactNode]),
+    ["j k", "Down and up in the list of runs"], ["Enter", "Open"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
+  ];
+  return (
+    <Ask title="Keys" action="Close" onDo={async () => {}} onClose={onClose}>
+      <dl className={css.list}>
+        {keys.map(([key, what]) => (
+          <div key={key} style={{ display: "contents" }}>
+            <dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+    </Ask>
+  );
+}
+
+function TokenDialog({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState("");
+  const submit = async () => {
+    setToken(text.trim());
+    await data(api.GET("/api/v1/me"));
+    location.hash = "";
+    live.toggle();
+    live.toggle();
+  };
+  return (
+    <Ask title="This server wants a token" action="Use it" onDo={submit} onClose={onClose} disabled={!text.trim()}>
+      <p className={parts.muted}>
+        <code>outlast token create NAME --role viewer</code> makes one. It is kept in this tab alone, until the page is loaded again.
+      </p>
+      <Field label="Token">
+        <input className={parts.input} type="password" autoComplete="off" value={text} onChange={(event) => setText(event.target.value)} />
+      </Field>
+    </Ask>
+  );
+}
+
+export function NotFound() {
+  return (
+    <div className={parts.empty}>
+      <h2>There is no such page</h2>
+      <Link to={"/runs" as string}>To the runs</Link>
+    </div>
+  );
+}

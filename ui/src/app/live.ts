@@ -1,0 +1,164 @@
+// Live updates: one stream of server-sent events for this tab. Messages say what changed; queries that show it are asked
+// again, gathered for 300 ms. It is read with fetch, because an EventSource cannot send a token.
+//
+// The stream is closed half a minute after the tab is hidden: browsers allow six connections to one server, and the
+// seventh tab would hang.
+import type { QueryClient } from "@tanstack/react-query";
+import { useEffect, useSyncExternalStore } from "react";
+import { authorization } from "../api/client";
+import { config } from "./config";
+
+export type LiveState = "live" | "paused" | "reconnecting" | "polling";
+
+const GATHER = 300;
+const HIDE_AFTER = 30_000;
+const POLL = 5000;
+
+class Live {
+  state: LiveState = "reconnecting";
+  private client: QueryClient | null = null;
+  private topics = new Map<string, number>();
+  private listeners = new Set<() => void>();
+  private stop: AbortController | null = null;
+  private lastId = "";
+  private failures = 0;
+  private wantsPause = false;
+  private changed = new Set<string>();
+  private gathering: ReturnType<typeof setTimeout> | null = null;
+  private restarting: ReturnType<typeof setTimeout> | null = null;
+  private hiding: ReturnType<typeof setTimeout> | null = null;
+
+  start(client: QueryClient) {
+    this.client = client;
+    document.addEventListener("visibilitychange", () => {
+      if (this.hiding) clearTimeout(this.hiding);
+      if (document.hidden) this.hiding = setTimeout(() => this.close(), HIDE_AFTER);
+      else if (!this.stop) this.restart(0, true);
+    });
+    setInterval(() => this.state === "polling" && !document.hidden && this.everything(), POLL);
+    this.restart(0);
+  }
+
+  subscribe = (call: () => void) => {
+    this.listeners.add(call);
+    return () => this.listeners.delete(call);
+  };
+
+  toggle() {
+    this.wantsPause = !this.wantsPause;
+    if (this.wantsPause) this.close(), this.set("paused");
+    else this.restart(0, true);
+  }
+
+  /// Hears of more, for as long as a page wants it.
+  want(topics: string[]): () => void {
+    for (const topic of topics) this.topics.set(topic, (this.topics.get(topic) ?? 0) + 1);
+    this.restart(50);
+    return () => {
+      for (const topic of topics) {
+        const left = (this.topics.get(topic) ?? 1) - 1;
+        if (left) this.topics.set(topic, left);
+        else this.topics.delete(topic);
+      }
+      this.restart(50);
+    };
+  }
+
+  private set(state: LiveState) {
+    if (this.state === state) return;
+    this.state = state;
+    this.listeners.forEach((call) => call());
+  }
+
+  private close() {
+    this.stop?.abort();
+    this.stop = null;
+  }
+
+  private everything() {
+    void this.client?.invalidateQueries();
+  }
+
+  private restart(after: number, refetch = false) {
+    if (this.restarting) clearTimeout(this.restarting);
+    this.restarting = setTimeout(() => {
+      this.close();
+      if (this.wantsPause || !this.client) return;
+      if (refetch) this.everything();
+      void this.run();
+    }, after);
+  }
+
+  private async run() {
+    const stop = (this.stop = new AbortController());
+    try {
+      const url = new URL(`${config.base}api/v1/live`, location.href);
+      if (this.topics.size) url.searchParams.set("topics", [...this.topics.keys()].join(","));
+      const headers: Record<string, string> = { accept: "text/event-stream", ...authorization() };
+      if (this.lastId) headers["last-event-id"] = this.lastId;
+      const answer = await fetch(url, { headers, signal: stop.signal });
+      if (!answer.ok || !answer.body) throw new Error(String(answer.status));
+      if (this.failures) this.everything();
+      this.failures = 0;
+      this.set("live");
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) throw new Error("the stream ended");
+        const parts = (rest + value).split("\n\n");
+        rest = parts.pop()!;
+        parts.forEach((part) => this.hear(part));
+      }
+    } catch {
+      if (stop.signal.aborted) return;
+      this.failures++;
+      this.set(this.failures >= 3 ? "polling" : "reconnecting");
+      this.restart(Math.min(10_000, 500 * 2 ** this.failures));
+    }
+  }
+
+  private hear(message: string) {
+    const fields = new Map(message.split("\n").map((line) => line.split(/: ?(.*)/s) as [string, string]));
+    const id = fields.get("id");
+    if (id) this.lastId = id;
+    const event = fields.get("event");
+    if (!event) return;
+    if (event === "reset") return this.everything();
+    const about = event === "run" || event === "logs" ? `${event} ${idOf(fields.get("data"))}` : event;
+    this.changed.add(about);
+    this.gathering ??= setTimeout(() => this.tell(), GATHER);
+  }
+
+  private tell() {
+    this.gathering = null;
+    for (const about of this.changed) {
+      const [event, id] = about.split(" ");
+      if (event === "run") void this.client?.invalidateQueries({ queryKey: ["run", id] });
+      else if (event === "logs") void this.client?.invalidateQueries({ queryKey: ["run", id, "logs"] });
+      else void this.client?.invalidateQueries({ queryKey: [event] });
+      if (event === "runs") void this.client?.invalidateQueries({ queryKey: ["bulk"] });
+    }
+    this.changed.clear();
+  }
+}
+
+function idOf(data: string | undefined): string {
+  try {
+    return (JSON.parse(data ?? "{}") as { id?: string }).id ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export const live = new Live();
+
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(live.subscribe, () => live.state);
+}
+
+/// Hears of these topics while the page is open.
+export function useTopics(...topics: string[]) {
+  const key = topics.join(",");
+  useEffect(() => live.want(key.split(",")), [key]);
+}

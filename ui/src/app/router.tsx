@@ -1,0 +1,57 @@
+// Every page and its address. Addresses are plain (`?status=failed&status=cancelled`), and values are texts: a copied
+// link shows the same screen, and people can write one by hand.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { FIELDS } from "../lib/filter";
+import { RunsPage } from "../pages/Runs";
+import { config } from "./config";
+import { NotFound, Shell } from "./Shell";
+
+function parseSearch(text: string): Record<string, string | string[]> {
+  const found: Record<string, string | string[]> = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    const before = found[name];
+    found[name] = before === undefined ? value : [...(Array.isArray(before) ? before : [before]), value];
+  }
+  return found;
+}
+
+function stringifySearch(search: Record<string, unknown>): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(search)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined && one !== null) params.append(name, String(one));
+  }
+  const text = params.toString();
+  return text && `?${text}`;
+}
+
+function only(...names: string[]) {
+  return (search: Record<string, unknown>) => Object.fromEntries(Object.entries(search).filter(([name]) => names.includes(name))) as Record<string, string | string[] | undefined>;
+}
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
+const under = () => root;
+const routes = [
+  createRoute({ getParentRoute: under, path: "/", beforeLoad: () => { throw redirect({ to: "/runs" as string }); } }),
+  createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort") }),
+  createRoute({
+    getParentRoute: under,
+    path: "/runs/$id",
+    component: lazyRouteComponent(() => import("../run/RunPage"), "RunPage"),
+    validateSearch: only("tab", "step", "idle"),
+  }),
+  createRoute({ getParentRoute: under, path: "/queues", component: lazyRouteComponent(() => import("../pages/Queues"), "QueuesPage") }),
+  createRoute({ getParentRoute: under, path: "/schedules", component: lazyRouteComponent(() => import("../pages/Schedules"), "SchedulesPage") }),
+  createRoute({ getParentRoute: under, path: "/nodes", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodesPage") }),
+  createRoute({ getParentRoute: under, path: "/definitions", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionsPage") }),
+  createRoute({ getParentRoute: under, path: "/bulk", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulksPage") }),
+  createRoute({ getParentRoute: under, path: "/bulk/$id", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulkPage") }),
+  createRoute({ getParentRoute: under, path: "/system", component: lazyRouteComponent(() => import("../pages/System"), "SystemPage") }),
+];
+
+export const router = createRouter({
+  routeTree: root.addChildren(routes),
+  basepath: config.base,
+  parseSearch,
+  stringifySearch,
+  defaultPreload: "intent",
+});

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { add, bulkWords, fromSearch, read, toSearch, words } from "./filter";
+
+const texts = [
+  "status:failed def:order",
+  "status:failed status:cancelled queue:mail key:a/b.c tag:city=Bern tag:size=large since:24h",
+  'key:"two words" tag:"who=a \\"b\\" \\\\c"',
+  "run_01m7j3wzpse008vs7k5tgvk5p8",
+  "def:über",
+  'q:"a:b"',
+  "",
+];
+
+describe("filters", () => {
+  it("round-trip through words", () => {
+    for (const text of texts) expect(read(words(read(text))), text).toEqual(read(text));
+  });
+  it("round-trip through the address", () => {
+    for (const text of texts) {
+      const terms = add([], read(text));
+      const search = toSearch(terms);
+      expect(fromSearch(search), text).toEqual(terms);
+      expect(toSearch(fromSearch(search))).toEqual(search);
+    }
+  });
+  it("take commas in status, and words of no field as an id or a key", () => {
+    expect(read("status:failed,cancelled x:y")).toEqual([
+      { field: "status", value: "failed" }, { field: "status", value: "cancelled" }, { field: "q", value: "x:y" },
+    ]);
+  });
+  it("replace what can be there once, and hold the same thing once", () => {
+    const terms = add(read("def:a status:failed"), read("def:b status:failed status:paused"));
+    expect(words(terms)).toBe("status:failed status:paused def:b");
+  });
+  it("leave away what no address should say", () => {
+    expect(fromSearch({ def: ["a", "b"], colour: "red", status: "failed", queue: "", since: 5 })).toEqual([
+      { field: "status", value: "failed" }, { field: "def", value: "a" }, { field: "since", value: "5" },
+    ]);
+  });
+  it("become a bulk's words, or nothing where those cannot say it", () => {
+    expect(bulkWords(read("status:failed k1"))).toBe("status:failed key:k1");
+    expect(bulkWords(read('key:"a b"'))).toBeNull();
+  });
+});

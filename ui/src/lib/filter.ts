@@ -1,0 +1,82 @@
+// What the runs list is narrowed to: words `field:value` as people type them, chips as they see them, and the address as
+// it is sent around. The address is the only place where it is kept.
+
+/// In the order of the chips. `status` and `tag` can be there several times.
+export const FIELDS = ["status", "def", "queue", "key", "tag", "parent", "since", "until", "q"] as const;
+export type Field = (typeof FIELDS)[number];
+const SEVERAL: readonly Field[] = ["status", "tag"];
+
+export interface Term {
+  field: Field;
+  value: string;
+}
+
+export type Search = Partial<Record<Field, string | string[]>>;
+
+export const STATUSES = [
+  "ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed", "completed", "failed", "cancelled",
+] as const;
+
+/// Reads words. What is no `field:value` is an id or a key; quotes keep spaces together.
+export function read(text: string): Term[] {
+  const terms: Term[] = [];
+  for (const [, quotedField, quoted, plain] of text.matchAll(/(?:([a-z]+):)?"((?:[^"\\]|\\.)*)"|(\S+)/g)) {
+    if (quoted !== undefined) {
+      const value = quoted.replace(/\\(.)/g, "$1");
+      const field = FIELDS.find((known) => known === quotedField);
+      terms.push(field ? { field, value } : { field: "q", value: quotedField ? `${quotedField}:${value}` : value });
+      continue;
+    }
+    const colon = plain!.indexOf(":");
+    const field = FIELDS.find((known) => known === plain!.slice(0, colon));
+    const value = plain!.slice(colon + 1);
+    if (!field) terms.push({ field: "q", value: plain! });
+    else if (!value) continue;
+    else if (field === "status") terms.push(...value.split(",").filter(Boolean).map((one) => ({ field, value: one })));
+    else terms.push({ field, value });
+  }
+  return terms;
+}
+
+/// Words that `read` reads back.
+export function words(terms: Term[]): string {
+  const quote = (value: string) => (/[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value);
+  return terms
+    .map(({ field, value }) => (field === "q" && !value.includes(":") ? quote(value) : `${field}:${quote(value)}`))
+    .join(" ");
+}
+
+/// Adds terms to others: a field that can be there once is replaced, the same thing is there once.
+export function add(terms: Term[], more: Term[]): Term[] {
+  let all = terms;
+  for (const term of more) {
+    const same = (other: Term) => other.field === term.field && (!SEVERAL.includes(term.field) || other.value === term.value);
+    all = [...all.filter((other) => !same(other)), term];
+  }
+  return all.toSorted((a, b) => FIELDS.indexOf(a.field) - FIELDS.indexOf(b.field));
+}
+
+/// As the address has it.
+export function toSearch(terms: Term[]): Search {
+  const search: Search = {};
+  for (const field of FIELDS) {
+    const values = terms.filter((term) => term.field === field).map((term) => term.value);
+    if (values.length) search[field] = SEVERAL.includes(field) ? values : values.at(-1)!;
+  }
+  return search;
+}
+
+/// What an address says; whatever else it says is left away.
+export function fromSearch(search: Record<string, unknown>): Term[] {
+  return FIELDS.flatMap((field) => {
+    const found = search[field];
+    const values = (Array.isArray(found) ? found : [found]).filter((value) => value !== undefined && value !== null && value !== "");
+    return (SEVERAL.includes(field) ? values : values.slice(0, 1)).map((value) => ({ field, value: String(value) }));
+  });
+}
+
+/// As bulks want it: the words of the command line. Those know no spaces inside of a value, and no `q`.
+export function bulkWords(terms: Term[]): string | null {
+  if (terms.some(({ field, value }) => /\s/.test(value) || (field === "q" && value.startsWith("run_")))) return null;
+  return terms.map(({ field, value }) => `${field === "q" ? "key" : field}:${value}`).join(" ");
+}

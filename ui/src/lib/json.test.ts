@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import { Exact, JsonError, parse, write } from "./json";
+
+describe("lossless JSON", () => {
+  it("keeps the text of numbers that JavaScript cannot hold", () => {
+    for (const text of ["9007199254740993", "1.0", "0.10", "1e400", "-0", "123456789.123456789012", "12345678901234567890"]) {
+      expect(parse(text)).toBeInstanceOf(Exact);
+      expect(write(parse(text))).toBe(text);
+      expect(write(parse(`{"a":[${text}]}`))).toBe(`{"a":[${text}]}`);
+    }
+  });
+  it("reads what JSON.parse reads", () => {
+    for (const text of ['{"a":1,"b":[true,false,null,"x\\"\\\\\\u00e9\\n"],"c":{}}', "[]", ' [ 1 , 2.5 ] ', '"\\\\"', "-3", '{"__proto__":1}']) {
+      expect(JSON.parse(write(parse(text)))).toEqual(JSON.parse(text));
+    }
+  });
+  it("refuses what is no JSON and says where", () => {
+    for (const text of ["", "{", "[1,]", "01", "{a:1}", '"', "nul", "1 2", '{"a" 1}', "[1", "+1", ".5"]) {
+      expect(() => parse(text), text).toThrow();
+    }
+    expect(() => parse("[" .repeat(600))).toThrow(JsonError);
+  });
+});

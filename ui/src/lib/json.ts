@@ -1,0 +1,117 @@
+// JSON that loses nothing: a number that JavaScript cannot hold keeps its text. `JSON.parse` would show
+// 9007199254740993 as 9007199254740992, and somebody would look for the wrong order.
+
+/// A number that is shown and sent as it was written.
+export class Exact {
+  constructor(readonly text: string) {}
+  toString() {
+    return this.text;
+  }
+}
+
+export type Json = null | boolean | number | string | Exact | Json[] | { [key: string]: Json };
+
+export class JsonError extends Error {}
+
+/// Reads JSON. Numbers that come back from JavaScript in other letters are kept as `Exact`.
+export function parse(text: string): Json {
+  let at = 0;
+  const wrong = (): never => {
+    throw new JsonError(at >= text.length ? "the JSON ends too early" : `not JSON at character ${at + 1}`);
+  };
+  const space = () => {
+    while (at < text.length && " \t\n\r".includes(text[at]!)) at++;
+  };
+  const word = <T>(letters: string, value: T): T => {
+    if (!text.startsWith(letters, at)) wrong();
+    at += letters.length;
+    return value;
+  };
+  const string = (): string => {
+    const start = at++;
+    for (; text[at] !== '"'; at++) {
+      if (at >= text.length) wrong();
+      if (text[at] === "\\") at++;
+    }
+    at++;
+    return JSON.parse(text.slice(start, at)) as string;
+  };
+  const number = (): number | Exact => {
+    NUMBER.lastIndex = at;
+    const found = NUMBER.exec(text)?.[0];
+    if (!found) return wrong();
+    at += found.length;
+    const value = Number(found);
+    return String(value) === found ? value : new Exact(found);
+  };
+  const value = (depth: number): Json => {
+    if (depth > 500) throw new JsonError("the JSON is nested more than 500 deep");
+    space();
+    switch (text[at]) {
+      case "{": {
+        const found: { [key: string]: Json } = {};
+        at++;
+        space();
+        if (text[at] === "}") return at++, found;
+        for (;;) {
+          space();
+          if (text[at] !== '"') wrong();
+          const key = string();
+          space();
+          if (text[at++] !== ":") at--, wrong();
+          // A key of this name must not change what the object is.
+          Object.defineProperty(found, key, { value: value(depth + 1), enumerable: true, configurable: true, writable: true });
+          space();
+          if (text[at] === ",") at++;
+          else if (text[at] === "}") return at++, found;
+          else wrong();
+        }
+      }
+      case "[": {
+        const found: Json[] = [];
+        at++;
+        space();
+        if (text[at] === "]") return at++, found;
+        for (;;) {
+          found.push(value(depth + 1));
+          space();
+          if (text[at] === ",") at++;
+          else if (text[at] === "]") return at++, found;
+          else wrong();
+        }
+      }
+      case '"':
+        return string();
+      case "t":
+        return word("true", true);
+      case "f":
+        return word("false", false);
+      case "n":
+        return word("null", null);
+      default:
+        return number();
+    }
+  };
+  const whole = value(0);
+  space();
+  if (at < text.length) wrong();
+  return whole;
+}
+
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+
+/// Writes JSON, exact numbers as they were.
+export function write(value: unknown, indent = 0, depth = 0): string {
+  if (value instanceof Exact) return value.text;
+  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
+  const [open, gap] = indent ? ["\n" + " ".repeat(indent * (depth + 1)), " "] : ["", ""];
+  const close = indent ? "\n" + " ".repeat(indent * depth) : "";
+  if (Array.isArray(value)) {
+    if (!value.length) return "[]";
+    return "[" + value.map((item) => open + write(item, indent, depth + 1)).join(",") + close + "]";
+  }
+  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
+  if (!entries.length) return "{}";
+  const line = ([key, item]: [string, unknown]) => open + JSON.stringify(key) + ":" + gap + write(item, indent, depth + 1);
+  return "{" + entries.map(line).join(",") + close + "}";
+}

@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { between, duration, noteServerDate, relative, serverNow } from "./time";
+
+describe("durations", () => {
+  it("are never negative", () => {
+    for (const span of [-1, -5000, -1e12, Number.MIN_VALUE * -1]) expect(duration(span)).toBe("0 ms");
+    expect(between(10, 5)).toBe(0);
+    expect(between(5, 10)).toBe(5);
+  });
+  it("have at most two units and do not roll over", () => {
+    const cases: [number, string][] = [
+      [0, "0 ms"], [0.4, "<1 ms"], [350, "350 ms"], [999.6, "1 s"], [4200, "4.2 s"], [9960, "10 s"], [59_960, "1 min"],
+      [200_000, "3 min 20 s"], [3_600_000, "1 h"], [7_500_000, "2 h 5 min"], [345_600_000, "4 d"],
+    ];
+    for (const [span, text] of cases) expect(duration(span)).toBe(text);
+  });
+  it("say which side of now a time is", () => {
+    expect(relative(0, 5000)).toBe("5 s ago");
+    expect(relative(5000, 0)).toBe("in 5 s");
+    expect(relative(0, 10)).toBe("now");
+  });
+  it("follow the server's clock only where it is off", () => {
+    noteServerDate(new Date(Date.now() + 60_000).toUTCString());
+    expect(serverNow() - Date.now()).toBeGreaterThan(55_000);
+    noteServerDate(new Date().toUTCString());
+    expect(Math.abs(serverNow() - Date.now())).toBeLessThan(5);
+  });
+});

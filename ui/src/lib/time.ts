@@ -1,0 +1,74 @@
+// Times and durations for people. Durations are never negative: clocks differ, and a run that was picked up "in -2 s"
+// is a bug report.
+
+let skew = 0;
+
+/// Notes the server's clock, as its answers tell it (to the second).
+export function noteServerDate(date: string | null, now = Date.now()) {
+  const server = date ? Date.parse(date) : NaN;
+  if (Number.isNaN(server)) return;
+  const difference = server + 500 - now;
+  skew = Math.abs(difference) > 2000 ? difference : 0;
+}
+
+/// Now, by the server's clock.
+export function serverNow(): number {
+  return Date.now() + skew;
+}
+
+export function millis(time: string | null | undefined): number | null {
+  if (!time) return null;
+  const found = Date.parse(time);
+  return Number.isNaN(found) ? null : found;
+}
+
+/// From one time to another; never less than nothing.
+export function between(from: number, to: number): number {
+  return Math.max(0, to - from);
+}
+
+/// How long, in at most two units: 350 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 4 d.
+export function duration(span: number): string {
+  const ms = Math.max(0, span);
+  if (ms < 1) return ms === 0 ? "0 ms" : "<1 ms";
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 59.95) return `${seconds < 9.95 ? (Math.round(seconds * 10) / 10).toString() : Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  const two = (big: number, bigName: string, small: number, smallName: string) =>
+    small ? `${big} ${bigName} ${small} ${smallName}` : `${big} ${bigName}`;
+  if (whole < 3600) return two(Math.floor(whole / 60), "min", whole % 60, "s");
+  if (whole < 86400) return two(Math.floor(whole / 3600), "h", Math.floor((whole % 3600) / 60), "min");
+  return two(Math.floor(whole / 86400), "d", Math.floor((whole % 86400) / 3600), "h");
+}
+
+/// How far from now: 5 s ago, in 3 min, now.
+export function relative(time: number, now: number): string {
+  const off = now - time;
+  if (Math.abs(off) < 1000) return "now";
+  const coarse = (span: number) => {
+    if (span < 60_000) return `${Math.floor(span / 1000)} s`;
+    if (span < 3_600_000) return `${Math.floor(span / 60_000)} min`;
+    if (span < 86_400_000) return `${Math.floor(span / 3_600_000)} h`;
+    return `${Math.floor(span / 86_400_000)} d`;
+  };
+  return off > 0 ? `${coarse(off)} ago` : `in ${coarse(-off)}`;
+}
+
+/// The whole time, in the zone that was chosen.
+export function absolute(time: number, utc = false): string {
+  const format = new Intl.DateTimeFormat("en-GB", {
+    dateStyle: "medium",
+    timeStyle: "medium",
+    timeZone: utc ? "UTC" : undefined,
+  });
+  return `${format.format(time)}.${String(new Date(time).getMilliseconds()).padStart(3, "0")}${utc ? " UTC" : ""}`;
+}
+
+/// The time of day, with the day where it is another one.
+export function clock(time: number, now: number): string {
+  const at = new Date(time);
+  const day = at.toDateString() === new Date(now).toDateString();
+  const hours = at.toLocaleTimeString("en-GB");
+  return day ? hours : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${hours}`;
+}

@@ -1,0 +1,34 @@
+// Where the dashboard begins.
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ApiError } from "./api/client";
+import { live } from "./app/live";
+import { router } from "./app/router";
+import { applyTheme } from "./app/theme";
+import "./app/tokens.css";
+
+applyTheme();
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // Live updates say when something is old; this is for what they do not tell of.
+      staleTime: 2000,
+      // What was refused is refused again.
+      retry: (count, error) => count < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+      // Numbers stay on the screen while newer ones are on their way.
+      placeholderData: (before: unknown) => before,
+    },
+  },
+});
+live.start(client);
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,98 @@
+// Bulks: one thing done to many runs, how far it is, and what could not be done.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { useMay } from "../app/Shell";
+import { isFinal, type State, STATES } from "../lib/state";
+import { Ask } from "../parts/Ask";
+import { JsonView } from "../parts/JsonView";
+import { css, Head, Loading, Problem, StateChip, Time } from "../parts/parts";
+
+type Bulk = Schemas["Bulk"];
+
+function state(bulk: Bulk): State {
+  return bulk.status in STATES ? (bulk.status as State) : "queued";
+}
+
+/// What is done, in a word.
+function what(bulk: Bulk): string {
+  const ask = bulk.ask as { op?: unknown } | null;
+  const op = ask?.op;
+  if (typeof op === "string") return op;
+  if (op && typeof op === "object") return Object.keys(op)[0] ?? "bulk";
+  return "bulk";
+}
+
+export function BulksPage() {
+  const bulks = useQuery({ queryKey: ["bulk", "list"], queryFn: () => data(api.GET("/api/v1/bulk")) });
+  return (
+    <>
+      <Head title="Bulk" />
+      <Problem error={bulks.error} />
+      {bulks.isPending ? <Loading /> : (
+        <div className={`${css.card} ${css.scroll}`}>
+          <table className={css.table}>
+            <thead><tr><th>What</th><th>State</th><th>By</th><th>Started</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th></tr></thead>
+            <tbody>
+              {bulks.data?.items.map((bulk) => (
+                <tr key={bulk.id}>
+                  <td><Link to={`/bulk/${bulk.id}` as string}>{what(bulk)}</Link></td>
+                  <td><StateChip state={state(bulk)} /></td>
+                  <td>{bulk.by ?? "–"}</td>
+                  <td><Time at={bulk.created_at} /></td>
+                  <td><Progress bulk={bulk} /></td>
+                  <td className={css.num}>{bulk.done}</td><td className={css.num}>{bulk.skipped}</td><td className={css.num}>{bulk.failed}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {!bulks.data?.items.length && !bulks.error && <div className={css.empty}><h2>Nothing was done in bulk yet</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Progress({ bulk }: { bulk: Bulk }) {
+  const percent = bulk.status === "completed" ? 100 : (bulk.percent ?? 0);
+  return <div className={css.bar} role="progressbar" aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100} aria-label={`Progress of ${what(bulk)}`}><span style={{ width: `${percent}%` }} /></div>;
+}
+
+export function BulkPage() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  const may = useMay("operate");
+  const client = useQueryClient();
+  const [asking, setAsking] = useState(false);
+  const found = useQuery({
+    queryKey: ["bulk", id],
+    queryFn: () => data(api.GET("/api/v1/bulk/{id}", { params: { path: { id } } })),
+    refetchInterval: (query) => (query.state.data && isFinal(query.state.data.status) ? false : 1000),
+  });
+  const bulk = found.data;
+  if (!bulk) return found.error ? <Problem error={found.error} /> : <Loading />;
+  const abort = async () => {
+    await data(api.POST("/api/v1/bulk/{id}/abort", { params: { path: { id } } }));
+    await client.invalidateQueries({ queryKey: ["bulk"] });
+  };
+  return (
+    <>
+      <Head title={<>Bulk: {what(bulk)} <StateChip state={state(bulk)} /></>}>
+        <Link to={`/runs/${bulk.id}` as string}>as a run</Link>
+        {may && !isFinal(bulk.status) && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking(true)}>Abort…</button>}
+      </Head>
+      <div className={css.card} style={{ padding: 16, display: "grid", gap: 14 }}>
+        <Progress bulk={bulk} />
+        <div role="status">{bulk.done} done, {bulk.skipped} skipped, {bulk.failed} failed{bulk.message ? `: ${bulk.message}` : ""}. Started <Time at={bulk.created_at} /> by {bulk.by ?? "nobody who said so"}.</div>
+        <JsonView value={bulk.ask} name="What was asked for" />
+        {bulk.failures.length > 0 && (
+          <table className={css.table}>
+            <thead><tr><th>Run</th><th>Why not</th></tr></thead>
+            <tbody>{bulk.failures.map((failure) => <tr key={failure.run}><td><Link to={`/runs/${failure.run}` as string} className={css.mono}>{failure.run}</Link></td><td>{failure.reason}</td></tr>)}</tbody>
+          </table>
+        )}
+      </div>
+      {asking && <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={() => setAsking(false)}><p>It stops after the runs in hand. What it did stays.</p></Ask>}
+    </>
+  );
+}

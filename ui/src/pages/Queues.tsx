@@ -1,0 +1,102 @@
+// Queues: how much is in line, what may run at once, and whether it is worked off.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { useTopics } from "../app/live";
+import { useMay } from "../app/Shell";
+import { duration } from "../lib/time";
+import { Ask } from "../parts/Ask";
+import { css, Head, Loading, Problem, Time } from "../parts/parts";
+
+type Queue = Schemas["Queue"];
+type Act = "pause" | "resume" | "drain";
+const MEANS: Record<Act, string> = {
+  pause: "Nothing of it begins until it is resumed. What runs goes on.",
+  resume: "It is worked off again.",
+  drain: "What is in it is worked off. What comes later stays in line until it is resumed.",
+};
+
+export function QueuesPage() {
+  useTopics("queues");
+  const may = useMay("operate");
+  const [asked, setAsked] = useState<[Act, string] | null>(null);
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const client = useQueryClient();
+  const act = useMutation({
+    mutationFn: ([what, name]: [Act, string]) => data(api.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name } } })),
+    onSuccess: () => client.invalidateQueries({ queryKey: ["queues"] }),
+  });
+  return (
+    <>
+      <Head title="Queues" />
+      <Problem error={queues.error} />
+      {queues.isPending ? <Loading /> : (
+        <div className={`${css.card} ${css.scroll}`}>
+          <table className={css.table}>
+            <thead>
+              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Rules</th>{may && <th><span className={css.muted}>Actions</span></th>}</tr>
+            </thead>
+            <tbody>
+              {queues.data?.items.map((queue) => (
+                <tr key={queue.name}>
+                  <td><Link to={"/runs" as string} search={{ queue: queue.name } as never}>{queue.name}</Link></td>
+                  <td><QueueState queue={queue} /></td>
+                  <td className={css.num}>{queue.due.toLocaleString("en")}</td>
+                  <td className={css.num}>{queue.later.toLocaleString("en")}</td>
+                  <td className={css.num}>{queue.running.toLocaleString("en")}{queue.rules.limit ? <span className={css.muted}> / {queue.rules.limit}</span> : null}</td>
+                  <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
+                  <td><Time at={queue.oldest_due_at} /></td>
+                  <td className={css.muted}>{rules(queue)}</td>
+                  {may && (
+                    <td>
+                      <div className={css.actions}>
+                        {(queue.state === "open" ? (["pause", "drain"] as Act[]) : (["resume"] as Act[])).map((what) => (
+                          <button key={what} type="button" className={`${css.button} ${css.small}`} aria-label={`${what} ${queue.name}`} onClick={() => setAsked([what, queue.name])}>
+                            {what[0]!.toUpperCase() + what.slice(1)}
+                          </button>
+                        ))}
+                      </div>
+                    </td>
+                  )}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {!queues.data?.items.length && !queues.error && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
+        </div>
+      )}
+      {asked && (
+        <Ask title={`${asked[0][0]!.toUpperCase()}${asked[0].slice(1)} queue ${asked[1]}?`} action={asked[0][0]!.toUpperCase() + asked[0].slice(1)} onClose={() => setAsked(null)} onDo={() => act.mutateAsync(asked)}>
+          <p>{MEANS[asked[0]]}</p>
+        </Ask>
+      )}
+    </>
+  );
+}
+
+function QueueState({ queue }: { queue: Queue }) {
+  const looks: Record<string, [string, string]> = { open: ["green", "✓"], paused: ["amber", "❚❚"], draining: ["violet", "⤓"] };
+  const [tone, icon] = looks[queue.state] ?? ["grey", "?"];
+  return (
+    <span className={css.nowrap}>
+      <span className={`${css.chip} ${css[tone]}`} data-state={queue.state}><i aria-hidden="true">{icon}</i>{queue.state}</span>{" "}
+      {queue.since && queue.state !== "open" && <span className={css.muted}><Time at={queue.since} /></span>}
+    </span>
+  );
+}
+
+function rules({ rules, own_rules }: Queue): string {
+  const rate = (rate: { count: number; per_ms: number } | null | undefined, of: string) => rate && `${rate.count} in ${duration(rate.per_ms)}${of}`;
+  const words = [
+    rules.limit && `${rules.limit} at once`,
+    rules.per_node && `${rules.per_node} per node`,
+    rules.per_group && `${rules.per_group} per group`,
+    rate(rules.rate, ""),
+    rate(rules.rate_per_group, " per group"),
+    rules.ordered && "in order",
+    rules.fair && "fair",
+    own_rules && "(set by people)",
+  ];
+  return words.filter(Boolean).join(", ") || "none";
+}

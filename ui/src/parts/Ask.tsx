@@ -1,0 +1,69 @@
+// Dialogs: what is asked before something is changed. The browser's own element keeps the focus inside and closes on Esc.
+import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { css, Problem } from "./parts";
+
+interface Asked {
+  title: string;
+  /// The word on the button that does it.
+  action: string;
+  danger?: boolean;
+  disabled?: boolean;
+  children?: ReactNode;
+  onDo: () => Promise<unknown>;
+  onClose: () => void;
+}
+
+export function Ask({ title, action, danger, disabled, children, onDo, onClose }: Asked) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  const [error, setError] = useState<unknown>(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await onDo();
+      onClose();
+    } catch (found) {
+      setError(found);
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog ref={dialog} className={css.dialog} aria-labelledby={heading} onClose={onClose}>
+      <form onSubmit={(event) => void submit(event)}>
+        <h2 id={heading}>{title}</h2>
+        {children}
+        <Problem error={error} />
+        <div className={css.foot}>
+          <button type="button" className={css.button} onClick={onClose}>Not now</button>
+          <button type="submit" className={`${css.button} ${danger ? css.danger : css.primary}`} disabled={busy || disabled}>
+            {busy ? "…" : action}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+export function Field({ label, hint, children }: { label: string; hint?: string; children: ReactNode }) {
+  return (
+    <label className={css.field}>
+      <span>{label}{hint && <small> {hint}</small>}</span>
+      {children}
+    </label>
+  );
+}
+
+/// Why: for the run, for whoever looks later, and for the audit log.
+export function ReasonField({ value, onChange, required }: { value: string; onChange: (text: string) => void; required?: boolean }) {
+  return (
+    <Field label="Reason" hint={required ? "(needed)" : "(kept with the run)"}>
+      <input className={css.input} value={value} required={required} maxLength={500} onChange={(event) => onChange(event.target.value)} />
+    </Field>
+  );
+}

@@ -1,0 +1,129 @@
+// Small things that every page uses: chips, times, copying, notes.
+import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
+import { ApiError } from "../api/client";
+import { STATES, type State } from "../lib/state";
+import { absolute, millis, relative, serverNow } from "../lib/time";
+import css from "./parts.module.css";
+
+export { css };
+
+export function StateChip({ state }: { state: State }) {
+  const { icon, tone } = STATES[state];
+  return (
+    <span className={`${css.chip} ${css[tone]}`} data-state={state}>
+      <i aria-hidden="true">{icon}</i>
+      {state.replace("_", " ")}
+    </span>
+  );
+}
+
+// One clock for the whole page: a thousand cells must not have a timer each.
+let now = serverNow();
+const listeners = new Set<() => void>();
+setInterval(() => {
+  if (document.hidden) return;
+  now = serverNow();
+  listeners.forEach((call) => call());
+}, 1000);
+
+export function useNow(): number {
+  return useSyncExternalStore(
+    (call) => (listeners.add(call), () => listeners.delete(call)),
+    () => now,
+  );
+}
+
+/// A time, from now; the whole of it when pointed at.
+export function Time({ at }: { at: string | null | undefined }) {
+  const now = useNow();
+  const time = millis(at);
+  if (time === null) return <span className={css.muted}>–</span>;
+  return (
+    <time dateTime={at!} title={`${absolute(time)}\n${absolute(time, true)}`} className={css.nowrap}>
+      {relative(time, now)}
+    </time>
+  );
+}
+
+/// Copies, also where the page is not served over HTTPS and browsers offer no clipboard.
+export async function copy(text: string): Promise<boolean> {
+  try {
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch {
+    // Not allowed: the older way may be.
+  }
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.style.position = "fixed";
+  area.style.opacity = "0";
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
+
+export function Copy({ text, label = "copy", name }: { text: string; label?: string; name?: string }) {
+  const [done, setDone] = useState<string | null>(null);
+  useEffect(() => {
+    if (!done) return;
+    const timer = setTimeout(() => setDone(null), 1500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const click = async () => setDone((await copy(text)) ? "copied" : "not allowed");
+  return (
+    <button type="button" className={css.bare} aria-label={`Copy ${name ?? label}`} onClick={() => void click()}>
+      {done ?? label}
+    </button>
+  );
+}
+
+export function Note({ tone, children }: { tone?: "red" | "amber" | "blue"; children: ReactNode }) {
+  const colour = tone === "red" ? css.noteRed : tone === "amber" ? css.noteAmber : tone === "blue" ? css.noteBlue : "";
+  return <div className={`${css.note} ${colour}`}>{children}</div>;
+}
+
+export function Problem({ error }: { error: unknown }) {
+  if (!error) return null;
+  const text = error instanceof Error ? error.message : String(error);
+  const hint = error instanceof ApiError && error.code === "timeout" ? " Narrow the window of time, or name a definition." : "";
+  return (
+    <div role="alert">
+      <Note tone="red">
+        <strong>✕</strong> <span>{text}{hint}</span>
+      </Note>
+    </div>
+  );
+}
+
+/// While something is on its way for the first time.
+export function Loading() {
+  return <div className={css.empty} role="status">Loading…</div>;
+}
+
+export function Head({ title, children }: { title: ReactNode; children?: ReactNode }) {
+  return (
+    <div className={css.head}>
+      <h1>{title}</h1>
+      {children && <div className={css.right}>{children}</div>}
+    </div>
+  );
+}
+
+/// Text without colour codes.
+export function plain(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "");
+}
+
+export function download(name: string, text: string) {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}

@@ -1,0 +1,173 @@
+// What a run did, over time. Only the rows on the screen are in the document, and only those are placed.
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useKeys } from "../app/keys";
+import { isFinal, type Run, type State, STATES, stateOf, type Step } from "../lib/state";
+import { absolute, between, duration, millis } from "../lib/time";
+import { css as parts, useNow } from "../parts/parts";
+import { type Band, bars, ticks, wholeScale, type Bar, type Scale } from "./layout";
+import css from "./run.module.css";
+import { useSteps } from "./RunPage";
+
+const ROW = 30;
+const KINDS: Record<string, string> = { step: "■", transaction: "▣", job: "■", sleep: "◷", event: "✉", promise: "◇", child: "↳", send: "➤", value: "=", state: "=", cancel: "⦸", undo: "↶", revise: "✎" };
+
+/// A line: of this run, or of a child that was opened.
+interface Line {
+  step: Step;
+  depth: number;
+}
+
+interface Props {
+  run: Run;
+  steps: Step[];
+  compress: boolean;
+  chosen?: string;
+  onChoose: (step: string | undefined) => void;
+}
+
+export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
+  const second = useNow();
+  const done = isFinal(run.status);
+  const now = done ? (millis(run.finished_at) ?? second) : second;
+  const from = millis(run.created_at) ?? now;
+  const view = useRef<HTMLDivElement>(null);
+  const track = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(600);
+  const [open, setOpen] = useState<Set<number>>(new Set());
+  const [children, setChildren] = useState<Map<string, Step[]>>(new Map());
+  useLayoutEffect(() => {
+    if (!track.current) return;
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.max(100, entry!.contentRect.width)));
+    observer.observe(track.current);
+    return () => observer.disconnect();
+  }, []);
+  const lines = useMemo<Line[]>(() => {
+    const below = (steps: Step[], depth: number): Line[] =>
+      steps.flatMap((step) => [{ step, depth }, ...(step.child && children.has(step.child) ? below(children.get(step.child)!, depth + 1) : [])]);
+    return below(steps, 0);
+  }, [steps, children]);
+  const scale = useMemo(() => wholeScale(lines.map((line) => line.step), from, Math.max(now, from + 1), width, compress, open), [lines, from, now, width, compress, open]);
+  const rows = useVirtualizer({ count: lines.length + 1, getScrollElement: () => view.current, estimateSize: () => ROW, overscan: 8 });
+  useKeys((key) => {
+    if (key !== "f") return false;
+    const place = steps.findIndex((step) => step.state === "failed" || step.attempts.length > 0);
+    if (place < 0) return false;
+    rows.scrollToIndex(place + 1, { align: "center" });
+    onChoose(steps[place]!.name);
+    return true;
+  });
+  const toggleChild = (id: string, found: Step[] | null) => {
+    const next = new Map(children);
+    if (found) next.set(id, found);
+    else next.delete(id);
+    setChildren(next);
+  };
+  return (
+    <section className={css.timeline} aria-label="Timeline">
+      <div className={css.axis}>
+        <span>{lines.length.toLocaleString("en")} {lines.length === 1 ? "operation" : "operations"}</span>
+        <div className={css.axisTrack} ref={track}>
+          {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time)}>{time === from ? "0" : `+${duration(time - from)}`}</span>)}
+          {scale.bands.map((band) => (
+            <button key={band.from} type="button" className={css.bandName} style={nameAt(band, width)} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
+              {duration(band.to - band.from)}
+            </button>
+          ))}
+        </div>
+      </div>
+      <div className={css.view} ref={view} tabIndex={0} role="group" aria-label="Steps">
+        <div className={css.body} style={{ height: rows.getTotalSize() }}>
+          <div className={css.bands} aria-hidden="true">{scale.bands.map((band) => <div key={band.from} className={css.band} style={{ left: band.left, width: band.width }} />)}</div>
+          {rows.getVirtualItems().map((item) => {
+            const line = lines[item.index - 1];
+            return line
+              ? <StepLine key={item.key} line={line} scale={scale} now={now} top={item.start} chosen={line.depth === 0 && chosen === line.step.name}
+                  onChoose={() => line.depth === 0 && onChoose(chosen === line.step.name ? undefined : line.step.name)} isOpen={!!line.step.child && children.has(line.step.child)} onChild={toggleChild} />
+              : <RunLine key={item.key} run={run} scale={scale} now={now} />;
+          })}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+/// In the middle of its band, but never beyond the edge.
+function nameAt(band: Band, width: number) {
+  const middle = band.left + band.width / 2;
+  return middle > width - 45 ? { right: -8 } : middle < 45 ? { left: 0 } : { left: middle, transform: "translateX(-50%)" };
+}
+
+function RunLine({ run, scale, now }: { run: Run; scale: Scale; now: number }) {
+  const from = millis(run.created_at) ?? now;
+  return (
+    <div className={`${css.line} ${css.whole}`} style={{ top: 0 }}>
+      <span className={css.name}><span className={css.kind} aria-hidden="true">●</span><span>{run.definition}</span><small>{duration(between(from, now))}</small></span>
+      <span className={css.track}><span className={css.bar} data-tone={STATES[stateOf(run, now)].tone === "green" ? "green" : STATES[stateOf(run, now)].tone === "red" ? "red" : "grey"} style={{ left: 0, width: scale.x(now), height: 5, top: 12 }} /></span>
+    </div>
+  );
+}
+
+interface LineProps {
+  line: Line;
+  scale: Scale;
+  now: number;
+  top: number;
+  chosen: boolean;
+  isOpen: boolean;
+  onChoose: () => void;
+  onChild: (id: string, steps: Step[] | null) => void;
+}
+
+function StepLine({ line: { step, depth }, scale, now, top, chosen, isOpen, onChoose, onChild }: LineProps) {
+  const placed = bars(step, scale, now);
+  const took = between(millis(step.began_at) ?? now, millis(step.ended_at) ?? now);
+  const until = millis(step.until);
+  const state = (step.state in STATES ? step.state : "running") as State;
+  const tries = step.attempts.length ? ` (${step.attempts.length + (step.state === "retrying" ? 0 : 1)} attempts)` : "";
+  const label = `${step.op === "undo" ? "undo " : ""}${step.name}`;
+  return (
+    <>
+      <button type="button" className={css.line} style={{ top }} aria-pressed={chosen} onClick={onChoose} title={`${step.op} ${step.name}: ${state}`}>
+        <span className={css.name} style={{ paddingLeft: 12 + (depth + 1) * 14 }}>
+          <span className={css.kind} aria-hidden="true">{KINDS[step.op] ?? "·"}</span>
+          <span>{label}<span className={parts.muted}>{tries}</span></span>
+          <small>{state === "failed" ? "✕ " : state === "waiting" || state === "retrying" ? `${STATES[state].icon} ` : ""}{duration(took)}</small>
+        </span>
+        <span className={css.track}>
+          {placed.map((bar) => <span key={`${bar.kind}${bar.from}`} className={css.bar} data-kind={bar.kind} data-tone={tone(bar, step)} data-live={!step.ended_at && bar === placed.at(-1)} style={{ left: bar.left, width: bar.width }} title={`${bar.attempt ? `attempt ${bar.attempt}` : bar.kind}: ${duration(bar.to - bar.from)}`} />)}
+          {step.op === "event" && step.ended_at && <span className={css.mark} style={{ left: scale.x(millis(step.ended_at) ?? now) }} title="arrived" />}
+          {step.op === "sleep" && until !== null && until <= now && <span className={css.mark} style={{ left: scale.x(until) }} title="timer" />}
+        </span>
+      </button>
+      {step.child && <ChildToggle id={step.child} top={top} depth={depth} isOpen={isOpen} onChild={onChild} />}
+    </>
+  );
+}
+
+function tone(bar: Bar, step: Step): string {
+  if (bar.kind !== "run") return "amber";
+  if (bar.failed) return "red";
+  if (step.op === "undo") return "amber";
+  return step.state === "completed" ? "green" : step.state === "dropped" ? "grey" : "blue";
+}
+
+/// Opens a child in place. It is asked for when somebody wants to see it.
+function ChildToggle({ id, top, depth, isOpen, onChild }: { id: string; top: number; depth: number; isOpen: boolean; onChild: LineProps["onChild"] }) {
+  const [wanted, setWanted] = useState(isOpen);
+  const steps = useSteps(id, wanted);
+  const found = steps.data?.items;
+  useLayoutEffect(() => {
+    if (wanted && found) onChild(id, found);
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [wanted, found]);
+  const click = () => {
+    if (isOpen) onChild(id, null);
+    setWanted(!isOpen);
+  };
+  return (
+    <button type="button" className={parts.bare} style={{ position: "absolute", top: top + 6, left: 2 + depth * 14, zIndex: 2 }} aria-expanded={isOpen} aria-label="Steps of the child" onClick={click}>
+      {isOpen ? "▾" : "▸"}
+    </button>
+  );
+}

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import type { Step } from "../lib/state";
+import { BAND, LEAST, bars, idle, scale, segments, ticks, wholeScale } from "./layout";
+
+const at = (ms: number) => new Date(ms).toISOString();
+function step(op: string, from: number, to: number | null, more: Partial<Step> = {}): Step {
+  return {
+    op, name: `${op}-${from}`, state: to === null ? "running" : "completed", began_at: at(from), ended_at: to === null ? null : at(to),
+    until: null, child: null, attempts: [], result: null, error: null, ...more,
+  } as Step;
+}
+const HOUR = 3_600_000;
+
+describe("the timeline", () => {
+  it("cuts a step with failed attempts into runs and pauses", () => {
+    const error = { message: "no", detail: {} };
+    const attempts = [{ number: 1, began_at: at(0), failed_at: at(100), next_at: at(1100), error }];
+    expect(segments(step("step", 0, 1500, { attempts } as Partial<Step>), 9999)).toEqual([
+      { kind: "run", from: 0, to: 100, attempt: 1, failed: true },
+      { kind: "backoff", from: 100, to: 1100 },
+      { kind: "run", from: 1100, to: 1500, attempt: 2, failed: false },
+    ]);
+    const pausing = segments(step("step", 0, null, { attempts, state: "retrying" } as Partial<Step>), 500);
+    expect(pausing.map((one) => [one.kind, one.to - one.from])).toEqual([["run", 100], ["backoff", 400]]);
+  });
+  it("has no negative piece, whatever the clocks say", () => {
+    const attempts = [{ number: 1, began_at: at(900), failed_at: at(100), next_at: at(50), error: { message: "", detail: {} } }];
+    for (const one of [step("step", 1000, 500), step("sleep", 1000, 500), step("step", 1000, 1200, { attempts } as Partial<Step>), step("step", 5000, null)]) {
+      for (const piece of segments(one, 2000)) expect(piece.to).toBeGreaterThanOrEqual(piece.from);
+    }
+  });
+  it("finds stretches in which nothing runs, if they are long", () => {
+    const busy = [{ from: 0, to: 1000 }, { from: 500, to: 2000 }, { from: HOUR, to: HOUR + 2000 }];
+    expect(idle(busy, 0, HOUR + 2000)).toEqual([{ from: 2000, to: HOUR }]);
+    expect(idle(busy.slice(0, 2), 0, 2900)).toEqual([]);
+    expect(idle([], 0, HOUR)).toEqual([]);
+  });
+  it("draws a long wait as a narrow band and gives the room to the work", () => {
+    const steps = [step("step", 0, 1000), step("event", 1000, HOUR), step("step", HOUR, HOUR + 1000)];
+    const narrow = wholeScale(steps, 0, HOUR + 1000, 1028, true, new Set());
+    expect(narrow.bands).toHaveLength(1);
+    expect(narrow.bands[0]!.width).toBe(BAND);
+    expect(narrow.x(1000)).toBeCloseTo(500);
+    expect(narrow.x(HOUR)).toBeCloseTo(528);
+    expect(narrow.x(HOUR + 1000)).toBeCloseTo(1028);
+    const wide = wholeScale(steps, 0, HOUR + 1000, 1028, false, new Set());
+    expect(wide.bands).toHaveLength(0);
+    expect(bars(steps[0]!, wide, 0)[0]!.width).toBe(LEAST);
+    expect(wholeScale(steps, 0, HOUR + 1000, 1028, true, new Set([1000])).bands).toHaveLength(0);
+  });
+  it("never runs backwards", () => {
+    const one = scale(0, 100_000, [{ from: 1000, to: 40_000 }, { from: 50_000, to: 90_000 }], 500);
+    let last = -1;
+    for (let time = -10; time <= 100_010; time += 500) {
+      expect(one.x(time)).toBeGreaterThanOrEqual(last);
+      last = one.x(time);
+    }
+    expect(one.x(100_000)).toBeCloseTo(500);
+    expect(ticks(one).every((time) => !one.bands.some((band) => time > band.from && time < band.to))).toBe(true);
+  });
+  it("places 10,000 steps by the rows that are shown", () => {
+    const steps = Array.from({ length: 10_000 }, (_, i) => step("step", i * 100, i * 100 + 90));
+    const whole = wholeScale(steps, 0, 1_000_000, 800, true, new Set());
+    let looked = 0;
+    const watched = steps.map((one) => new Proxy(one, { get: (of, name) => (name === "began_at" && looked++, Reflect.get(of, name)) }));
+    const shown = watched.slice(5000, 5040).map((one) => bars(one, whole, 1_000_000));
+    expect(shown).toHaveLength(40);
+    expect(looked).toBe(40);
+  });
+});

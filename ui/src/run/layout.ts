@@ -1,0 +1,158 @@
+// Where things stand on the timeline: pure functions from times to pixels, so that they can be tested without a browser.
+//
+// What a step does is cut into segments (running, pausing after a failed attempt, waiting). Stretches in which nothing
+// runs are idle: a run that waits an hour for a person would otherwise show its seconds of work as hairlines. They are
+// drawn as narrow bands that say how long they are.
+import type { Step } from "../lib/state";
+import { millis } from "../lib/time";
+
+export type SegmentKind = "run" | "backoff" | "wait";
+export interface Segment {
+  kind: SegmentKind;
+  from: number;
+  to: number;
+  /// The number of the attempt, of a run segment.
+  attempt?: number;
+  failed?: boolean;
+}
+export interface Gap {
+  from: number;
+  to: number;
+}
+export interface Band extends Gap {
+  left: number;
+  width: number;
+}
+
+// A child works, if elsewhere.
+const WORKS = new Set(["step", "transaction", "job", "undo", "child"]);
+/// Width of an idle band, and of the shortest bar that can still be seen.
+export const BAND = 28;
+export const LEAST = 3;
+
+/// What a step did, piece by piece. What goes on ends now.
+export function segments(step: Step, now: number): Segment[] {
+  const began = millis(step.began_at) ?? now;
+  const end = Math.max(began, millis(step.ended_at) ?? now);
+  if (!WORKS.has(step.op)) return [{ kind: "wait", from: began, to: end }];
+  const found: Segment[] = [];
+  let from = began;
+  let number = 1;
+  for (const attempt of step.attempts) {
+    from = Math.min(millis(attempt.began_at) ?? from, end);
+    const failed = clamp(millis(attempt.failed_at) ?? from, from, end);
+    const next = clamp(millis(attempt.next_at) ?? failed, failed, end);
+    found.push({ kind: "run", from, to: failed, attempt: attempt.number, failed: true });
+    found.push({ kind: "backoff", from: failed, to: next });
+    from = next;
+    number = attempt.number + 1;
+  }
+  // Between attempts there is no attempt that goes on.
+  const pausing = !step.ended_at && step.attempts.length > 0 && from >= end;
+  if (!pausing) found.push({ kind: "run", from, to: end, attempt: number, failed: step.state === "failed" });
+  return found;
+}
+
+/// Stretches in which nothing runs, if they are long and longer than a share of the whole.
+export function idle(busy: Gap[], from: number, to: number, share = 0.03, least = 1000): Gap[] {
+  const long = Math.max(least, (to - from) * share);
+  const gaps: Gap[] = [];
+  let until = from;
+  for (const one of busy.toSorted((a, b) => a.from - b.from)) {
+    if (one.from - until > long) gaps.push({ from: until, to: one.from });
+    until = Math.max(until, one.to);
+  }
+  if (to - until > long) gaps.push({ from: until, to });
+  // With nothing left but gaps there would be nothing to see.
+  return gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0) < to - from ? gaps : [];
+}
+
+export interface Scale {
+  x(time: number): number;
+  bands: Band[];
+  from: number;
+  to: number;
+  width: number;
+}
+
+/// Times to pixels: straight, but for gaps, which all have the same width.
+export function scale(from: number, to: number, gaps: Gap[], width: number): Scale {
+  const band = Math.min(BAND, gaps.length ? width / 2 / gaps.length : BAND);
+  const shown = Math.max(1, to - from - gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0));
+  const perMilli = Math.max(0, width - gaps.length * band) / shown;
+  const bands: Band[] = [];
+  let cut = 0;
+  for (const gap of gaps) {
+    bands.push({ ...gap, left: (gap.from - from - cut) * perMilli + bands.length * band, width: band });
+    cut += gap.to - gap.from;
+  }
+  const x = (time: number) => {
+    const at = clamp(time, from, to);
+    let before = 0;
+    let count = 0;
+    for (const one of bands) {
+      if (at >= one.to) {
+        before += one.to - one.from;
+        count++;
+      } else if (at > one.from) {
+        return one.left + ((at - one.from) / (one.to - one.from)) * one.width;
+      } else break;
+    }
+    return (at - from - before) * perMilli + count * band;
+  };
+  return { x, bands, from, to, width };
+}
+
+/// The scale of a whole run.
+export function wholeScale(steps: Step[], from: number, to: number, width: number, compress: boolean, open: Set<number>): Scale {
+  if (!compress) return scale(from, to, [], width);
+  const busy = steps.flatMap((step) => segments(step, to).filter((one) => one.kind === "run"));
+  // A moment of work at the very start keeps a gap from beginning there.
+  const gaps = idle(busy, from, to).filter((gap) => !open.has(gap.from));
+  return scale(from, to, gaps, width);
+}
+
+export interface Bar extends Segment {
+  left: number;
+  width: number;
+}
+
+/// The bars of one row. Called for rows that are on the screen, and for no others.
+export function bars(step: Step, scale: Scale, now: number): Bar[] {
+  return segments(step, now).map((one) => {
+    const left = scale.x(one.from);
+    const width = Math.max(LEAST, scale.x(one.to) - left);
+    return { ...one, left: Math.min(left, Math.max(0, scale.width - LEAST)), width };
+  });
+}
+
+/// Round times along the axis, at least so many pixels apart; none inside of bands.
+export function ticks(scale: Scale, apart = 90): number[] {
+  const shown = scale.to - scale.from - scale.bands.reduce((sum, band) => sum + band.to - band.from, 0);
+  const wish = (shown / Math.max(1, scale.width)) * apart;
+  const step = STEPS.find((one) => one >= wish) ?? STEPS.at(-1)!;
+  const found: number[] = [];
+  let last = -Infinity;
+  for (let time = scale.from; time <= scale.to && found.length < 100; ) {
+    const at = time;
+    const band = scale.bands.find((one) => at > one.from && at < one.to);
+    if (band) {
+      // Long gaps are stepped over at once.
+      time = scale.from + Math.ceil((band.to - scale.from) / step) * step;
+      continue;
+    }
+    const x = scale.x(time);
+    if (x - last >= apart * 0.7 && x < scale.width - 40) {
+      found.push(time);
+      last = x;
+    }
+    time += step;
+  }
+  return found;
+}
+
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 216e5, 432e5, 864e5, 6048e5];
+
+function clamp(value: number, least: number, most: number): number {
+  return Math.min(Math.max(value, least), Math.max(least, most));
+}
