@@ -208,6 +208,11 @@ impl Weather {
         self.state.lock().trace.clone()
     }
 
+    /// Whether everything that was planned for a call has happened.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.state.lock().planned.is_empty()
+    }
+
     /// With which calls something went wrong, and how often.
     pub(crate) fn at(&self) -> BTreeMap<&'static str, u64> {
         self.state.lock().at.clone()

@@ -21,6 +21,9 @@ const HEAL: Duration = Duration::from_secs(180);
 /// How often it is looked whether all has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How many looks the storm lasts at most when people have nothing left to do.
+const STORM: u32 = 60;
+
 /// How often a node is asked to work after the heal, and how long it has in between: more than from one renewal of its
 /// lease to the next.
 const TAILS: u32 = 4;
@@ -102,6 +105,13 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
         });
     }
     while acts.join_next().await.is_some() {}
+    // Nodes ask the store from time to time, whatever they do: all that was planned hits.
+    for _ in 0..STORM {
+        if world.weather.is_spent() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
     world.heal();
 
     let mut wrong = Vec::new();
