@@ -61,6 +61,20 @@ describe("the dashboard", () => {
     expect(await lab.api<{ status: string }>(`/runs/${id}`)).toMatchObject({ status: "completed" });
   });
 
+  it("looks closer at a stretch of the timeline, which stands in the address", async () => {
+    const id = await lab.order("map");
+    const page = await lab.page(`/runs/${id}`);
+    const axis = page.getByTitle("Drag to look closer");
+    const box = (await axis.boundingBox())!;
+    await page.mouse.move(box.x + 50, box.y + 24);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 200, box.y + 24, { steps: 4 });
+    await page.mouse.up();
+    await page.waitForURL(/zoom=\d+-\d+/);
+    await page.getByRole("button", { name: "show all" }).click();
+    await page.waitForURL((url) => !url.search.includes("zoom"));
+  });
+
   it("cancels with a reason, and shows it in the list at once", async () => {
     const id = await lab.order("lamp");
     const list = await lab.page("/runs?def=order&status=cancelled");

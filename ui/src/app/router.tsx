@@ -37,7 +37,7 @@ const routes = [
     getParentRoute: under,
     path: "/runs/$id",
     component: lazyRouteComponent(() => import("../run/RunPage"), "RunPage"),
-    validateSearch: only("tab", "step", "idle"),
+    validateSearch: only("tab", "step", "idle", "zoom"),
   }),
   createRoute({ getParentRoute: under, path: "/queues", component: lazyRouteComponent(() => import("../pages/Queues"), "QueuesPage") }),
   createRoute({ getParentRoute: under, path: "/schedules", component: lazyRouteComponent(() => import("../pages/Schedules"), "SchedulesPage") }),

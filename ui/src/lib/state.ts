@@ -6,19 +6,19 @@ export type Run = components["schemas"]["Run"];
 export type Step = components["schemas"]["Step"];
 
 export const STATES = {
-  scheduled: { icon: "◷", tone: "grey" },
-  queued: { icon: "⧗", tone: "grey" },
-  running: { icon: "▶", tone: "blue" },
-  waiting: { icon: "…", tone: "violet" },
-  retrying: { icon: "↻", tone: "amber" },
-  paused: { icon: "❚❚", tone: "grey" },
-  blocked: { icon: "⊘", tone: "amber" },
-  undoing: { icon: "↶", tone: "amber" },
-  undo_failed: { icon: "↶✕", tone: "red" },
-  completed: { icon: "✓", tone: "green" },
-  failed: { icon: "✕", tone: "red" },
-  cancelled: { icon: "⦸", tone: "grey" },
-  dropped: { icon: "–", tone: "grey" },
+  scheduled: { icon: "M8 4.5V8l2.4 1.6M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Z", tone: "grey" },
+  queued: { icon: "M4 2h8M4 14h8M5 2c0 3 3 4.5 3 6s-3 3-3 6M11 2c0 3-3 4.5-3 6s3 3 3 6", tone: "grey" },
+  running: { icon: "M5 3v10l8-5z", tone: "blue" },
+  waiting: { icon: "M3 8h.01M8 8h.01M13 8h.01", tone: "violet" },
+  retrying: { icon: "M13 4v3h-3M13 7a5.5 5.5 0 1 0 .3 3", tone: "amber" },
+  paused: { icon: "M5.5 3v10M10.5 3v10", tone: "grey" },
+  blocked: { icon: "M2 5h12v5H2zM4 10v4M12 10v4M5 10l4-5M9 10l4-5", tone: "amber" },
+  undoing: { icon: "M6 3 2.5 6.5 6 10M3 6.5h6a4 4 0 0 1 0 8H7", tone: "amber" },
+  undo_failed: { icon: "M5 2 2 5l3 3M2.5 5H8a3.5 3.5 0 0 1 3 2M9 10l5 5M14 10l-5 5", tone: "red" },
+  completed: { icon: "m3 8.5 3.5 3.5L13 4.5", tone: "green" },
+  failed: { icon: "m4 4 8 8M12 4l-8 8", tone: "red" },
+  cancelled: { icon: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2ZM4 12l8-8", tone: "grey" },
+  dropped: { icon: "M4 8h8", tone: "grey" },
 } as const;
 export type State = keyof typeof STATES;
 

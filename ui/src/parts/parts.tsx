@@ -7,11 +7,16 @@ import css from "./parts.module.css";
 
 export { css };
 
+/// Drawn, and not taken from a font: not every machine has every sign.
+export function Icon({ path }: { path: string }) {
+  return <svg className={css.icon} viewBox="0 0 16 16" aria-hidden="true"><path d={path} /></svg>;
+}
+
 export function StateChip({ state }: { state: State }) {
   const { icon, tone } = STATES[state];
   return (
     <span className={`${css.chip} ${css[tone]}`} data-state={state}>
-      <i aria-hidden="true">{icon}</i>
+      <Icon path={icon} />
       {state.replace("_", " ")}
     </span>
   );

@@ -33,7 +33,7 @@ export function useSteps(id: string, enabled = true) {
 
 export function RunPage() {
   const { id } = useParams({ strict: false }) as { id: string };
-  const search = useSearch({ strict: false }) as { tab?: string; step?: string; idle?: string };
+  const search = useSearch({ strict: false }) as { tab?: string; step?: string; idle?: string; zoom?: string };
   const navigate = useNavigate();
   useTopics(`run:${id}`, `logs:${id}`);
   const run = useRun(id);
@@ -74,7 +74,7 @@ export function RunPage() {
       {tab === "timeline" && (
         <div className={css.split} data-open={!!chosen}>
           <div>
-            <Timeline run={run.data} steps={steps.data?.items ?? []} compress={search.idle !== "1"} chosen={search.step} onChoose={select} />
+            <Timeline run={run.data} steps={steps.data?.items ?? []} compress={search.idle !== "1"} zoom={search.zoom} onZoom={(zoom) => void navigate({ to: `/runs/${id}` as string, search: to({ zoom }), replace: true })} chosen={search.step} onChoose={select} />
             {!chosen && <Payloads run={run.data} />}
           </div>
           {chosen && <StepPanel run={run.data} step={chosen} onClose={() => select(undefined)} />}

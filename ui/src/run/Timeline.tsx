@@ -1,16 +1,21 @@
 // What a run did, over time. Only the rows on the screen are in the document, and only those are placed.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type PointerEvent, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../app/keys";
 import { isFinal, type Run, type State, STATES, stateOf, type Step } from "../lib/state";
 import { absolute, between, duration, millis } from "../lib/time";
-import { css as parts, useNow } from "../parts/parts";
+import { css as parts, Icon, useNow } from "../parts/parts";
 import { type Band, bars, ticks, wholeScale, type Bar, type Scale } from "./layout";
 import css from "./run.module.css";
 import { useSteps } from "./RunPage";
 
 const ROW = 30;
-const KINDS: Record<string, string> = { step: "■", transaction: "▣", job: "■", sleep: "◷", event: "✉", promise: "◇", child: "↳", send: "➤", value: "=", state: "=", cancel: "⦸", undo: "↶", revise: "✎" };
+const BOX = "M4 4h8v8H4z";
+const KINDS: Record<string, string> = {
+  step: BOX, job: BOX, transaction: `${BOX}M7 7h2v2H7z`, sleep: STATES.scheduled.icon, event: "M2 4h12v8H2zM2 4l6 5 6-5", promise: "m8 3 5 5-5 5-5-5z",
+  child: "M4 2v8h8M9 7l3 3-3 3", send: "M2 8h11M9 4l4 4-4 4", cancel: STATES.cancelled.icon, undo: STATES.undoing.icon, revise: "m3 13 1-3 7-7 2 2-7 7z",
+};
+const OTHER = "M4 6.5h8M4 9.5h8";
 
 /// A line: of this run, or of a child that was opened.
 interface Line {
@@ -22,11 +27,14 @@ interface Props {
   run: Run;
   steps: Step[];
   compress: boolean;
+  /// The stretch that is shown, in milliseconds from the start: `200-1500`.
+  zoom?: string;
+  onZoom: (zoom: string | undefined) => void;
   chosen?: string;
   onChoose: (step: string | undefined) => void;
 }
 
-export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
+export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose }: Props) {
   const second = useNow();
   const done = isFinal(run.status);
   const now = done ? (millis(run.finished_at) ?? second) : second;
@@ -47,7 +55,23 @@ export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
       steps.flatMap((step) => [{ step, depth }, ...(step.child && children.has(step.child) ? below(children.get(step.child)!, depth + 1) : [])]);
     return below(steps, 0);
   }, [steps, children]);
-  const scale = useMemo(() => wholeScale(lines.map((line) => line.step), from, Math.max(now, from + 1), width, compress, open), [lines, from, now, width, compress, open]);
+  const [first, last] = window(zoom, from, Math.max(now, from + 1));
+  const scale = useMemo(() => wholeScale(lines.map((line) => line.step), first, last, width, compress, open, now), [lines, first, last, width, compress, open, now]);
+  const [drag, setDrag] = useState<[number, number] | null>(null);
+  const at = (event: PointerEvent) => Math.min(width, Math.max(0, event.clientX - event.currentTarget.getBoundingClientRect().left));
+  const brush = {
+    onPointerDown: (event: PointerEvent) => {
+      if ((event.target as HTMLElement).closest("button")) return;
+      event.currentTarget.setPointerCapture(event.pointerId);
+      setDrag([at(event), at(event)]);
+    },
+    onPointerMove: (event: PointerEvent) => drag && setDrag([drag[0], at(event)]),
+    onPointerUp: () => {
+      if (drag && Math.abs(drag[1] - drag[0]) > 5) onZoom(drag.toSorted((a, b) => a - b).map((x) => Math.round(scale.time(x) - from)).join("-"));
+      setDrag(null);
+    },
+    onDoubleClick: () => onZoom(undefined),
+  };
   const rows = useVirtualizer({ count: lines.length + 1, getScrollElement: () => view.current, estimateSize: () => ROW, overscan: 8 });
   useKeys((key) => {
     if (key !== "f") return false;
@@ -66,9 +90,10 @@ export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
   return (
     <section className={css.timeline} aria-label="Timeline">
       <div className={css.axis}>
-        <span>{lines.length.toLocaleString("en")} {lines.length === 1 ? "operation" : "operations"}</span>
-        <div className={css.axisTrack} ref={track}>
-          {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time)}>{time === from ? "0" : `+${duration(time - from)}`}</span>)}
+        <span>{lines.length.toLocaleString("en")} {lines.length === 1 ? "operation" : "operations"}{zoom && <button type="button" className={parts.bare} onClick={() => onZoom(undefined)}>show all</button>}</span>
+        <div className={css.axisTrack} ref={track} title="Drag to look closer, double click for all" {...brush}>
+          {drag && <span className={css.brush} style={{ left: Math.min(...drag), width: Math.abs(drag[1] - drag[0]) }} />}
+          {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time)}>{Math.abs(time - from) < 1 ? "0" : `+${duration(time - from)}`}</span>)}
           {scale.bands.map((band) => (
             <button key={band.from} type="button" className={css.bandName} style={nameAt(band, width)} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
               {duration(band.to - band.from)}
@@ -92,6 +117,14 @@ export function Timeline({ run, steps, compress, chosen, onChoose }: Props) {
   );
 }
 
+/// The stretch that an address asks for, within the run.
+function window(zoom: string | undefined, from: number, to: number): [number, number] {
+  const found = /^(\d{1,15})-(\d{1,15})$/.exec(zoom ?? "");
+  const first = from + Number(found?.[1] ?? 0);
+  const last = Math.min(to, from + Number(found?.[2] ?? Infinity));
+  return found && last > first ? [first, last] : [from, to];
+}
+
 /// In the middle of its band, but never beyond the edge.
 function nameAt(band: Band, width: number) {
   const middle = band.left + band.width / 2;
@@ -102,8 +135,8 @@ function RunLine({ run, scale, now }: { run: Run; scale: Scale; now: number }) {
   const from = millis(run.created_at) ?? now;
   return (
     <div className={`${css.line} ${css.whole}`} style={{ top: 0 }}>
-      <span className={css.name}><span className={css.kind} aria-hidden="true">●</span><span>{run.definition}</span><small>{duration(between(from, now))}</small></span>
-      <span className={css.track}><span className={css.bar} data-tone={STATES[stateOf(run, now)].tone === "green" ? "green" : STATES[stateOf(run, now)].tone === "red" ? "red" : "grey"} style={{ left: 0, width: scale.x(now), height: 5, top: 12 }} /></span>
+      <span className={css.name}><span className={css.kind}><Icon path="M8 3a5 5 0 1 0 0 10A5 5 0 0 0 8 3Z" /></span><span>{run.definition}</span><small>{duration(between(from, now))}</small></span>
+      <span className={css.track}><span className={css.bar} data-tone={STATES[stateOf(run, now)].tone === "green" ? "green" : STATES[stateOf(run, now)].tone === "red" ? "red" : "grey"} style={{ left: scale.x(from), width: Math.max(0, scale.x(now) - scale.x(from)), height: 5, top: 12 }} /></span>
     </div>
   );
 }
@@ -130,19 +163,24 @@ function StepLine({ line: { step, depth }, scale, now, top, chosen, isOpen, onCh
     <>
       <button type="button" className={css.line} style={{ top }} aria-pressed={chosen} onClick={onChoose} title={`${step.op} ${step.name}: ${state}`}>
         <span className={css.name} style={{ paddingLeft: 12 + (depth + 1) * 14 }}>
-          <span className={css.kind} aria-hidden="true">{KINDS[step.op] ?? "·"}</span>
+          <span className={css.kind}><Icon path={KINDS[step.op] ?? OTHER} /></span>
           <span>{label}<span className={parts.muted}>{tries}</span></span>
-          <small>{state === "failed" ? "✕ " : state === "waiting" || state === "retrying" ? `${STATES[state].icon} ` : ""}{duration(took)}</small>
+          <small>{state === "completed" ? "" : `${state} `}{duration(took)}</small>
         </span>
         <span className={css.track}>
           {placed.map((bar) => <span key={`${bar.kind}${bar.from}`} className={css.bar} data-kind={bar.kind} data-tone={tone(bar, step)} data-live={!step.ended_at && bar === placed.at(-1)} style={{ left: bar.left, width: bar.width }} title={`${bar.attempt ? `attempt ${bar.attempt}` : bar.kind}: ${duration(bar.to - bar.from)}`} />)}
-          {step.op === "event" && step.ended_at && <span className={css.mark} style={{ left: scale.x(millis(step.ended_at) ?? now) }} title="arrived" />}
-          {step.op === "sleep" && until !== null && until <= now && <span className={css.mark} style={{ left: scale.x(until) }} title="timer" />}
+          {step.op === "event" && step.ended_at && <Mark at={millis(step.ended_at)} scale={scale} title="arrived" />}
+          {step.op === "sleep" && until !== null && until <= now && <Mark at={until} scale={scale} title="timer" />}
         </span>
       </button>
       {step.child && <ChildToggle id={step.child} top={top} depth={depth} isOpen={isOpen} onChild={onChild} />}
     </>
   );
+}
+
+function Mark({ at, scale, title }: { at: number | null; scale: Scale; title: string }) {
+  if (at === null || at < scale.from || at > scale.to) return null;
+  return <span className={css.mark} style={{ left: scale.x(at) }} title={title} />;
 }
 
 function tone(bar: Bar, step: Step): string {

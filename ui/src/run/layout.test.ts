@@ -58,6 +58,15 @@ describe("the timeline", () => {
     expect(one.x(100_000)).toBeCloseTo(500);
     expect(ticks(one).every((time) => !one.bands.some((band) => time > band.from && time < band.to))).toBe(true);
   });
+  it("shows a stretch alone, and knows which time a pixel is", () => {
+    const steps = [step("step", 0, 1000), step("event", 1000, HOUR), step("step", HOUR, HOUR + 1000)];
+    const part = wholeScale(steps, 200, 800, 600, true, new Set(), HOUR + 1000);
+    expect(part.bands).toHaveLength(0);
+    expect(bars(steps[0]!, part, HOUR + 1000)[0]).toMatchObject({ left: 0, width: 600 });
+    expect(bars(steps[2]!, part, HOUR + 1000)).toEqual([]);
+    const whole = wholeScale(steps, 0, HOUR + 1000, 1028, true, new Set());
+    for (const time of [0, 300, 1000, HOUR, HOUR + 700]) expect(whole.time(whole.x(time))).toBeCloseTo(time, 0);
+  });
   it("places 10,000 steps by the rows that are shown", () => {
     const steps = Array.from({ length: 10_000 }, (_, i) => step("step", i * 100, i * 100 + 90));
     const whole = wholeScale(steps, 0, 1_000_000, 800, true, new Set());

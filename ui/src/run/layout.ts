@@ -69,6 +69,8 @@ export function idle(busy: Gap[], from: number, to: number, share = 0.03, least 
 
 export interface Scale {
   x(time: number): number;
+  /// The time at a pixel.
+  time(x: number): number;
   bands: Band[];
   from: number;
   to: number;
@@ -100,14 +102,23 @@ export function scale(from: number, to: number, gaps: Gap[], width: number): Sca
     }
     return (at - from - before) * perMilli + count * band;
   };
-  return { x, bands, from, to, width };
+  const time = (pixel: number) => {
+    let [low, high] = [from, to];
+    for (let i = 0; i < 50; i++) {
+      const middle = (low + high) / 2;
+      if (x(middle) < pixel) low = middle;
+      else high = middle;
+    }
+    return high;
+  };
+  return { x, time, bands, from, to, width };
 }
 
-/// The scale of a whole run.
-export function wholeScale(steps: Step[], from: number, to: number, width: number, compress: boolean, open: Set<number>): Scale {
+/// The scale of a run, or of a stretch of it.
+export function wholeScale(steps: Step[], from: number, to: number, width: number, compress: boolean, open: Set<number>, now = to): Scale {
   if (!compress) return scale(from, to, [], width);
-  const busy = steps.flatMap((step) => segments(step, to).filter((one) => one.kind === "run"));
-  // A moment of work at the very start keeps a gap from beginning there.
+  const isSeen = (one: Segment) => one.kind === "run" && one.to >= from && one.from <= to;
+  const busy = steps.flatMap((step) => segments(step, now).filter(isSeen));
   const gaps = idle(busy, from, to).filter((gap) => !open.has(gap.from));
   return scale(from, to, gaps, width);
 }
@@ -119,7 +130,8 @@ export interface Bar extends Segment {
 
 /// The bars of one row. Called for rows that are on the screen, and for no others.
 export function bars(step: Step, scale: Scale, now: number): Bar[] {
-  return segments(step, now).map((one) => {
+  const seen = segments(step, now).filter((one) => one.to >= scale.from && one.from <= scale.to);
+  return seen.map((one) => {
     const left = scale.x(one.from);
     const width = Math.max(LEAST, scale.x(one.to) - left);
     return { ...one, left: Math.min(left, Math.max(0, scale.width - LEAST)), width };
