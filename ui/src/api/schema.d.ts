@@ -124,6 +124,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/errors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Failures that are alike, the last first */
+        get: operations["stats_errors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/live": {
         parameters: {
             query?: never;
@@ -595,9 +612,11 @@ export interface paths {
         };
         /** One schedule */
         get: operations["schedule_get"];
-        put?: never;
+        /** Start runs at times; a schedule of this name is replaced */
+        put: operations["schedule_set"];
         post?: never;
-        delete?: never;
+        /** Delete it; its runs stay */
+        delete: operations["schedule_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -682,6 +701,74 @@ export interface paths {
         put?: never;
         /** Start a run of it now, beside its times */
         post: operations["schedule_trigger"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stats/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How runs ended and how long they took, span by span */
+        get: operations["stats_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stats/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many runs there are, and how they ended lately */
+        get: operations["stats_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/suggest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a filter's field can be followed by */
+        get: operations["suggest_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/system": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Version, database, nodes */
+        get: operations["system_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -977,6 +1064,23 @@ export interface components {
             detail: unknown;
             message: string;
         };
+        /** @description Failures that are alike. */
+        ErrorGroup: {
+            definition: string;
+            fingerprint: string;
+            first_at: string;
+            last_at: string;
+            last_run: string;
+            /** @description What the last one said. */
+            message: string;
+            /** Format: int64 */
+            runs: number;
+            tenant: string;
+        };
+        /** @description Groups of failures, the last first. */
+        ErrorPage: {
+            items: components["schemas"]["ErrorGroup"][];
+        };
         /** @description What is wrong with a part of what was sent. */
         FieldError: {
             /** @description What is wrong there. */
@@ -1084,8 +1188,10 @@ export interface components {
             dry_run?: boolean;
             /** @description Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`. */
             filter?: string;
-            /** @description Of a fork: from this step on. */
+            /** @description Of a retry or a fork: from this step on. */
             from?: string | null;
+            /** @description Of a fork: with this input instead of each run's own. */
+            input?: unknown;
             /** @description Of a fork: with the version that new runs take. */
             latest?: boolean;
             /** @description `cancel`, `kill`, `pause`, `resume`, `retry`, `fork` or `replace`. */
@@ -1155,6 +1261,23 @@ export interface components {
             key?: string | null;
             run: string;
             status: string;
+        };
+        /** @description How runs ended in one span. */
+        Point: {
+            at: string;
+            /** Format: int64 */
+            cancelled: number;
+            /** Format: int64 */
+            completed: number;
+            /** Format: int64 */
+            failed: number;
+            /**
+             * Format: double
+             * @description From start to end; half of them took less. About: it is within a factor of two.
+             */
+            p50_ms?: number | null;
+            /** Format: double */
+            p95_ms?: number | null;
         };
         /** @description The document. */
         Problem: {
@@ -1321,6 +1444,7 @@ export interface components {
             output?: unknown;
             owner?: string | null;
             parent?: string | null;
+            pause_reason?: string | null;
             /** Format: int32 */
             priority: number;
             queue: string;
@@ -1373,11 +1497,46 @@ export interface components {
         SchedulePage: {
             items: components["schemas"]["Schedule"][];
         };
+        /** @description A schedule that was set, and when it fires next. */
+        ScheduleSet: {
+            next: components["schemas"]["NextTimes"];
+            schedule: components["schemas"]["Schedule"];
+        };
         /**
          * @description What a request needs. One for each route, in the table of routes.
          * @enum {string}
          */
         Scope: "public" | "read" | "start" | "operate" | "admin";
+        /** @description How runs ended, span by span. */
+        Series: {
+            points: components["schemas"]["Point"][];
+            /** Format: int64 */
+            step_ms: number;
+        };
+        /** @description A schedule to set. */
+        SetSchedule: {
+            /** @description Of times that passed while no node was up: `last` (unless said), `skip` or `all`. */
+            catch_up?: string | null;
+            /** @description The workflow or job that it starts. */
+            definition: string;
+            /** @description When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`. */
+            expression: string;
+            /** @description The input of its runs. */
+            input?: unknown;
+            /**
+             * Format: int64
+             * @description Act on each time up to so many milliseconds later.
+             */
+            jitter_ms?: number | null;
+            /** @description When the run before has not ended: `skip` (unless said), `queue`, `allow` or `cancel_previous`. */
+            overlap?: string | null;
+            /** @description The queue of its runs, when not the definition's own. */
+            queue?: string | null;
+            /** @description Whose its runs are. */
+            tenant?: string | null;
+            /** @description The time zone in which it is meant: UTC unless said. */
+            zone?: string | null;
+        };
         /** @description A run to start. */
         StartRun: {
             /**
@@ -1446,6 +1605,57 @@ export interface components {
         /** @description What a run did, operation by operation. */
         Steps: {
             items: components["schemas"]["Step"][];
+        };
+        /** @description Words that could follow. */
+        Suggestions: {
+            items: string[];
+        };
+        /** @description How things stand, and how runs ended lately. */
+        Summary: {
+            /** Format: int64 */
+            cancelled: number;
+            /**
+             * Format: int64
+             * @description Those that ended in the range, as far as they have been summed up: all but the last seconds.
+             */
+            completed: number;
+            /** Format: int64 */
+            failed: number;
+            /** @description Since when the one that has been due for longest waits; `null` where nobody does, or for a token of one tenant. */
+            oldest_due_at?: string | null;
+            /** Format: double */
+            p50_ms?: number | null;
+            /** Format: double */
+            p95_ms?: number | null;
+            /** Format: int64 */
+            queued: number;
+            /** Format: int64 */
+            range_ms: number;
+            /**
+             * Format: int64
+             * @description Unfinished ones, counted up to 10,000 each.
+             */
+            running: number;
+            /**
+             * Format: int64
+             * @description Paused, blocked, or with an undo that gave up: they need somebody.
+             */
+            stopped: number;
+            /** Format: int64 */
+            waiting: number;
+        };
+        /** @description The installation. */
+        System: {
+            nodes: number;
+            /** @description The database's time, by which everything is judged. */
+            now: string;
+            /** Format: int32 */
+            shards: number;
+            /** @description `sqlite` or `postgres`. */
+            store: string;
+            /** @description Whether requests need tokens. */
+            tokens: boolean;
+            version: string;
         };
         /** @description A token; never its secret. */
         Token: {
@@ -1751,6 +1961,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DefinitionPage"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stats_errors: {
+        parameters: {
+            query?: {
+                /** @description Seen in the last so long: 1h (unless said), 24h, 7d */
+                range?: string;
+                /** @description Of this definition */
+                def?: string;
+                /** @description At most so many: 1 to 500, 50 unless said */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorPage"];
                 };
             };
             /** @description Not done: see `code` */
@@ -2888,6 +3134,73 @@ export interface operations {
             };
         };
     };
+    schedule_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetSchedule"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleSet"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    schedule_delete: {
+        parameters: {
+            query?: {
+                /** @description Why, for the audit log */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     schedule_backfill: {
         parameters: {
             query?: never;
@@ -3049,6 +3362,137 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Triggered"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stats_series: {
+        parameters: {
+            query?: {
+                /** @description The last so long: 15m, 1h (unless said), 24h, 7d */
+                range?: string;
+                /** @description Of this definition */
+                def?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Series"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stats_summary: {
+        parameters: {
+            query?: {
+                /** @description The last so long: 15m, 1h (unless said), 24h, 7d */
+                range?: string;
+                /** @description Of this definition */
+                def?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Summary"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    suggest_get: {
+        parameters: {
+            query?: {
+                /** @description Of what: status, def or queue */
+                field?: string;
+                /** @description How they begin */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Suggestions"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    system_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["System"];
                 };
             };
             /** @description Not done: see `code` */
