@@ -12,7 +12,7 @@ describe("the dashboard", () => {
   it("renders every page in both themes without complaint, and axe finds nothing serious", async () => {
     const order = await lab.order("tent");
     const pages: [string, string][] = [
-      ["/", "Runs"], ["/runs", "Runs"], [`/runs/${order}`, "order"], [`/runs/${order}?tab=history`, "order"], [`/runs/${order}?tab=logs`, "order"],
+      ["/", "Overview"], ["/?range=24h", "Overview"], ["/errors", "Errors"], ["/runs", "Runs"], [`/runs/${order}`, "order"], [`/runs/${order}?tab=history`, "order"], [`/runs/${order}?tab=logs`, "order"],
       [`/runs/${order}?tab=raw`, "order"], [`/runs/${order}?step=charge`, "order"], ["/queues", "Queues"], ["/schedules", "Schedules"],
       ["/nodes", "Nodes"], ["/definitions", "Definitions"], ["/bulk", "Bulk"], ["/system", "System"],
     ];

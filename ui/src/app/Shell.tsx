@@ -13,7 +13,9 @@ import css from "./shell.module.css";
 import { nextTheme, useTheme } from "./theme";
 
 export const PAGES = [
+  { to: "/", name: "Overview", key: "o", icon: <path d="M2 13V8h3v5zM6.5 13V3h3v10zM11 13V6h3v7z" /> },
   { to: "/runs", name: "Runs", key: "r", icon: <path d="M2 4h12M2 8h8M2 12h10" /> },
+  { to: "/errors", name: "Errors", key: "e", icon: <path d="M8 2 1.5 13.5h13zM8 6.5v3M8 11.5h.01" /> },
   { to: "/queues", name: "Queues", key: "q", icon: <path d="M2 5h9M2 8h9M2 11h9M13 5v6M14.5 8H13" /> },
   { to: "/schedules", name: "Schedules", key: "s", icon: <path d="M8 4v4l2.5 2M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13Z" /> },
   { to: "/nodes", name: "Nodes", key: "w", icon: <path d="M2.5 2.5h11v4h-11zM2.5 9.5h11v4h-11zM5 4.5h.01M5 11.5h.01" /> },
@@ -54,7 +56,7 @@ export function Shell() {
     <div className={css.shell}>
       <a className={css.skip} href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>Skip to the content</a>
       <header className={css.top}>
-        <Link to={"/runs" as string} className={css.brand}>
+        <Link to={"/" as string} className={css.brand}>
           <img src={`${config.base}assets/favicon.svg`} alt="" />
           Outlast
         </Link>
@@ -71,7 +73,7 @@ export function Shell() {
         <ul>
           {PAGES.map((page) => (
             <li key={page.to}>
-              <Link to={page.to as string} title={page.name} aria-label={page.name}>
+              <Link to={page.to as string} activeOptions={{ exact: page.to === "/", includeSearch: false }} title={page.name} aria-label={page.name}>
                 <svg viewBox="0 0 16 16" aria-hidden="true">{page.icon}</svg>
                 <span>{page.name}</span>
               </Link>

@@ -1,6 +1,6 @@
 // Every page and its address. Addresses are plain (`?status=failed&status=cancelled`), and values are texts: a copied
 // link shows the same screen, and people can write one by hand.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { FIELDS } from "../lib/filter";
 import { RunsPage } from "../pages/Runs";
 import { config } from "./config";
@@ -31,7 +31,8 @@ function only(...names: string[]) {
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 const under = () => root;
 const routes = [
-  createRoute({ getParentRoute: under, path: "/", beforeLoad: () => { throw redirect({ to: "/runs" as string }); } }),
+  createRoute({ getParentRoute: under, path: "/", component: lazyRouteComponent(() => import("../pages/Overview"), "OverviewPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/errors", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort") }),
   createRoute({
     getParentRoute: under,

@@ -1,0 +1,22 @@
+import { describe, expect, it } from "vitest";
+import { ceiling, line, stacks } from "./chart";
+
+describe("charts", () => {
+  it("end at numbers that people like to read, never below what they show", () => {
+    expect([0, 0.4, 1, 3, 17, 99, 100, 101].map(ceiling)).toEqual([1, 0.5, 1, 5, 20, 100, 100, 200]);
+    for (const value of [NaN, -5]) expect(ceiling(value)).toBe(1);
+  });
+
+  it("stack parts as shares of the tallest, and take nothing for less than nothing", () => {
+    const { stacks: found, top } = stacks([[3, 1], [0, 0], [8, -2]]);
+    expect(top).toBe(10);
+    expect(found).toEqual([{ parts: [0.3, 0.1], total: 4 }, { parts: [0, 0], total: 0 }, { parts: [0.8, 0], total: 8 }]);
+    expect(stacks([]).top).toBe(1);
+  });
+
+  it("draw no line where nothing was measured", () => {
+    expect(line([null, null], 10)).toBe("");
+    expect(line([5, null, 10], 10).match(/M/g)).toHaveLength(2);
+    expect(line([5, 10], 10)).toBe("M15.00 50.00L25.00 50.00L75.00 0.00");
+  });
+});

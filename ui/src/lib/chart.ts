@@ -1,0 +1,43 @@
+// Numbers of a chart: where bars and lines go, without a browser.
+
+export interface Stack {
+  /// From the bottom up, each with its share of the height.
+  parts: number[];
+  total: number;
+}
+
+/// A number that people like to read on an axis, not below the greatest value.
+export function ceiling(greatest: number): number {
+  if (!(greatest > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(greatest));
+  const step = [1, 2, 5, 10].find((step) => step * power >= greatest) ?? 10;
+  return step * power;
+}
+
+/// Stacks as shares of the tallest.
+export function stacks(rows: number[][]): { stacks: Stack[]; top: number } {
+  const totals = rows.map((row) => row.reduce((sum, value) => sum + Math.max(0, value), 0));
+  const top = ceiling(Math.max(0, ...totals));
+  return { top, stacks: rows.map((row, at) => ({ parts: row.map((value) => Math.max(0, value) / top), total: totals[at]! })) };
+}
+
+/// A line through the values that are there, in a box of 100 by 100 with the origin at its top left. Where there is none
+/// the line has a gap; a value alone between gaps is a short dash.
+export function line(values: (number | null)[], top: number): string {
+  const width = 100 / Math.max(1, values.length);
+  const at = (index: number) => (index + 0.5) * width;
+  const height = (value: number) => 100 - (100 * Math.max(0, value)) / top;
+  let path = "";
+  let isOpen = false;
+  values.forEach((value, index) => {
+    if (value === null) {
+      isOpen = false;
+      return;
+    }
+    const y = height(value).toFixed(2);
+    if (isOpen) path += `L${at(index).toFixed(2)} ${y}`;
+    else path += `M${(at(index) - width * 0.2).toFixed(2)} ${y}L${at(index).toFixed(2)} ${y}`;
+    isOpen = true;
+  });
+  return path;
+}

@@ -1,0 +1,107 @@
+// How things stand: what runs and waits, how runs ended lately, where the line is long, what failed. Sums come from the
+// server's minutes; nothing here goes through runs.
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { api, data } from "../api/client";
+import { useTopics } from "../app/live";
+import { duration } from "../lib/time";
+import { Latency, Throughput } from "../parts/Chart";
+import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { ErrorTable } from "./Errors";
+import page from "./overview.module.css";
+
+export const RANGES = ["15m", "1h", "6h", "24h", "7d"];
+/// How often sums are asked for again: the server makes them every few seconds.
+const EVERY = 5000;
+/// The most queues and failures of this page.
+const FEW = 6;
+
+export function useRange(): string {
+  const { range } = useSearch({ strict: false }) as { range?: string };
+  return range && RANGES.includes(range) ? range : "1h";
+}
+
+export function RangeSwitch({ to }: { to: string }) {
+  const range = useRange();
+  const navigate = useNavigate();
+  return (
+    <div role="group" aria-label="Time" className={page.ranges}>
+      {RANGES.map((one) => (
+        <button key={one} type="button" className={`${css.button} ${css.small}`} aria-pressed={one === range} onClick={() => void navigate({ to: to as string, search: { range: one } as never })}>
+          {one}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export function OverviewPage() {
+  useTopics("queues");
+  const range = useRange();
+  const query = { params: { query: { range } } };
+  const summary = useQuery({ queryKey: ["stats", "summary", range], queryFn: () => data(api.GET("/api/v1/stats/summary", query)), refetchInterval: EVERY, placeholderData: (before) => before });
+  const series = useQuery({ queryKey: ["stats", "series", range], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: EVERY, placeholderData: (before) => before });
+  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: EVERY });
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const sums = summary.data;
+  const busy = [...(queues.data?.items ?? [])].sort((a, b) => b.due + b.running - a.due - a.running).slice(0, FEW);
+  return (
+    <>
+      <Head title="Overview"><RangeSwitch to="/" /></Head>
+      <Problem error={summary.error ?? series.error} />
+      {!sums ? !summary.error && <Loading /> : (
+        <div className={page.cards}>
+          <Card name="Running" count={sums.running} search={{ status: ["running", "undoing"] }} />
+          <Card name="Queued" count={sums.queued} search={{ status: "ready" }} more={sums.oldest_due_at ? <>oldest <Time at={sums.oldest_due_at} /></> : undefined} />
+          <Card name="Waiting" count={sums.waiting} search={{ status: "waiting" }} />
+          <Card name="Need somebody" count={sums.stopped} search={{ status: ["paused", "blocked", "undo_failed"] }} tone={sums.stopped ? "amber" : undefined} />
+          <Card name={`Failed in ${range}`} count={sums.failed} search={{ status: "failed", since: range }} tone={sums.failed ? "red" : undefined} />
+          <Card name={`Completed in ${range}`} count={sums.completed} search={{ status: "completed", since: range }} more={sums.p95_ms != null ? <>95 % within {duration(sums.p95_ms)}</> : undefined} />
+        </div>
+      )}
+      {series.data && (
+        <div className={page.charts}>
+          <Throughput points={series.data.points} step={series.data.step_ms} />
+          <Latency points={series.data.points} />
+        </div>
+      )}
+      <div className={page.charts}>
+        <section className={`${css.card} ${css.scroll}`}>
+          <h2 className={page.title}><Link to={"/queues" as string}>Queues</Link></h2>
+          <table className={css.table}>
+            <thead><tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Running</th><th>Oldest due</th></tr></thead>
+            <tbody>
+              {busy.map((queue) => (
+                <tr key={queue.name}>
+                  <td><Link to={"/runs" as string} search={{ queue: queue.name } as never}>{queue.name}</Link></td>
+                  <td>{queue.state}</td>
+                  <td className={css.num}>{queue.due.toLocaleString("en")}</td>
+                  <td className={css.num}>{queue.running.toLocaleString("en")}{queue.rules.limit ? <span className={css.muted}> / {queue.rules.limit}</span> : null}</td>
+                  <td><Time at={queue.oldest_due_at} /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {!busy.length && !queues.isPending && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
+        </section>
+        <section className={`${css.card} ${css.scroll}`}>
+          <h2 className={page.title}><Link to={"/errors" as string} search={{ range } as never}>Failures</Link></h2>
+          <Problem error={errors.error} />
+          {errors.data?.items.length ? <ErrorTable items={errors.data.items.slice(0, FEW)} /> : !errors.isPending && <div className={css.empty}>Nothing failed in the last {range}.</div>}
+        </section>
+      </div>
+    </>
+  );
+}
+
+function Card({ name, count, search, more, tone }: { name: string; count: number; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {
+  // The server counts unfinished runs up to this.
+  const shown = count >= 10_000 ? "10k+" : count.toLocaleString("en");
+  return (
+    <Link to={"/runs" as string} search={search as never} className={page.card}>
+      <span>{name}</span>
+      <strong className={tone ? page[tone] : undefined}>{shown}</strong>
+      <small>{more ?? " "}</small>
+    </Link>
+  );
+}

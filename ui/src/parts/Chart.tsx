@@ -1,0 +1,81 @@
+// Two charts over the same spans of time: how runs ended, and how long they took. Drawn as SVG, told as a table to those who
+// do not see it.
+import { line, ceiling, stacks } from "../lib/chart";
+import { clock, duration, millis, serverNow } from "../lib/time";
+import css from "./chart.module.css";
+
+export interface Point {
+  at: string;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  p50_ms?: number | null;
+  p95_ms?: number | null;
+}
+
+const ENDS = ["completed", "failed", "cancelled"] as const;
+
+export function Throughput({ points, step }: { points: Point[]; step: number }) {
+  const { stacks: bars, top } = stacks(points.map((point) => ENDS.map((end) => point[end])));
+  const width = 100 / Math.max(1, points.length);
+  return (
+    <Frame title="Ended runs" of={`per ${duration(step)}`} top={top.toLocaleString("en")} points={points} legend={ENDS.map((end) => [end, end])}>
+      {bars.map((bar, at) => {
+        let below = 0;
+        return (
+          <g key={points[at]!.at}>
+            <title>{`${when(points[at]!)}: ${ENDS.map((end) => `${points[at]![end]} ${end}`).join(", ")}`}</title>
+            <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
+            {bar.parts.map((part, nth) => {
+              below += part;
+              return part > 0 && <rect key={ENDS[nth]} className={css[ENDS[nth]!]} x={at * width + width * 0.1} y={100 - below * 100} width={width * 0.8} height={part * 100} />;
+            })}
+          </g>
+        );
+      })}
+    </Frame>
+  );
+}
+
+export function Latency({ points }: { points: Point[] }) {
+  const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0]);
+  const top = ceiling(Math.max(0, ...known));
+  const width = 100 / Math.max(1, points.length);
+  return (
+    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "half took less"], ["p95", "95 % took less"]]}>
+      <path className={css.p95} d={line(points.map((point) => point.p95_ms ?? null), top)} />
+      <path className={css.p50} d={line(points.map((point) => point.p50_ms ?? null), top)} />
+      {points.map((point, at) => (
+        <g key={point.at}>
+          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${duration(point.p50_ms ?? 0)}, 95 % less than ${duration(point.p95_ms)}`}`}</title>
+          <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
+        </g>
+      ))}
+    </Frame>
+  );
+}
+
+function when(point: Point): string {
+  return clock(millis(point.at) ?? 0, serverNow());
+}
+
+function Frame({ title, of, top, points, legend, children }: { title: string; of: string; top: string; points: Point[]; legend: [string, string][]; children: React.ReactNode }) {
+  const first = points[0];
+  const last = points[points.length - 1];
+  const sum = (end: (typeof ENDS)[number]) => points.reduce((sum, point) => sum + point[end], 0);
+  return (
+    <figure className={css.chart}>
+      <figcaption>
+        <h2>{title}</h2> <span>{of}</span>
+        <ul>{legend.map(([tone, word]) => <li key={tone}><i className={css[tone]} aria-hidden="true" />{word}</li>)}</ul>
+      </figcaption>
+      <div className={css.box}>
+        <span className={css.top}>{top}</span>
+        <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${title}: ${ENDS.map((end) => `${sum(end)} ${end}`).join(", ")}`}>
+          {children}
+        </svg>
+      </div>
+      <div className={css.axis}><span>{first && when(first)}</span><span>{last && when(last)}</span></div>
+    </figure>
+  );
+}
