@@ -42,7 +42,7 @@ export function Latency({ points }: { points: Point[] }) {
   const top = ceiling(Math.max(0, ...known));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "half took less"], ["p95", "95 % took less"]]}>
+    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"]]}>
       <path className={css.p95} d={line(points.map((point) => point.p95_ms ?? null), top)} />
       <path className={css.p50} d={line(points.map((point) => point.p50_ms ?? null), top)} />
       {points.map((point, at) => (

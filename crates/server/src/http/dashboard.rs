@@ -27,7 +27,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
 /// The pages. Each can have more behind it; names may have slashes.
-const PAGES: [&str; 7] = ["runs", "queues", "schedules", "nodes", "definitions", "bulk", "system"];
+const PAGES: [&str; 8] = ["runs", "errors", "queues", "schedules", "nodes", "definitions", "bulk", "system"];
 
 /// A router with the pages, and what they need.
 pub(super) fn add(mut router: Router) -> Router {
