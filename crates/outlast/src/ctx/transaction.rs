@@ -206,19 +206,26 @@ async fn record<E>(turn: &Arc<Turn>, tx: &Tx, name: Arc<str>, payload: Payload) 
     match inner.commit().await {
         Ok(()) => {}
         // It may have happened although its reply was lost: the journal knows.
-        Err(_) if is_recorded(turn, &entry).await => {}
-        Err(error) => return Attempt::Again(error),
+        Err(error) => match found(turn, &entry).await {
+            None => return Attempt::Again(error),
+            Some(found) if found.name == entry.name && found.body == entry.body => {}
+            // Another node has the run since, and recorded there what it did itself: ours did not happen.
+            Some(_) => {
+                turn.lose();
+                return Attempt::Lost;
+            }
+        },
     }
     // Reserved until it is handed over: nothing may come in between.
     reserved.0 = None;
     Attempt::Recorded(entry)
 }
 
-/// Whether an entry is in the journal; asked until there is an answer.
-async fn is_recorded(turn: &Turn, entry: &Entry) -> bool {
+/// What the journal holds at an entry's position; asked until there is an answer.
+async fn found(turn: &Turn, entry: &Entry) -> Option<Entry> {
     loop {
         match turn.engine.store.journal(turn.id(), entry.pos - 1, 1).await {
-            Ok(found) => return found.iter().any(|found| found.pos == entry.pos && found.name == entry.name),
+            Ok(found) => return found.into_iter().find(|found| found.pos == entry.pos),
             Err(error) => {
                 if let Some(unsaid) = turn.engine.troubles.commit.say() {
                     let run = turn.id();

@@ -180,6 +180,12 @@ impl Weather {
         self.state.lock().interruptions.push(Interruption { node, from, to: from + time });
     }
 
+    /// A node's work may have been cut off since then.
+    fn interrupted(&self, node: usize, since: Instant) {
+        let (from, to) = (since - self.start, self.start.elapsed());
+        self.state.lock().interruptions.push(Interruption { node, from, to });
+    }
+
     pub(crate) fn interruptions(&self) -> Vec<Interruption> {
         self.state.lock().interruptions.clone()
     }
@@ -275,6 +281,7 @@ impl Way {
         self.before(name).await?;
         let fault = self.weather.next(name, |fault| self.can(fault));
         self.tell(name, fault);
+        let began = Instant::now();
         let answer = match fault {
             Some(CallFault::ErrorBefore) => {
                 self.weather.hit(Fault::ErrorBefore);
@@ -294,7 +301,15 @@ impl Way {
             _ => call().await,
         };
         self.weather.tell(|| format!("n{} {name} -> {answer:?}", self.node));
+        self.note_time(began);
         self.after(fault, answer).await
+    }
+
+    /// A call that took long (somebody's transaction held the database) may have cost its node its lease.
+    fn note_time(&self, began: Instant) {
+        if began.elapsed() >= LONG {
+            self.weather.interrupted(self.node, began);
+        }
     }
 
     /// The same for what can be called but once.
@@ -314,7 +329,9 @@ impl Way {
             Some(CallFault::DelayBefore(time)) => self.delay(time).await,
             _ => {}
         }
+        let began = Instant::now();
         let answer = call.await;
+        self.note_time(began);
         self.after(fault, answer).await
     }
 
