@@ -136,6 +136,8 @@ engine_test! {
         let passes = Passes::default();
         lab.start(|app| app.workflow(contest()).state(passes.clone())).await;
         let run = lab.app().start(contest(), 6).await.unwrap();
+        // What the first pass sees is durable only then.
+        lab.settle().await;
         restarts(&mut lab, &passes, 8).await;
         let run = lab.app().handle(&contest(), run.id());
         let status = run.status().await.unwrap();
