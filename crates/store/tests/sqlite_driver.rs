@@ -47,7 +47,7 @@ async fn many_starts_at_once_all_arrive() {
 #[tokio::test]
 async fn bad_addresses_are_refused_by_open_too() {
     for url in
-        ["", "orders.db", "mysql://host/db", "sqlite:", "postgres:///db", "postgres://h/d?sslmode=require"]
+        ["", "orders.db", "mysql://host/db", "sqlite:", "postgres:///db", "postgres://h/d?sslmode=always"]
     {
         let refusal = open(url, OpenOptions::default()).await.err().unwrap();
         assert!(matches!(refusal, outlast_store::StoreError::Address(_)), "{url}: {refusal:?}");

@@ -1,6 +1,6 @@
 //! The simulator: many nodes of the real engine in one thread, on one seed and in virtual time, over the real SQLite
-//! store in memory behind everything that may go wrong ([`faults`]), running random programs ([`program`]) whose
-//! outcome a model predicts ([`model`]). The same seed gives the same history, bit for bit.
+//! store in memory behind everything that may go wrong (`faults`), running random programs (`program`) whose
+//! outcome a model predicts (`model`). The same seed gives the same history, bit for bit.
 
 mod check;
 mod faults;
