@@ -18,7 +18,7 @@ use super::claim::{MOST, Round, answer};
 use super::{Engine, Slot};
 
 /// So many times as long as a claim took the next one for a few runs waits, and how long at most.
-const REST: u32 = 3;
+const REST: u32 = 1;
 const LONGEST_REST: Duration = Duration::from_millis(20);
 /// So many of the runs that may run at once are no longer few.
 const FEW: usize = 8;
