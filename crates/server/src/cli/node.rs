@@ -1,0 +1,49 @@
+//! What starts a node or a server.
+
+use clap::Args;
+
+use crate::words::parse_number;
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Run nothing of our own: only watch
+    #[arg(long)]
+    pub(crate) no_samples: bool,
+
+    /// The port of the HTTP API, on this machine alone; 0 takes a free one [default: 7777, or a free one]
+    #[arg(long, value_name = "PORT", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 0..=65_535_u16))]
+    pub(crate) port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; anything but this machine needs a token first (`token create`)
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7777")]
+    pub(crate) listen: std::net::SocketAddr,
+
+    /// A name under which the API is reached; can be given several times
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+
+    /// Bring the database's schema up to date first
+    #[arg(long)]
+    pub(crate) migrate: bool,
+
+    /// What it does: `all` also fires schedules, does bulks and deletes what is old; `api` only answers
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) role: ServeRole,
+
+    /// Listen beyond this machine without tokens: whoever reaches it may do everything
+    #[arg(long, hide = true)]
+    pub(crate) insecure_no_auth_i_understand: bool,
+}
+
+/// What a server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ServeRole {
+    /// Everything that needs no code of yours.
+    All,
+    /// Nothing but the API.
+    Api,
+}
