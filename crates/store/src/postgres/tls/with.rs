@@ -23,6 +23,8 @@ pub(in crate::postgres) struct Tls(MakeRustlsConnect);
 impl Tls {
     pub(super) fn new(mode: SslMode, checks: Checks, files: &Files) -> Result<Tls, StoreError> {
         let provider = Arc::new(ring::default_provider());
+        let signatures = provider.signature_verification_algorithms;
+        let lenient = |authorities| Arc::new(Lenient { signatures, authorities });
         let verifier: Arc<dyn ServerCertVerifier> = match checks {
             Checks::Nothing => {
                 if mode == SslMode::Require {
@@ -30,9 +32,9 @@ impl Tls {
                         "sslmode=require believes whoever answers for PostgreSQL: use sslmode=verify-full"
                     );
                 }
-                Arc::new(Believing(provider.signature_verification_algorithms))
+                lenient(None)
             }
-            Checks::Authority => Arc::new(WhateverName(authorities(&provider, files)?)),
+            Checks::Authority => lenient(Some(authorities(&provider, files)?)),
             Checks::AuthorityAndName => authorities(&provider, files)?,
         };
         let config = ClientConfig::builder_with_provider(provider)
@@ -103,50 +105,15 @@ fn unusable(name: &str, file: &str, why: &dyn std::fmt::Display) -> StoreError {
     StoreError::Address(format!("`{name}` in the address names `{file}`, which cannot be used: {why}"))
 }
 
-/// Believes whoever answers, as `sslmode=require` asks: what goes over the wire is encrypted, and that is all.
+/// Wants less than `sslmode=verify-full` does.
 #[derive(Debug)]
-struct Believing(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for Believing {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
+struct Lenient {
+    signatures: WebPkiSupportedAlgorithms,
+    /// Whose signature a certificate has to have, whatever host it is for; without any, whoever answers is believed.
+    authorities: Option<Arc<dyn ServerCertVerifier>>,
 }
 
-/// Wants an authority's signature, whatever host it is for.
-#[derive(Debug)]
-struct WhateverName(Arc<dyn ServerCertVerifier>);
-
-impl ServerCertVerifier for WhateverName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         end: &CertificateDer<'_>,
@@ -156,7 +123,8 @@ impl ServerCertVerifier for WhateverName {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         use rustls::Error::InvalidCertificate;
-        match self.0.verify_server_cert(end, between, name, ocsp, now) {
+        let Some(authorities) = &self.authorities else { return Ok(ServerCertVerified::assertion()) };
+        match authorities.verify_server_cert(end, between, name, ocsp, now) {
             Err(InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -170,7 +138,7 @@ impl ServerCertVerifier for WhateverName {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, signature)
+        rustls::crypto::verify_tls12_signature(message, cert, signature, &self.signatures)
     }
 
     fn verify_tls13_signature(
@@ -179,10 +147,10 @@ impl ServerCertVerifier for WhateverName {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, signature)
+        rustls::crypto::verify_tls13_signature(message, cert, signature, &self.signatures)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.signatures.supported_schemes()
     }
 }
