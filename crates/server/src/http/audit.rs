@@ -39,6 +39,23 @@ pub(super) async fn note(
     Ok(())
 }
 
+/// Notes that somebody logged in or out.
+pub(super) async fn note_session(call: &Call, caller: Caller, action: &str) -> Result<(), Problem> {
+    let note = AuditNote {
+        id: Uuid::from_u128(fastrand::u128(..)),
+        tenant: caller.tenant.unwrap_or_default(),
+        target: caller.token.map(token_name).unwrap_or_default(),
+        actor: caller.actor,
+        token: caller.token,
+        action: action.to_owned(),
+        reason: None,
+        request: call.names.request.clone(),
+        status: 204,
+    };
+    call.api.client.store().access(&Access::Note(note)).await?;
+    Ok(())
+}
+
 /// A line of the audit log.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Audit)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use bytes::Bytes;
 use futures_util::stream;
 use outlast::{Client, Error, Filter, RunId, RunView, Timestamp};
@@ -523,7 +523,7 @@ impl Reader {
                 () = &mut self.ping => {
                     self.ping.as_mut().reset(tokio::time::Instant::now() + PING);
                     // A token that was revoked opens nothing, also what it had opened.
-                    if self.api.needs_tokens && authenticate(&self.api.client, &self.headers).await.is_err() {
+                    if self.api.needs_tokens && authenticate(&self.api, &Method::GET, &self.headers).await.is_err() {
                         return None;
                     }
                     return Some(": here\n\n".to_owned());

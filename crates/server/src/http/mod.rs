@@ -36,6 +36,7 @@ mod run_actions;
 mod runs;
 mod schedules;
 mod serve;
+mod sessions;
 mod shared;
 mod stats;
 mod tokens;
@@ -78,6 +79,8 @@ pub struct Api {
     longest_wait: Duration,
     pace: (u32, u32),
     metrics: Option<PrometheusHandle>,
+    secure: bool,
+    keep_audit: Duration,
     stopping: CancellationToken,
 }
 
@@ -98,6 +101,9 @@ pub(crate) struct Inner {
     pub(crate) pace: Pace,
     pub(crate) signer: Signer,
     pub(crate) metrics: Option<PrometheusHandle>,
+    /// Whether browsers reach it by TLS.
+    pub(crate) secure: bool,
+    pub(crate) keep_audit: Duration,
     pub(crate) openapi: Bytes,
     pub(crate) live: Live,
     pub(crate) stopping: CancellationToken,
@@ -115,6 +121,8 @@ impl Api {
             longest_wait: Duration::from_secs(60),
             pace: (500, 1000),
             metrics: None,
+            secure: false,
+            keep_audit: Duration::from_secs(400 * 86_400),
             stopping: CancellationToken::new(),
         }
     }
@@ -150,6 +158,18 @@ impl Api {
         self
     }
 
+    /// Browsers reach it by TLS: they are told to send the cookie of a session by nothing else.
+    pub fn secure(mut self) -> Api {
+        self.secure = true;
+        self
+    }
+
+    /// How long lines of the audit log are kept: 400 days unless said.
+    pub fn keep_audit(mut self, keep: Duration) -> Api {
+        self.keep_audit = keep;
+        self
+    }
+
     /// When this is cancelled, whoever waits for something is answered at once and streams end: for a graceful shutdown.
     pub fn stopping(mut self, stopping: CancellationToken) -> Api {
         self.stopping = stopping;
@@ -176,6 +196,8 @@ impl Api {
             pace: Pace::new(self.pace.0, self.pace.1),
             signer: Signer::new(&key),
             metrics: self.metrics,
+            secure: self.secure,
+            keep_audit: self.keep_audit,
             openapi: document().into(),
             stopping: self.stopping,
         });

@@ -318,7 +318,7 @@ async fn admit(api: &Inner, route: &Route, headers: &HeaderMap) -> Result<Caller
         return Ok(Caller { role: access::Role::Viewer, ..Caller::local() });
     }
     let caller = match api.needs_tokens {
-        true => access::authenticate(&api.client, headers).await?,
+        true => access::authenticate(api, &route.method, headers).await?,
         false => Caller::local(),
     };
     if let Err(wait) = api.pace.take(&caller.account()) {

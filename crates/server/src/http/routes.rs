@@ -6,7 +6,8 @@ use super::access::Scope::{Admin, Operate, Public, Read, Start};
 use super::query::Param;
 use super::route::{Route, route};
 use super::{
-    audit, bulks, health, live, openapi, queues, run_actions, runs, schedules, shared, stats, tokens,
+    audit, bulks, health, live, openapi, queues, run_actions, runs, schedules, sessions, shared, stats,
+    tokens,
 };
 
 const NONE: &[Param] = &[];
@@ -296,6 +297,13 @@ fn of_bulks() -> Vec<Route> {
 
 fn of_access() -> Vec<Route> {
     vec![
+        post("/api/v1/session", Public, "session.open", sessions::open)
+            .about("Log in with a token: a browser is given a cookie for it")
+            .takes::<sessions::Login>()
+            .gives_other(204, ""),
+        delete("/api/v1/session", Public, "session.close", sessions::close)
+            .about("Log out: the cookie opens nothing any more")
+            .gives_other(204, ""),
         get("/api/v1/me", Read, "access.me", tokens::me)
             .about("Who asks, and what they may do")
             .gives::<tokens::Me>(200),

@@ -195,6 +195,7 @@ async fn points(
     let ask = SeriesAsk {
         tenant: call.caller.tenant.clone(),
         definition: call.query.one("def").map(str::to_owned),
+        queue: None,
         from: Timestamp::from_micros(floor(now - micros(range), micros(span))),
         to: Timestamp::from_micros(now),
         step,

@@ -10,5 +10,6 @@ mod live;
 mod openapi;
 mod postgres;
 mod runs;
+mod sessions;
 mod things;
 mod walk;
