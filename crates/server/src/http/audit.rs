@@ -13,7 +13,8 @@ use super::Inner;
 use super::access::Caller;
 use super::problem::{Names, Problem};
 use super::query::{Param, number, text};
-use super::route::{Answer, Call, Notes, Reply, Route};
+use super::reply::{Answer, Reply};
+use super::route::{Call, Notes, Route};
 
 /// Notes what a request changed, or was refused to change.
 pub(super) async fn note(

@@ -91,6 +91,15 @@ pub(crate) fn traceparent(headers: &HeaderMap) -> Option<String> {
     }
 }
 
+/// The caller's `tracestate`, if it is one: at most 512 visible characters.
+pub(crate) fn tracestate(headers: &HeaderMap) -> Option<String> {
+    let parts: Vec<&str> =
+        headers.get_all("tracestate").iter().map(|part| part.to_str()).collect::<Result<_, _>>().ok()?;
+    let state = parts.join(",");
+    let is_plain = state.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    ((1..=512).contains(&state.len()) && is_plain).then_some(state)
+}
+
 /// The host, without its port.
 fn host_of(request: &Request) -> Option<String> {
     let sent = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());

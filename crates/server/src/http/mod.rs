@@ -15,21 +15,26 @@
 //! table of routes is in `routes`; what can be answered when something is not done is in `code`.
 
 mod access;
+mod answer;
 mod audit;
 mod body;
 mod bulks;
 mod code;
 mod cursor;
 mod dashboard;
+mod eye;
 mod guard;
 mod health;
 mod live;
+mod logs;
 mod openapi;
 mod pace;
+mod pages;
 mod problem;
 mod query;
 mod queues;
 mod replies;
+mod reply;
 mod route;
 mod routes;
 mod run_actions;
@@ -38,13 +43,17 @@ mod schedules;
 mod serve;
 mod sessions;
 mod shared;
+mod start;
 mod stats;
+mod tls;
 mod tokens;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
-pub use self::serve::serve;
+pub(crate) use self::health::metrics_alone;
 pub(crate) use self::serve::{LOOPBACK, bind};
+pub use self::serve::{serve, serve_tls};
+pub use self::tls::Tls;
 pub(crate) use self::tokens::{TokenJson, parse_token_name};
 
 use std::collections::BTreeMap;
@@ -209,7 +218,7 @@ impl Api {
         let mut router = Router::new();
         for (path, routes) in paths {
             let (inner, routes) = (inner.clone(), Arc::<[Route]>::from(routes));
-            let answer = move |request: Request| route::answer(inner.clone(), routes.clone(), request);
+            let answer = move |request: Request| answer::answer(inner.clone(), routes.clone(), request);
             router = router.route(path, any(answer));
         }
         router = dashboard::add(router);

@@ -13,7 +13,8 @@ use super::access::Scope;
 use super::code::Code;
 use super::problem::ProblemJson;
 use super::query::{Kind, Param};
-use super::route::{Answer, Call, Reply, Route, scope_word};
+use super::reply::{Answer, Reply};
+use super::route::{Call, Route, scope_word};
 
 /// What is said of a route.
 #[derive(Clone, Default)]

@@ -20,7 +20,8 @@ use super::access::{Caller, Secret, caller_of, refused};
 use super::audit::note_session;
 use super::guard::is_own_page;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 
 /// The name of the cookie.
 pub(crate) const NAME: &str = "outlast_session";

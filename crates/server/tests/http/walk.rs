@@ -65,7 +65,9 @@ async fn every_route_asks_who_it_is_and_lets_each_role_do_what_it_may() {
         if route.scope == "public" {
             // Probes; and a session, for which a token has to be shown.
             let expected = match named.as_str() {
-                "GET /healthz" | "GET /readyz" | "GET /version" | "GET /openapi.json" => 200,
+                "GET /healthz" | "GET /readyz" | "GET /startupz" | "GET /version" | "GET /openapi.json" => {
+                    200
+                }
                 "POST /api/v1/session" => 400,
                 "DELETE /api/v1/session" => 204,
                 _ => panic!("{named} is open to everybody"),
