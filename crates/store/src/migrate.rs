@@ -53,6 +53,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     // What is only added is no matter to those who do not know it.
     added(18, "access", include_str!("../migrations/0018_access.sql"), 17),
     added(19, "rollups", include_str!("../migrations/0019_rollups.sql"), 17),
+    added(20, "sessions_and_depths", include_str!("../migrations/0020_sessions_and_depths.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -13,11 +13,11 @@ use tokio::sync::broadcast;
 
 use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Ended, FailureAsk, FailureGroup,
-    Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded,
-    LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll,
-    RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, StoreError, Sweep, Swept, TokenView,
-    UserTx, VerifyMark, VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView,
+    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
 };
 
 /// Where runs live.
@@ -83,6 +83,9 @@ pub trait Store: Reads {
 
     /// Sums up how runs ended since the last time; gives how many.
     async fn roll(&self, ask: &Roll) -> Result<u32, StoreError>;
+
+    /// Notes how long queues are, once for each minute; gives whether this call did it.
+    async fn measure(&self, ask: &Measure) -> Result<bool, StoreError>;
 
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
@@ -191,6 +194,12 @@ pub trait Reads: Send + Sync + 'static {
 
     /// Failures that are alike, the last first.
     async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError>;
+
+    /// How long queues were, span by span.
+    async fn depths(&self, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError>;
+
+    /// The session of a browser with this hash.
+    async fn session(&self, hash: &[u8]) -> Result<Option<SessionView>, StoreError>;
 
     /// The token with this hash, whether it is live or not.
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError>;

@@ -13,11 +13,11 @@ use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
-    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
-    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
-    Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
-    StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
+    SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -364,6 +364,10 @@ impl Store for Watched {
         pass_on_write!(self.access(ask))
     }
 
+    async fn measure(&self, ask: &Measure) -> Result<bool, StoreError> {
+        pass_on_write!(self.measure(ask))
+    }
+
     async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
         pass_on_write!(self.roll(ask))
     }
@@ -498,6 +502,14 @@ impl Reads for Watched {
 
     async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
         pass_on!(self.failures(ask))
+    }
+
+    async fn depths(&self, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError> {
+        pass_on!(self.depths(ask))
+    }
+
+    async fn session(&self, hash: &[u8]) -> Result<Option<SessionView>, StoreError> {
+        pass_on!(self.session(hash))
     }
 
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {

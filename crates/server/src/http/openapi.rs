@@ -13,7 +13,8 @@ use super::access::Scope;
 use super::code::Code;
 use super::problem::ProblemJson;
 use super::query::{Kind, Param};
-use super::route::{Answer, Call, Reply, Route, scope_word};
+use super::reply::{Answer, Reply};
+use super::route::{Call, Route, scope_word};
 
 /// What is said of a route.
 #[derive(Clone, Default)]
@@ -60,7 +61,10 @@ pub(crate) fn document(routes: &[Route]) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": super::sessions::NAME },
+            },
         },
     })
 }
@@ -110,7 +114,8 @@ fn operation(route: &Route, problem: &Value, schemas: &mut BTreeMap<String, Valu
         operation["requestBody"] = json!({ "required": !route.docs.optional, "content": content });
     }
     // Where no token is asked for, none has to be sent.
-    operation["security"] = if is_public { json!([]) } else { json!([{ "token": [] }, {}]) };
+    operation["security"] =
+        if is_public { json!([]) } else { json!([{ "token": [] }, { "session": [] }, {}]) };
     operation
 }
 

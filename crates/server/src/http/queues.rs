@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 use super::body::Millis;
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use crate::queue_commands::known;
 use crate::shapes::QueueJson;
 

@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use super::runs::find;
 
 /// Something for a run.
@@ -75,6 +76,24 @@ pub(crate) struct Fork {
     /// Only say what would run again.
     #[serde(default)]
     dry_run: bool,
+}
+
+/// The same again, as another run.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rerun {
+    /// With another input.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// With this version of the code.
+    #[serde(default)]
+    version: Option<u32>,
+    /// With the version that new runs take.
+    #[serde(default)]
+    latest: bool,
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 /// Another result for a step.
@@ -240,6 +259,17 @@ pub(crate) async fn replace(call: Call) -> Answer {
 /// Starts another run from a step of it.
 pub(crate) async fn fork(call: Call) -> Answer {
     let ask: Fork = call.json()?;
+    forked(call, ask).await
+}
+
+/// Starts another run that does all of it again.
+pub(crate) async fn rerun(call: Call) -> Answer {
+    let Rerun { input, version, latest, reason } = call.json()?;
+    let ask = Fork { from: None, from_start: true, input, version, latest, reason, dry_run: false };
+    forked(call, ask).await
+}
+
+async fn forked(call: Call, ask: Fork) -> Answer {
     let view: RunView = find(&call).await?;
     let run = view.record.id;
     for (both, names) in [

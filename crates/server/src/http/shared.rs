@@ -8,7 +8,8 @@ use super::body::nearest;
 use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, text};
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use crate::shapes::{DefinitionJson, NodeJson};
 
 /// The nodes that are up.

@@ -12,7 +12,8 @@ use super::audit::token_name;
 use super::body::Millis;
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 
 /// Whoever asks.
 #[derive(Serialize, ToSchema)]
