@@ -152,9 +152,11 @@ async fn banner(
         format!("{} {}", painted(BOLD, "outlast dev"), painted(DIM, env!("CARGO_PKG_VERSION"))),
         String::new(),
         format!("  The data lives in {}", painted(BOLD, place.shown())),
-        format!("  The dashboard is at {}", painted(BOLD, format!("{url}/"))),
-        format!("  The HTTP API is at {url}/api/v1"),
     ];
+    if cfg!(feature = "embed") {
+        lines.push(format!("  The dashboard is at {}", painted(BOLD, format!("{url}/"))));
+    }
+    lines.push(format!("  The HTTP API is at {url}/api/v1"));
     if !bare {
         lines.extend(samples::ABOUT.map(|line| format!("  {line}")));
     }

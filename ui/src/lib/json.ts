@@ -58,7 +58,8 @@ export function parse(text: string): Json {
           if (text[at] !== '"') wrong();
           const key = string();
           space();
-          if (text[at++] !== ":") at--, wrong();
+          if (text[at] !== ":") wrong();
+          at++;
           // A key of this name must not change what the object is.
           Object.defineProperty(found, key, { value: value(depth + 1), enumerable: true, configurable: true, writable: true });
           space();

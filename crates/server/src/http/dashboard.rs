@@ -157,6 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn files_that_come_or_go_make_the_crate_anew() {
+        // What embeds the files hears of changed ones, and not of those that are added or gone.
+        let build = include_str!("../../build.rs");
+        assert!(build.contains("cargo:rerun-if-changed=dist"), "{build}");
+    }
+
+    #[test]
+    fn the_build_stays_within_a_megabyte() {
+        let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("dist");
+        let mut found = BTreeMap::new();
+        sources(&dist, &dist, &mut found);
+        let bytes: usize = found.values().map(Vec::len).sum();
+        assert!((100_000..=1_000_000).contains(&bytes), "{bytes} bytes in {:?}", found.keys());
+    }
+
+    #[test]
     fn the_base_is_what_stands_before_our_own_path() {
         assert_eq!(base("/runs/a", "/runs/a"), "/");
         assert_eq!(base("/ops/runs/a", "/runs/a"), "/ops/");

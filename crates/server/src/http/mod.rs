@@ -11,6 +11,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! The dashboard comes with it, unless the feature `embed` is off.
+//!
 //! Who may ask is said by tokens (`outlast token create`); [`Api::without_tokens`] leaves that to whoever mounts it. The
 //! table of routes is in `routes`; what can be answered when something is not done is in `code`.
 
@@ -20,6 +22,7 @@ mod body;
 mod bulks;
 mod code;
 mod cursor;
+#[cfg(feature = "embed")]
 mod dashboard;
 mod guard;
 mod health;
@@ -190,7 +193,10 @@ impl Api {
             let answer = move |request: Request| route::answer(inner.clone(), routes.clone(), request);
             router = router.route(path, any(answer));
         }
-        router = dashboard::add(router);
+        #[cfg(feature = "embed")]
+        {
+            router = dashboard::add(router);
+        }
         let hosts = Arc::new(self.hosts);
         let guard = move |request, next| guard::guard(hosts.clone(), request, next);
         Ok(router.fallback(nothing_here).layer(middleware::from_fn(guard)))

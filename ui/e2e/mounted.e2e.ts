@@ -1,0 +1,55 @@
+// In somebody's application, below a path; and a run of ten thousand steps, which scrolls.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Lab } from "./lab";
+
+const STEPS = 10_000;
+let lab: Lab;
+let long: string;
+beforeAll(async () => {
+  lab = await Lab.open("mounted");
+  long = await lab.run({ definition: "count", input: STEPS }, "completed", "failed");
+}, 120_000);
+afterAll(() => lab.close());
+
+it("works below a path: links, files, the API and live updates", async () => {
+  const page = await lab.page("/runs");
+  expect(page.url()).toContain("/ops/runs");
+  await page.getByRole("button", { name: "Live updates: live" }).waitFor();
+  await page.locator(`a[href="/ops/runs/${long}"]`).click();
+  await page.waitForURL(`**/ops/runs/${long}`);
+  await page.getByRole("link", { name: "Queues", exact: true }).first().click();
+  await page.waitForURL("**/ops/queues");
+  await page.goBack();
+  await page.reload();
+  await page.locator("h1", { hasText: "count" }).waitFor();
+  const { id } = await lab.api<{ id: string }>("/runs", { definition: "count", input: 3 });
+  await page.goto(`${lab.url}/runs`);
+  await page.locator(`a[href="/ops/runs/${id}"] [data-state=completed]`).waitFor();
+  // What is not below the path is the application's own.
+  expect(await (await fetch(new URL("/", lab.url))).text()).toBe("an application");
+  expect(lab.complaints).toEqual([]);
+});
+
+it("scrolls through 10,000 steps at 50 frames a second, with only what is seen in the document", async () => {
+  const page = await lab.page(`/runs/${long}`);
+  await page.getByText(`${STEPS.toLocaleString("en")} operations`).waitFor();
+  const { frames, seconds, most } = await page.evaluate(async () => {
+    const view = document.querySelector<HTMLElement>('[role=group][aria-label="Steps"]')!;
+    const began = performance.now();
+    let [frames, most] = [0, 0];
+    while (performance.now() - began < 2000) {
+      view.scrollTop = ((performance.now() - began) / 2000) * view.scrollHeight;
+      await new Promise(requestAnimationFrame);
+      frames++;
+      most = Math.max(most, view.querySelectorAll("button").length);
+    }
+    return { frames, seconds: (performance.now() - began) / 1000, most };
+  });
+  console.log(`${(frames / seconds).toFixed(1)} frames a second, at most ${most} rows in the document`);
+  expect(most).toBeLessThan(120);
+  // 50 on a machine of one's own; here others may be at work.
+  expect(frames / seconds).toBeGreaterThan(25);
+  await page.getByRole("group", { name: "Steps" }).evaluate((view) => view.scrollTo({ top: view.scrollHeight }));
+  await page.getByText(`add ${STEPS - 1}`, { exact: true }).click();
+  await page.getByRole("complementary", { name: `Step add ${STEPS - 1}` }).waitFor();
+});

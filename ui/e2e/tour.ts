@@ -1,0 +1,21 @@
+// Every page there is, with something on it: for the tests and for the screenshots.
+import type { Page } from "playwright-core";
+import type { Lab } from "./lab";
+
+/// Addresses, and the heading of each.
+export async function pages(lab: Lab): Promise<[string, string][]> {
+  const order = await lab.order("tent");
+  return [
+    ["/", "Overview"], ["/?range=24h", "Overview"], ["/errors", "Errors"], ["/runs", "Runs"], ["/runs?def=nothing", "Runs"],
+    [`/runs/${order}`, "order"], [`/runs/${order}?tab=history`, "order"], [`/runs/${order}?tab=logs`, "order"],
+    [`/runs/${order}?tab=raw`, "order"], [`/runs/${order}?step=charge`, "order"], ["/queues", "Queues"], ["/schedules", "Schedules"],
+    ["/nodes", "Nodes"], ["/definitions", "Definitions"], ["/bulk", "Bulk"], ["/system", "System"],
+  ];
+}
+
+/// Waits until a page shows what it has.
+export async function settled(page: Page, title: string) {
+  await page.locator("h1", { hasText: title }).waitFor();
+  await page.getByRole("button", { name: "Live updates: live" }).waitFor();
+  await page.getByText("Loading…").first().waitFor({ state: "detached" });
+}
