@@ -123,6 +123,15 @@ export class Lab {
     }
   }
 
+  /// Failures that are alike, as soon as there are any: what has ended is summed up some seconds later.
+  async failures(): Promise<{ items: { fingerprint: string }[] }> {
+    for (;;) {
+      const found = await this.api<{ items: { fingerprint: string }[] }>("/errors");
+      if (found.items.length) return found;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+
   /// The id of a new order that waits for approval.
   async order(item: string): Promise<string> {
     return await this.run({ definition: "order", input: { item, cents: 50_000 } }, "waiting");

@@ -2,9 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { api, data, onTokenWanted, setToken } from "../api/client";
+import { api, data, onTokenWanted, signIn } from "../api/client";
 import { Ask, Field } from "../parts/Ask";
-import { css as parts } from "../parts/parts";
+import { toggleUtc, useUtc } from "../lib/zone";
+import { css as parts, useNow } from "../parts/parts";
 import { config } from "./config";
 import { useKeys } from "./keys";
 import { live, useLiveState, useTopics } from "./live";
@@ -76,6 +77,7 @@ export function Shell() {
               <Link to={page.to as string} activeOptions={{ exact: page.to === "/", includeSearch: false }} title={page.name} aria-label={page.name}>
                 <svg viewBox="0 0 16 16" aria-hidden="true">{page.icon}</svg>
                 <span>{page.name}</span>
+                {page.to === "/errors" && <ErrorBadge />}
               </Link>
             </li>
           ))}
@@ -98,13 +100,25 @@ function focusFilter(otherwise: () => void) {
   else otherwise();
 }
 
+/// How many kinds of failures there were in a day. The number stays while a newer one is on its way.
+function ErrorBadge() {
+  const errors = useQuery({ queryKey: ["errors", "24h"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: "24h" } } })), refetchInterval: 15_000, retry: false });
+  const count = errors.data?.items.length ?? 0;
+  return count ? <b className={css.badge} title={`${count} kinds of failures in 24 hours`}>{count >= 50 ? "50+" : count}</b> : null;
+}
+
 function About() {
   const version = useVersion();
+  const now = useNow();
+  const utc = useUtc();
+  const time = new Date(now).toLocaleTimeString("en-GB", { timeZone: utc ? "UTC" : undefined });
   return (
     <div className={css.about}>
       Outlast {version.data?.version ?? config.version}
       <br />
       {version.data ? (version.data.store === "sqlite" ? "SQLite" : "PostgreSQL") : " "}
+      <br />
+      <button type="button" className={parts.bare} title="The server's time. Click for the other zone." onClick={toggleUtc}>{time} {utc ? "UTC" : "here"}</button>
     </div>
   );
 }
@@ -139,7 +153,7 @@ function Help({ onClose }: { onClose: () => void }) {
   const keys: [string, ReactNode][] = [
     ["?", "These keys"], ["Ctrl K", "Jump to a run, a page, a definition"], ["/", "Filter runs"], [".", "Pause and resume live updates"], ["t", "Theme"],
     ...PAGES.map((page) => [`g ${page.key}`, page.name] as [string, ReactNode]),
-    ["j k", "Down and up in the list of runs"], ["Enter", "Open"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
+    ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
   ];
   return (
     <Ask title="Keys" action="Close" onDo={async () => {}} onClose={onClose}>
@@ -158,16 +172,15 @@ function Help({ onClose }: { onClose: () => void }) {
 function TokenDialog({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const submit = async () => {
-    setToken(text.trim());
-    await data(api.GET("/api/v1/me"));
+    await signIn(text.trim());
     location.hash = "";
     live.toggle();
     live.toggle();
   };
   return (
-    <Ask title="This server wants a token" action="Use it" onDo={submit} onClose={onClose} disabled={!text.trim()}>
+    <Ask title="This server wants a token" action="Sign in" onDo={submit} onClose={onClose} disabled={!text.trim()}>
       <p className={parts.muted}>
-        <code>outlast token create NAME --role viewer</code> makes one. It is kept in this tab alone, until the page is loaded again.
+        <code>outlast token create NAME --role viewer</code> makes one. {__HAS_SESSIONS__ ? "It is kept where no script can read it." : "It is kept in this tab alone, until the page is loaded again."}
       </p>
       <Field label="Token">
         <input className={parts.input} type="password" autoComplete="off" value={text} onChange={(event) => setText(event.target.value)} />

@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react
 import { ApiError } from "../api/client";
 import { STATES, type State } from "../lib/state";
 import { absolute, millis, relative, serverNow } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import css from "./parts.module.css";
 
 export { css };
@@ -41,10 +42,11 @@ export function useNow(): number {
 /// A time, from now; the whole of it when pointed at.
 export function Time({ at }: { at: string | null | undefined }) {
   const now = useNow();
+  const utc = useUtc();
   const time = millis(at);
   if (time === null) return <span className={css.muted}>–</span>;
   return (
-    <time dateTime={at!} title={`${absolute(time)}\n${absolute(time, true)}`} className={css.nowrap}>
+    <time dateTime={at!} title={`${absolute(time, utc)}\n${absolute(time, !utc)}`} className={css.nowrap}>
       {relative(time, now)}
     </time>
   );
