@@ -38,3 +38,94 @@ it("goes anywhere by keyboard", async () => {
   await page.keyboard.press("/");
   expect(await page.evaluate(() => document.activeElement?.id)).toBe("filter");
 });
+
+it("selects runs, also a range of them, and acts on those alone", async () => {
+  const ids: string[] = [];
+  for (let i = 0; i < 4; i++) ids.push(await lab.order(`chosen ${i}`));
+  const page = await lab.page("/runs?status=waiting&def=order");
+  const box = (id: string) => page.getByRole("listitem").filter({ has: page.locator(`a[href="/runs/${id}"]`) }).getByRole("checkbox");
+  await box(ids[3]!).click();
+  await box(ids[1]!).click({ modifiers: ["Shift"] });
+  await page.getByText("3 selected").waitFor();
+  await page.getByRole("button", { name: "Act on them…" }).click();
+  await page.getByLabel(/Reason/).fill("a test wants it");
+  await page.getByRole("button", { name: "Cancel 3 runs" }).click();
+  for (const id of ids.slice(1)) await lab.until(id, "cancelled");
+  expect(await lab.api(`/runs/${ids[0]}`)).toMatchObject({ status: "waiting" });
+  await page.getByLabel("Select all that are shown").click();
+  await page.getByText(/selected/).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText(/\d selected/).waitFor({ state: "detached" });
+});
+
+it("keeps views and columns that somebody chose, and looks further back when asked", async () => {
+  await lab.run({ definition: "order", input: { item: "boat", cents: 50_000 }, tags: { size: "large" } }, "waiting");
+  const page = await lab.page("/runs?def=order&tag=size%3Dlarge");
+  await page.getByRole("button", { name: "Save this view…" }).click();
+  await page.getByLabel("Name").fill("Large orders");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("link", { name: "All", exact: true }).click();
+  await page.waitForURL("**/runs");
+  await page.reload();
+  await page.getByRole("link", { name: "Large orders" }).click();
+  await page.waitForURL("**/runs?def=order&tag=size%3Dlarge");
+  await page.getByLabel("Columns").click();
+  await page.getByLabel("Owner").check();
+  await page.waitForURL(/cols=[^&]*owner/);
+  await page.getByText("local", { exact: true }).first().waitFor();
+  await page.getByRole("button", { name: "Search older" }).click();
+  await page.waitForURL(/since=all/);
+  await page.getByLabel("Remove since:all").waitFor();
+  await page.getByRole("button", { name: "Forget the view Large orders" }).click();
+  await page.getByRole("link", { name: "Large orders" }).waitFor({ state: "detached" });
+});
+
+it("offers what can follow a field", async () => {
+  const page = await lab.page("/runs");
+  await page.getByLabel("Filter runs").fill("status:failed def:pay");
+  await expect.poll(() => page.locator("#filter-hints option").evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))).toEqual(["status:failed def:pay_invoice"]);
+});
+
+it("sets limits of a queue, purges it by its typed name, and counts before a backfill", async () => {
+  const page = await lab.page("/queues/stock");
+  await page.getByRole("button", { name: "Limits…" }).click();
+  await page.getByLabel("At once, on all nodes together").fill("3");
+  await page.getByRole("button", { name: "Set limits" }).click();
+  await page.getByText("3 at once").waitFor();
+  await page.getByRole("button", { name: "Limits…" }).click();
+  await page.getByLabel("back to what code says").check();
+  await page.getByRole("button", { name: "Use what code says" }).click();
+  await page.getByText("2 at once").waitFor();
+
+  const { id } = await lab.api<{ id: string }>("/runs", { definition: "check_stock", input: 1, queue: "stock", delay_ms: 3_600_000 });
+  await page.getByRole("button", { name: "Purge…" }).click();
+  const purge = page.getByRole("button", { name: /^Cancel \d+ run/ });
+  await page.getByLabel(/Reason/).fill("a test wants it");
+  await page.getByLabel("Type stock").fill("stoc");
+  expect(await purge.isDisabled()).toBe(true);
+  await page.getByLabel("Type stock").fill("stock");
+  await purge.click();
+  await page.waitForURL("**/bulk/run_*");
+  await lab.until(id, "cancelled");
+
+  await page.goto(`${lab.url}/schedules/stock-check`);
+  await page.getByRole("button", { name: "Backfill…" }).click();
+  await page.getByLabel("From").fill("2026-01-05T08:00:00");
+  await page.getByLabel("Until before").fill("2026-01-05T08:01:00");
+  await page.getByText("4 times lie in it").waitFor();
+  await page.getByRole("button", { name: "Start up to 4 runs" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+});
+
+it("searches in what a run was called with, and shows no more of it than a browser bears", async () => {
+  const input = { item: "x".repeat(200), cents: 1, lines: Array.from({ length: 40 }, (_, place) => ({ place, name: `part ${place}` })) };
+  const small = await lab.api<{ id: string }>("/runs", { definition: "order", input, delay_ms: 3_600_000 });
+  const page = await lab.page(`/runs/${small.id}`);
+  await page.getByLabel("Search in input").fill("part 37");
+  await page.getByText("lines[37].name").waitFor();
+  const huge = await lab.api<{ id: string }>("/runs", { definition: "remind", input: "y".repeat(300_000), delay_ms: 3_600_000 });
+  await page.goto(`${lab.url}/runs/${huge.id}`);
+  await page.getByText(/The first 64 KiB of 293 KiB are shown/).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "download 293 KiB" }).click()]);
+  expect(file.suggestedFilename()).toBe("input.json");
+});

@@ -141,7 +141,7 @@ function Header({ run, explained, steps }: { run: Run; explained: unknown; steps
         {run.expires_at && !run.finished_at && <span>deadline <b><Time at={run.expires_at} /></b></span>}
         {run.node && <span>on node <Link to={"/nodes/$id" as string} params={{ id: run.node } as never} className={parts.mono}>…{run.node.slice(-8)}</Link></span>}
         {run.parent && <span>started by <Link to={`/runs/${run.parent}` as string} className={parts.mono}>…{run.parent.slice(-8)}</Link></span>}
-        <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>
+        {steps.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
         {run.owner && <span>owner <b>{run.owner}</b></span>}
         {run.tenant && <span>tenant <b>{run.tenant}</b></span>}
         {Object.entries(run.tags).map(([name, value]) => <Link key={name} to={"/runs" as string} search={{ tag: [`${name}=${value}`] } as never}>{name}={value}</Link>)}
