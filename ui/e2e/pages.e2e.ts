@@ -3,6 +3,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { findings, Lab, type Theme } from "./lab";
 import { pages, settled } from "./tour";
 
+/// axe looks at everything there is on two dozen pages.
+const LONG = 150_000;
 let lab: Lab;
 beforeAll(async () => {
   lab = await Lab.open();
@@ -22,7 +24,7 @@ for (const theme of ["light", "dark"] as Theme[]) {
     }
     await context.close();
     expect(lab.complaints).toEqual([]);
-  });
+  }, LONG);
 }
 
 it("has a place for everything on a narrow screen", async () => {
@@ -36,4 +38,4 @@ it("has a place for everything on a narrow screen", async () => {
     expect(beyond, path).toBeLessThanOrEqual(0);
   }
   await context.close();
-});
+}, LONG);

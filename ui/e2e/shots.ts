@@ -18,10 +18,13 @@ it("takes pictures of what the README shows", async () => {
   const id = await lab.run({ definition: "order", input: { item: "canoe", cents: 89_900 }, key: "canoe-7", tags: { size: "large" } }, "waiting");
   await lab.api(`/runs/${id}/events`, { name: "approval", data: { by: "ann", ok: true } });
   await lab.until(id, "completed");
+  await lab.failures();
   for (const theme of ["light", "dark"] as Theme[]) {
     for (const [name, path, title] of [["overview", "/", "Overview"], ["runs", "/runs", "Runs"], ["run", `/runs/${id}`, "order"]] as const) {
       const page = await lab.page(path, theme);
       await settled(page, title);
+      if (name === "run") await page.getByRole("button", { name: "Steps of the child" }).click();
+      if (name === "run") await page.getByText("pack", { exact: true }).waitFor();
       await page.screenshot({ path: join(IMAGES, `${name}${theme === "dark" ? "-dark" : ""}.png`) });
       await page.context().close();
     }

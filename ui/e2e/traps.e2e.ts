@@ -139,12 +139,12 @@ it("trap 10: numbers stay while newer ones are on their way", async () => {
   await context.addInitScript(() => {
     const seen: string[] = ((window as unknown as { seen: string[] }).seen = []);
     new MutationObserver(() => {
-      for (const card of document.querySelectorAll("main a strong, nav a b")) seen.push(`${card.parentElement!.textContent!.slice(0, 12)}=${card.textContent}`);
+      for (const card of document.querySelectorAll("main a strong, nav li > b")) seen.push(`${card.parentElement!.textContent!.slice(0, 12)}=${card.textContent}`);
       if (seen.some((one) => one.startsWith("Running")) && !document.querySelector("main a strong")) seen.push("gone");
     }).observe(document, { childList: true, subtree: true, characterData: true });
   });
   const page = await lab.page("/", "light", context);
-  await page.locator("nav a b").waitFor();
+  await page.locator("nav li > b").waitFor();
   await page.getByText(/Completed in/).waitFor();
   // A slow network, and answers asked for again and again.
   await context.route("**/api/v1/{stats,errors,queues}**", async (route) => {
@@ -157,7 +157,7 @@ it("trap 10: numbers stay while newer ones are on their way", async () => {
   }
   const seen = await page.evaluate(() => (window as unknown as { seen: string[] }).seen);
   expect(seen.filter((one) => one === "gone" || one.endsWith("=") || one.startsWith("Completed") && one.endsWith("=0"))).toEqual([]);
-  expect(await page.locator("nav a b").innerText()).toMatch(/^[1-9]/);
+  expect(await page.locator("nav li > b").innerText()).toMatch(/^[1-9]/);
 });
 
 it("trap 11: nothing is deleted without being asked, and what is lost is said", async () => {

@@ -77,8 +77,8 @@ export function Shell() {
               <Link to={page.to as string} activeOptions={{ exact: page.to === "/", includeSearch: false }} title={page.name} aria-label={page.name}>
                 <svg viewBox="0 0 16 16" aria-hidden="true">{page.icon}</svg>
                 <span>{page.name}</span>
-                {page.to === "/errors" && <ErrorBadge />}
               </Link>
+              {page.to === "/errors" && <ErrorBadge />}
             </li>
           ))}
         </ul>
@@ -104,7 +104,7 @@ function focusFilter(otherwise: () => void) {
 function ErrorBadge() {
   const errors = useQuery({ queryKey: ["errors", "24h"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: "24h" } } })), refetchInterval: 15_000, retry: false });
   const count = errors.data?.items.length ?? 0;
-  return count ? <b className={css.badge} title={`${count} kinds of failures in 24 hours`}>{count >= 50 ? "50+" : count}</b> : null;
+  return count ? <b className={css.badge} title={`${count === 1 ? "1 kind" : `${count} kinds`} of failures in 24 hours`}>{count >= 50 ? "50+" : count}</b> : null;
 }
 
 function About() {

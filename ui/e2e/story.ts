@@ -1,11 +1,9 @@
-// What people do with it, on each database.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Lab, POSTGRES } from "./lab";
+// What people do with it: told once, and tested on each database.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Lab } from "./lab";
 
-const STORES: [string, string | undefined][] = [["SQLite", undefined]];
-if (POSTGRES) STORES.push(["PostgreSQL", POSTGRES]);
-
-describe.each(STORES)("on %s", (_, database) => {
+/// The tests, on this database or on an SQLite file.
+export function story(database?: string) {
   let lab: Lab;
   beforeAll(async () => {
     lab = await Lab.open("dev", database);
@@ -103,4 +101,4 @@ describe.each(STORES)("on %s", (_, database) => {
     await page.getByRole("button", { name: "Live updates: live" }).waitFor();
     await page.locator(`a[href="/runs/${id}"]`).waitFor();
   });
-});
+}
