@@ -38,6 +38,7 @@ it("trap 6: a viewer sees no buttons, and the API refuses whoever asks without t
   const page = await lab.page("/runs");
   await signIn(page, viewer);
   await page.locator(`a[href="/runs/${order}"]`).waitFor();
+  await page.getByText("read-only").waitFor();
   expect(await page.getByRole("button", { name: /^Act on/ }).count()).toBe(0);
   expect(await page.getByRole("checkbox", { name: /^Select/ }).count()).toBe(0);
   await page.locator(`a[href="/runs/${order}"]`).click();

@@ -39,6 +39,33 @@ it("goes anywhere by keyboard", async () => {
   expect(await page.evaluate(() => document.activeElement?.id)).toBe("filter");
 });
 
+it("walks a list from run to run, and a timeline from step to step, by keyboard", async () => {
+  const [first, second] = [await lab.order("walk one"), await lab.order("walk two")];
+  const page = await lab.page("/runs?status=waiting&def=order");
+  await page.locator(`a[href="/runs/${second}"]`).click();
+  await page.waitForURL(`**/runs/${second}`);
+  await page.locator("h1", { hasText: "order" }).waitFor();
+  await page.keyboard.press("]");
+  await page.waitForURL(`**/runs/${first}`);
+  await page.keyboard.press("[");
+  await page.waitForURL(`**/runs/${second}`);
+  expect(await page.title()).toBe("order – Outlast");
+  await page.getByRole("group", { name: "Steps" }).focus();
+  for (const name of ["reserve", "charge"]) {
+    await page.keyboard.press("ArrowDown");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("title"))).toContain(name);
+  }
+  await page.keyboard.press("Enter");
+  await page.getByRole("complementary", { name: "Step charge" }).waitFor();
+  await page.keyboard.press("c");
+  await page.getByRole("dialog", { name: /^Cancel order/ }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Jump to" }).fill("stock-ch");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/schedules/stock-check");
+});
+
 it("selects runs, also a range of them, and acts on those alone", async () => {
   const ids: string[] = [];
   for (let i = 0; i < 4; i++) ids.push(await lab.order(`chosen ${i}`));

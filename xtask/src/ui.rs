@@ -18,7 +18,7 @@ use crate::test::{cargo, shown};
 
 /// The oldest Node that works.
 const NODE: (u32, u32) = (20, 19);
-/// What any one command may take. All of them take about three minutes on two cores.
+/// What any one command may take. All of them take about three minutes on two cores, once dependencies are built.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs everything about the dashboard; the browser's tests once on SQLite, and their core on PostgreSQL.
@@ -36,6 +36,9 @@ pub(crate) fn run(cluster: Option<&Cluster>) -> Result<()> {
         "crates/server/dist is not what `npm run build` makes of ui/: it is now, so look at it and commit it"
     );
 
+    let mut without = cargo();
+    without.args(["check", "--package", "outlast-server", "--no-default-features", "--lib", "--bins"]);
+    step(without)?;
     // As the tests build it, so that nothing is built twice.
     let mut build = cargo();
     build.args(["build", "--workspace", "--all-features", "--bin", "outlast", "--example", "mounted"]);

@@ -29,9 +29,13 @@ export function useVersion() {
   return useQuery({ queryKey: ["version"], queryFn: () => data(api.GET("/version")), staleTime: Infinity });
 }
 
+function useMe() {
+  return useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
+}
+
 /// Whether whoever looks may also act. The API decides; this only says beforehand.
 export function useMay(scope: "operate" | "start"): boolean {
-  const me = useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
+  const me = useMe();
   return me.data ? (me.data.capabilities as string[]).includes(scope) : false;
 }
 
@@ -65,6 +69,7 @@ export function Shell() {
           <button type="button" className={`${css.tool} ${css.jump}`} onClick={() => setOpen("palette")}>
             Jump to… <kbd>Ctrl K</kbd>
           </button>
+          <ReadOnly />
           <LiveButton />
           <ThemeButton />
           <button type="button" className={css.tool} aria-label="Keys" onClick={() => setOpen("help")}>?</button>
@@ -123,6 +128,13 @@ function About() {
   );
 }
 
+/// Says so to whoever may only look, instead of leaving them to wonder where the buttons are.
+function ReadOnly() {
+  const me = useMe();
+  if (!me.data || (me.data.capabilities as string[]).includes("operate")) return null;
+  return <span className={`${parts.chip} ${parts.grey}`} title={`${me.data.actor} is a ${me.data.role}: sees everything, changes nothing.`}>read-only</span>;
+}
+
 function LiveButton() {
   const state = useLiveState();
   const words = {
@@ -153,7 +165,7 @@ function Help({ onClose }: { onClose: () => void }) {
   const keys: [string, ReactNode][] = [
     ["?", "These keys"], ["Ctrl K", "Jump to a run, a page, a definition"], ["/", "Filter runs"], [".", "Pause and resume live updates"], ["t", "Theme"],
     ...PAGES.map((page) => [`g ${page.key}`, page.name] as [string, ReactNode]),
-    ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
+    ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["[ ]", "The run before and after it in the list"], ["↑ ↓", "Steps of the timeline"], ["→ ←", "Open and close a child"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
   ];
   return (
     <Ask title="Keys" action="Close" onDo={async () => {}} onClose={onClose}>

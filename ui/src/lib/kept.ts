@@ -71,3 +71,16 @@ export function keepColumns(chosen: Column[]): string {
   keep("columns", text);
   return text;
 }
+
+// The list that was looked at last, so that one can walk along it from run to run.
+let listed: string[] = [];
+
+export function keepList(ids: string[]) {
+  listed = ids;
+}
+
+/// The run before (-1) or after (1) this one in that list.
+export function neighbour(id: string, step: 1 | -1): string | undefined {
+  const at = listed.indexOf(id);
+  return at < 0 ? undefined : listed[at + step];
+}

@@ -104,7 +104,7 @@ export function DefinitionPage() {
 
 function Options({ options }: { options: unknown }) {
   // What is not said is left away.
-  const said = options && typeof options === "object" ? Object.entries(options).filter(([, value]) => value !== null) : [];
+  const said = options && typeof options === "object" ? Object.entries(options).filter(([, value]) => value !== null && value !== false) : [];
   const text = said.map(([name, value]) => `${name}: ${write(value)}`).join(", ");
   return <span title={write(options, 2)} className={css.muted}>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</span>;
 }

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
 import { useMay } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
-import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, saveView, views as savedViews } from "../lib/kept";
+import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
 import type { Run } from "../lib/state";
 import { Ask, Field } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
@@ -63,6 +63,7 @@ export function RunsPage() {
   const older = () => set(add(terms, [{ field: "since", value: "all" }]));
   // Another filter, other rows: what was chosen among the old ones is chosen no longer.
   const filter = JSON.stringify(query);
+  useEffect(() => keepList(items.map((run) => run.id)), [items]);
   useEffect(() => setChosen(NOBODY), [filter]);
   return (
     <>

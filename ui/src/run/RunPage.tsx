@@ -3,11 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
+import { useKeys } from "../app/keys";
 import { useTopics } from "../app/live";
+import { neighbour } from "../lib/kept";
 import { isFinal, type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
 import { JsonView } from "../parts/JsonView";
-import { Copy, css as parts, Loading, Note, Problem, StateChip, Time, useNow } from "../parts/parts";
+import { Copy, css as parts, Loading, Note, Problem, StateChip, Time, useNow, useTitle } from "../parts/parts";
 import { Actions } from "./Actions";
 import { Explain, useExplained } from "./Explain";
 import { HistoryTab } from "./History";
@@ -39,6 +41,12 @@ export function RunPage() {
   const navigate = useNavigate();
   useTopics(`run:${id}`, `logs:${id}`);
   const run = useRun(id);
+  useKeys((key) => {
+    const next = key === "[" ? neighbour(id, -1) : key === "]" ? neighbour(id, 1) : undefined;
+    if (!next) return false;
+    void navigate({ to: `/runs/${next}` as string });
+    return true;
+  });
   const steps = useSteps(id);
   const explained = useExplained(id, run.data ? !isFinal(run.data.status) : false);
   const tab = TABS.find((one) => one === search.tab) ?? "timeline";
@@ -122,11 +130,12 @@ function Payloads({ run }: { run: Run }) {
 function Header({ run, explained, steps }: { run: Run; explained: unknown; steps: Schemas["Step"][] }) {
   const now = useNow();
   const began = millis(run.created_at) ?? now;
+  const heading = useTitle();
   return (
     <>
       <div className={parts.head}>
         <div className={css.title}>
-          <h1>{run.definition}{run.key && <span className={parts.muted}> {run.key}</span>}</h1>
+          <h1 ref={heading}>{run.definition}{run.key && <span className={parts.muted}> {run.key}</span>}</h1>
           <StateChip state={stateOf(run, now)} />
         </div>
         <div className={parts.right}><Actions run={run} explained={explained as never} steps={steps} /></div>
