@@ -56,3 +56,20 @@ it("scrolls through 10,000 steps at 50 frames a second, with only what is seen i
   await page.getByText(`add ${STEPS - 1}`, { exact: true }).click();
   await page.getByRole("complementary", { name: `Step add ${STEPS - 1}` }).waitFor();
 });
+
+it("shows every line that a run logged, however many", async () => {
+  let [lines, after] = [0, 0];
+  for (;;) {
+    const page = await lab.api<{ items: unknown[]; next_after: number }>(`/runs/${long}/logs?limit=1000&after=${after}`);
+    lines += page.items.length;
+    if (page.next_after - after < 1000) break;
+    after = page.next_after;
+  }
+  expect(lines).toBeGreaterThan(0);
+  const page = await lab.page(`/runs/${long}?tab=logs`);
+  await page.getByText(new RegExp(`^${lines.toLocaleString("en")} lines$`)).waitFor();
+  await page.getByRole("log").getByText("added").last().waitFor();
+  await page.getByLabel("Lines with these letters").fill("number=7");
+  await page.getByRole("log").getByText(/number=7\b/).first().waitFor();
+  expect(await page.getByRole("log").locator("[data-index]").count()).toBeLessThan(120);
+});

@@ -12,19 +12,28 @@ use outlast::prelude::*;
 use outlast_server::http::{self, Api};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Adds up, each number in a step of its own.
 #[outlast::workflow]
 async fn count(ctx: Ctx, steps: u64) -> Result<u64, AnyError> {
     let mut sum = 0;
     for step in 0..steps {
-        sum += ctx.step(&format!("add {step}"), |_| async move { Ok::<_, AnyError>(step) }).await?;
+        sum += ctx.step(&format!("add {step}"), |_| add(step)).await?;
     }
     Ok(sum)
 }
 
+async fn add(number: u64) -> Result<u64, AnyError> {
+    tracing::info!(target: "count", number, "added");
+    Ok(number)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), AnyError> {
+    // What handlers log is kept with their runs.
+    tracing_subscriber::registry().with(outlast::RunLogs::default()).init();
     let args: Vec<String> = std::env::args().collect();
     let after = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1)).cloned();
     let port: u16 = after("--port").map_or(Ok(8080), |port| port.parse())?;

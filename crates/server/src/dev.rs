@@ -56,6 +56,8 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     if fresh && !args.no_samples {
         samples::start_all(&app).await?;
     }
+    #[cfg(feature = "embed")]
+    let bound = bound.ui_proxy(args.ui_proxy);
     let server = bound.serve(app.client()).await?;
     print(&banner(place, &app, &unfinished, args.no_samples, &server.url()).await?)?;
 

@@ -47,9 +47,18 @@ pub(crate) struct Bound {
     listener: TcpListener,
     needs_tokens: bool,
     hosts: Option<Vec<String>>,
+    #[cfg(feature = "embed")]
+    ui_proxy: Option<String>,
 }
 
 impl Bound {
+    /// Takes the dashboard from there.
+    #[cfg(feature = "embed")]
+    pub(crate) fn ui_proxy(mut self, url: Option<String>) -> Bound {
+        self.ui_proxy = url;
+        self
+    }
+
     /// Takes an address, or refuses one that others can reach while nobody has a token. As soon as there is a token,
     /// tokens are needed.
     pub(crate) async fn new(client: &Client, listen: Listen) -> Result<Bound, Fault> {
@@ -72,12 +81,19 @@ impl Bound {
         let is_named = is_local || !listen.hosts.is_empty();
         let own = listener.local_addr()?.ip().to_string();
         let hosts = http::LOOPBACK.map(str::to_owned).into_iter().chain([own]).chain(listen.hosts);
-        Ok(Bound { listener, needs_tokens, hosts: is_named.then(|| hosts.collect()) })
+        let hosts = is_named.then(|| hosts.collect());
+        Ok(Bound {
+            listener,
+            needs_tokens,
+            hosts,
+            #[cfg(feature = "embed")]
+            ui_proxy: None,
+        })
     }
 
     /// Begins to answer.
     pub(crate) async fn serve(self, client: &Client) -> Result<Server, Fault> {
-        let Bound { listener, needs_tokens, hosts } = self;
+        let Bound { listener, needs_tokens, hosts, .. } = self;
         let address = listener.local_addr()?;
         let stopping = CancellationToken::new();
         let mut api = Api::new(client.clone()).stopping(stopping.clone());
@@ -89,6 +105,10 @@ impl Bound {
         }
         if let Some(metrics) = recorder() {
             api = api.metrics(metrics);
+        }
+        #[cfg(feature = "embed")]
+        if let Some(url) = &self.ui_proxy {
+            api = api.ui_proxy(url)?;
         }
         let router = api.router().await?;
         let task = tokio::spawn(http::serve(listener, router, stopping.clone()));

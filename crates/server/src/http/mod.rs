@@ -42,12 +42,16 @@ mod serve;
 mod shared;
 mod stats;
 mod tokens;
+#[cfg(feature = "embed")]
+mod ui_proxy;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
 pub use self::serve::serve;
 pub(crate) use self::serve::{LOOPBACK, bind};
 pub(crate) use self::tokens::{TokenJson, parse_token_name};
+#[cfg(feature = "embed")]
+pub(crate) use self::ui_proxy::parse as parse_ui_proxy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +86,8 @@ pub struct Api {
     pace: (u32, u32),
     metrics: Option<PrometheusHandle>,
     stopping: CancellationToken,
+    #[cfg(feature = "embed")]
+    ui_proxy: Option<axum::http::uri::Authority>,
 }
 
 /// Which hosts a request may mean.
@@ -119,7 +125,16 @@ impl Api {
             pace: (500, 1000),
             metrics: None,
             stopping: CancellationToken::new(),
+            #[cfg(feature = "embed")]
+            ui_proxy: None,
         }
+    }
+
+    /// Takes the dashboard's pages from the server of whoever changes them, `http://localhost:5173`, instead of the binary.
+    #[cfg(feature = "embed")]
+    pub fn ui_proxy(mut self, url: &str) -> Result<Api, Error> {
+        self.ui_proxy = Some(ui_proxy::parse(url).map_err(Error::misconfigured)?);
+        Ok(self)
     }
 
     /// Asks for no token: whoever reaches it may do everything. For a machine that only its user reaches, or behind layers
@@ -193,13 +208,17 @@ impl Api {
             let answer = move |request: Request| route::answer(inner.clone(), routes.clone(), request);
             router = router.route(path, any(answer));
         }
+        router = router.fallback(nothing_here);
         #[cfg(feature = "embed")]
         {
-            router = dashboard::add(router);
+            router = match self.ui_proxy {
+                Some(from) => ui_proxy::add(router, from),
+                None => dashboard::add(router),
+            };
         }
         let hosts = Arc::new(self.hosts);
         let guard = move |request, next| guard::guard(hosts.clone(), request, next);
-        Ok(router.fallback(nothing_here).layer(middleware::from_fn(guard)))
+        Ok(router.layer(middleware::from_fn(guard)))
     }
 }
 
