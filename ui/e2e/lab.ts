@@ -5,33 +5,59 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 
-const BINARY = process.env.OUTLAST_BINARY ?? fileURLToPath(new URL("../../target/debug/outlast", import.meta.url));
+const BUILT = new URL("../../target/debug/", import.meta.url);
+const BINARY = process.env.OUTLAST_BINARY ?? fileURLToPath(new URL("outlast", BUILT));
+const MOUNTED = fileURLToPath(new URL("examples/mounted", BUILT));
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+export type Theme = "light" | "dark";
+/// `dev` has the samples, `mounted` is an application of somebody's with ours below `/ops`.
+export type Program = "dev" | "mounted";
+/// The PostgreSQL that `cargo xtask test` brings.
+export const POSTGRES = process.env.OUTLAST_E2E_POSTGRES;
+
 export class Lab {
+  /// Where the dashboard is, without a slash at the end.
   url = "";
   readonly complaints: string[] = [];
+  private origin = "";
   private server: ChildProcess | null = null;
   private browser!: Browser;
   private readonly folder = mkdtempSync(join(tmpdir(), "outlast-e2e-"));
+  private readonly database: string;
 
-  static async open(): Promise<Lab> {
-    const lab = new Lab();
+  private constructor(private readonly program: Program, database: string | undefined) {
+    this.database = database ?? `sqlite://${join(this.folder, "lab.db")}`;
+  }
+
+  static async open(program: Program = "dev", database?: string): Promise<Lab> {
+    const lab = new Lab(program, database);
     await lab.start();
     const executablePath = process.env.CHROMIUM ?? execFileSync("which", ["chromium"]).toString().trim();
     lab.browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
     return lab;
   }
 
+  /// What a command of the same binary says, about the same database.
+  cli(...words: string[]): string {
+    return execFileSync(BINARY, [...words, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }).toString();
+  }
+
+  /// A new token. A server asks for one if there was any when it started.
+  token(name: string, role: "viewer" | "operator" | "admin"): string {
+    return (JSON.parse(this.cli("token", "create", name, "--role", role, "--output", "json")) as { secret: string }).secret;
+  }
+
   /// Starts the server; the second time at the same address.
   async start() {
-    const port = this.url ? new URL(this.url).port : "0";
-    const database = `sqlite://${join(this.folder, "lab.db")}`;
-    const server = (this.server = spawn(BINARY, ["dev", "--port", port, "--database-url", database], { stdio: ["ignore", "pipe", "pipe"] }));
+    const port = this.origin ? new URL(this.origin).port : "0";
+    const [binary, words] = this.program === "dev" ? [BINARY, ["dev"]] : [MOUNTED, []];
+    const server = (this.server = spawn(binary, [...words, "--port", port, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }));
     let said = "";
-    this.url = await new Promise((resolve, reject) => {
+    this.origin = await new Promise((resolve, reject) => {
+      server.stderr!.on("data", (data: Buffer) => (said += data.toString()));
       server.stdout!.on("data", (data: Buffer) => {
         said += data.toString();
         const found = /http:\/\/127\.0\.0\.1:\d+/.exec(said);
@@ -39,6 +65,7 @@ export class Lab {
       });
       server.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
     });
+    this.url = this.origin + (this.program === "mounted" ? "/ops" : "");
   }
 
   async stop() {
@@ -54,31 +81,60 @@ export class Lab {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
+  /// A browser of somebody's, with nothing in it yet.
+  async somebody(theme: Theme = "light"): Promise<BrowserContext> {
+    return await this.browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
+  }
+
   /// A page whose console, errors and violations are kept.
-  async page(path: string, theme: "light" | "dark" = "light"): Promise<Page> {
-    const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
-    const page = await context.newPage();
-    page.on("console", (message) => message.type() === "error" && this.complaints.push(message.text()));
-    page.on("pageerror", (error) => this.complaints.push(String(error)));
+  async page(path: string, theme: Theme = "light", context?: BrowserContext): Promise<Page> {
+    const page = await (context ?? (await this.somebody(theme))).newPage();
+    page.on("console", (message) => message.type() === "error" && this.complaints.push(`${page.url()}: ${message.text()}`));
+    page.on("pageerror", (error) => this.complaints.push(`${page.url()}: ${error}`));
     await page.goto(this.url + path);
     return page;
   }
 
-  async api<T = Record<string, unknown>>(path: string, body?: unknown): Promise<T> {
-    const init = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: typeof body === "string" ? body : JSON.stringify(body) };
-    const answer = await fetch(`${this.url}/api/v1${path}`, init);
+  async api<T = Record<string, unknown>>(path: string, body?: unknown, token?: string): Promise<T> {
+    const answer = await this.ask(path, body, token);
     if (!answer.ok) throw new Error(await answer.text());
     return (await answer.json()) as T;
   }
 
-  /// The id of a new order that waits for approval.
-  async order(item: string): Promise<string> {
-    const { id } = await this.api<{ id: string }>("/runs", { definition: "order", input: { item, cents: 50_000 } });
+  async ask(path: string, body?: unknown, token?: string): Promise<Response> {
+    const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
+    if (body === undefined) return await fetch(`${this.url}/api/v1${path}`, { headers });
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    return await fetch(`${this.url}/api/v1${path}`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: text });
+  }
+
+  /// The id of a new run, once it is in one of these states.
+  async run(ask: Record<string, unknown>, ...until: string[]): Promise<string> {
+    const { id } = await this.api<{ id: string }>("/runs", ask);
+    await this.until(id, ...until);
+    return id;
+  }
+
+  async until(id: string, ...statuses: string[]) {
     for (;;) {
       const { status } = await this.api<{ status: string }>(`/runs/${id}`);
-      if (status === "waiting") return id;
+      if (statuses.includes(status)) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+  }
+
+  /// Failures that are alike, as soon as there are any: what has ended is summed up some seconds later.
+  async failures(): Promise<{ items: { fingerprint: string }[] }> {
+    for (;;) {
+      const found = await this.api<{ items: { fingerprint: string }[] }>("/errors");
+      if (found.items.length) return found;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+
+  /// The id of a new order that waits for approval.
+  async order(item: string): Promise<string> {
+    return await this.run({ definition: "order", input: { item, cents: 50_000 } }, "waiting");
   }
 }
 

@@ -1,6 +1,7 @@
-// End-to-end tests: the real binary and a real browser, one file after the other.
+// End-to-end tests: the real binary and a real browser, two files at a time, each with a database and a browser of its own.
+// `npm run shots` takes pictures with the same.
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  test: { include: ["e2e/**/*.e2e.ts"], testTimeout: 60_000, hookTimeout: 60_000, fileParallelism: false },
+  test: { include: [process.env.OUTLAST_SHOTS !== undefined ? "e2e/shots.ts" : "e2e/**/*.e2e.ts"], testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: 2 },
 });

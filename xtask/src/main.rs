@@ -10,6 +10,7 @@ mod kill;
 mod process;
 mod sim;
 mod test;
+mod ui;
 mod versions;
 
 use std::process::ExitCode;

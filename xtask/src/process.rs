@@ -28,6 +28,22 @@ pub(crate) fn listen_for_interrupts() -> Result<()> {
     ctrlc::set_handler(on_interrupt).context("cannot listen for Ctrl-C")
 }
 
+/// The same for a command that must not go on for longer than this: then it is told to end, and this fails.
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<ExitStatus> {
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let is_late = wait.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+        let group = if is_late { lock().group } else { None };
+        group.inspect(|group| signal(*group, "TERM")).is_some()
+    });
+    let status = run(command);
+    drop(done);
+    match watch.join() {
+        Ok(false) => status,
+        _ => bail!("it went on for more than {} s and was told to end", limit.as_secs()),
+    }
+}
+
 /// Runs a command to its end. An interrupt ends it early, and then this fails with [`Interrupted`].
 pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
     command.process_group(0).stdin(Stdio::null());

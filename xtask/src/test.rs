@@ -15,13 +15,16 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use outlast_cluster::Cluster;
 
-use crate::process;
+use crate::{process, ui};
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// Test on SQLite alone
     #[arg(long)]
     skip_postgres: bool,
+    /// Leave the dashboard's tests out, which need Node and Chromium
+    #[arg(long)]
+    skip_ui: bool,
     /// Run these stages only, in their usual order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "STAGE,...")]
     only: Vec<Stage>,
@@ -36,6 +39,7 @@ enum Stage {
     Clippy,
     Test,
     Doctest,
+    Ui,
     Docs,
     Deny,
 }
@@ -64,6 +68,18 @@ impl Stage {
         let name = self.name();
         if self == Stage::Deny && !has_subcommand("deny") {
             println!("==> {name}: skipped, because cargo-deny is not installed");
+            return Ok(());
+        }
+
+        if self == Stage::Ui {
+            if options.skip_ui {
+                println!("==> {name}: skipped, because --skip-ui asks for it");
+                return Ok(());
+            }
+            let began = Instant::now();
+            let seconds = || began.elapsed().as_secs_f64();
+            ui::run(cluster).with_context(|| format!("stage {name} failed after {:.1} s", seconds()))?;
+            println!("==> {name}: passed in {:.1} s", seconds());
             return Ok(());
         }
 
@@ -114,12 +130,14 @@ impl Stage {
                 command.args(["doc", "--workspace", "--no-deps", "--all-features"])
             }
             Stage::Deny => command.args(["deny", "check"]),
+            // Several commands, not all of them cargo's.
+            Stage::Ui => &mut command,
         };
         command
     }
 
     fn needs_databases(self) -> bool {
-        matches!(self, Stage::Test | Stage::Doctest)
+        matches!(self, Stage::Test | Stage::Doctest | Stage::Ui)
     }
 
     fn name(self) -> String {
@@ -163,7 +181,9 @@ fn has_subcommand(name: &str) -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-fn shown(command: &Command) -> String {
+/// A command as a person would write it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy();
     let words = command.get_args().map(|word| word.to_string_lossy());
-    ["cargo".into()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    [program].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -56,6 +56,8 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     if fresh && !args.no_samples {
         samples::start_all(&app).await?;
     }
+    #[cfg(feature = "embed")]
+    let bound = bound.ui_proxy(args.ui_proxy);
     let server = bound.serve(app.client()).await?;
     print(&banner(place, &app, &unfinished, args.no_samples, &server.url()).await?)?;
 
@@ -152,9 +154,11 @@ async fn banner(
         format!("{} {}", painted(BOLD, "outlast dev"), painted(DIM, env!("CARGO_PKG_VERSION"))),
         String::new(),
         format!("  The data lives in {}", painted(BOLD, place.shown())),
-        format!("  The dashboard is at {}", painted(BOLD, format!("{url}/"))),
-        format!("  The HTTP API is at {url}/api/v1"),
     ];
+    if cfg!(feature = "embed") {
+        lines.push(format!("  The dashboard is at {}", painted(BOLD, format!("{url}/"))));
+    }
+    lines.push(format!("  The HTTP API is at {url}/api/v1"));
     if !bare {
         lines.extend(samples::ABOUT.map(|line| format!("  {line}")));
     }

@@ -65,9 +65,18 @@ pub(crate) struct Bound {
     tls: Option<Tls>,
     metrics: Option<TcpListener>,
     keep_audit: Option<Duration>,
+    #[cfg(feature = "embed")]
+    ui_proxy: Option<String>,
 }
 
 impl Bound {
+    /// Takes the dashboard from there.
+    #[cfg(feature = "embed")]
+    pub(crate) fn ui_proxy(mut self, url: Option<String>) -> Bound {
+        self.ui_proxy = url;
+        self
+    }
+
     /// Takes an address, or refuses one that others can reach while nobody has a token. As soon as there is a token,
     /// tokens are needed.
     pub(crate) async fn new(client: &Client, listen: Listen) -> Result<Bound, Fault> {
@@ -102,12 +111,14 @@ impl Bound {
             tls: listen.tls,
             metrics,
             keep_audit: listen.keep_audit,
+            #[cfg(feature = "embed")]
+            ui_proxy: None,
         })
     }
 
     /// Begins to answer.
     pub(crate) async fn serve(self, client: &Client) -> Result<Server, Fault> {
-        let Bound { listener, needs_tokens, hosts, tls, metrics: apart, keep_audit } = self;
+        let Bound { listener, needs_tokens, hosts, tls, metrics: apart, keep_audit, .. } = self;
         let address = listener.local_addr()?;
         let stopping = CancellationToken::new();
         let mut api = Api::new(client.clone()).stopping(stopping.clone());
@@ -130,6 +141,10 @@ impl Bound {
         let metrics_address = apart.as_ref().map(TcpListener::local_addr).transpose()?;
         if let (Some(listener), Some(metrics)) = (apart, metrics) {
             tokio::spawn(http::serve(listener, http::metrics_alone(metrics), stopping.clone()));
+        }
+        #[cfg(feature = "embed")]
+        if let Some(url) = &self.ui_proxy {
+            api = api.ui_proxy(url)?;
         }
         let router = api.router().await?;
         let is_secure = tls.is_some();

@@ -14,12 +14,23 @@ export class ApiError extends Error {
   }
 }
 
-// In memory alone: a reload asks again, and nothing that is left on a disk opens anything.
+// Kept here only where the server has no sessions: a reload asks again, and nothing that is left on a disk opens anything.
 let token: string | null = null;
 const tokenWanted = new Set<() => void>();
 
-export function setToken(text: string | null) {
-  token = text;
+/// Gives the server a token, for a cookie that no script can read. Whatever is wrong with it is thrown.
+export async function signIn(text: string) {
+  if (__HAS_SESSIONS__) {
+    const answer = await fetch(new URL(`${config.base}api/v1/session`, location.href), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token: text }) });
+    if (!answer.ok) throw problem(answer.status, await answer.text());
+  } else token = text;
+  await data(api.GET("/api/v1/me"));
+}
+
+/// Forgets the token, here and there.
+export async function signOut() {
+  token = null;
+  if (__HAS_SESSIONS__) await fetch(new URL(`${config.base}api/v1/session`, location.href), { method: "DELETE" });
 }
 
 /// Calls back when the server wants a token.

@@ -1,17 +1,22 @@
-// Jump to a page, a definition's runs, or a run by its id or key.
+// Jump to a page, a thing by its name, or a run by its id or key; and what can be done from anywhere.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
+import { toggleUtc } from "../lib/zone";
 import { css as parts } from "../parts/parts";
+import { live } from "./live";
 import css from "./shell.module.css";
 import { PAGES } from "./Shell";
+import { nextTheme } from "./theme";
 
 interface Option {
   label: string;
   hint: string;
-  to: string;
+  to?: string;
+  params?: Record<string, string>;
   search?: Record<string, string>;
+  act?: () => void;
 }
 
 export function Palette({ onClose }: { onClose: () => void }) {
@@ -20,6 +25,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [place, setPlace] = useState(0);
   const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), retry: false });
+  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), retry: false });
   useEffect(() => dialog.current?.showModal(), []);
 
   const wanted = text.trim().toLowerCase();
@@ -27,6 +34,13 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const known: Option[] = [
     ...PAGES.map((page) => ({ label: page.name, hint: "page", to: page.to })),
     ...names.map((name) => ({ label: name, hint: "runs of it", to: "/runs", search: { def: name } })),
+    ...names.map((name) => ({ label: name, hint: "definition", to: "/definitions/$name", params: { name } })),
+    ...(queues.data?.items ?? []).map(({ name }) => ({ label: name, hint: "queue", to: "/queues/$name", params: { name } })),
+    ...(schedules.data?.items ?? []).map(({ name }) => ({ label: name, hint: "schedule", to: "/schedules/$name", params: { name } })),
+    { label: "Failed runs", hint: "of the last day", to: "/runs", search: { status: "failed" } },
+    { label: "Change the theme", hint: "action", act: nextTheme },
+    { label: "Pause or resume live updates", hint: "action", act: () => live.toggle() },
+    { label: "Show times in the other zone", hint: "action", act: toggleUtc },
   ];
   const options = known.filter((one) => one.label.toLowerCase().includes(wanted)).slice(0, 12);
   if (/^run_\w+$/.test(wanted)) options.unshift({ label: wanted, hint: "run", to: `/runs/${wanted}` });
@@ -36,7 +50,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const go = (option: Option | undefined) => {
     if (!option) return;
     onClose();
-    void navigate({ to: option.to as string, search: option.search as never });
+    if (option.act) option.act();
+    else void navigate({ to: option.to as string, params: option.params as never, search: option.search as never });
   };
   const press = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -2,9 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { api, data, onTokenWanted, setToken } from "../api/client";
+import { api, data, onTokenWanted, signIn } from "../api/client";
 import { Ask, Field } from "../parts/Ask";
-import { css as parts } from "../parts/parts";
+import { toggleUtc, useUtc } from "../lib/zone";
+import { css as parts, useNow } from "../parts/parts";
 import { config } from "./config";
 import { useKeys } from "./keys";
 import { live, useLiveState, useTopics } from "./live";
@@ -28,9 +29,13 @@ export function useVersion() {
   return useQuery({ queryKey: ["version"], queryFn: () => data(api.GET("/version")), staleTime: Infinity });
 }
 
+function useMe() {
+  return useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
+}
+
 /// Whether whoever looks may also act. The API decides; this only says beforehand.
 export function useMay(scope: "operate" | "start"): boolean {
-  const me = useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
+  const me = useMe();
   return me.data ? (me.data.capabilities as string[]).includes(scope) : false;
 }
 
@@ -64,6 +69,7 @@ export function Shell() {
           <button type="button" className={`${css.tool} ${css.jump}`} onClick={() => setOpen("palette")}>
             Jump to… <kbd>Ctrl K</kbd>
           </button>
+          <ReadOnly />
           <LiveButton />
           <ThemeButton />
           <button type="button" className={css.tool} aria-label="Keys" onClick={() => setOpen("help")}>?</button>
@@ -77,6 +83,7 @@ export function Shell() {
                 <svg viewBox="0 0 16 16" aria-hidden="true">{page.icon}</svg>
                 <span>{page.name}</span>
               </Link>
+              {page.to === "/errors" && <ErrorBadge />}
             </li>
           ))}
         </ul>
@@ -98,15 +105,34 @@ function focusFilter(otherwise: () => void) {
   else otherwise();
 }
 
+/// How many kinds of failures there were in a day. The number stays while a newer one is on its way.
+function ErrorBadge() {
+  const errors = useQuery({ queryKey: ["errors", "24h"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: "24h" } } })), refetchInterval: 15_000, retry: false });
+  const count = errors.data?.items.length ?? 0;
+  return count ? <b className={css.badge} title={`${count === 1 ? "1 kind" : `${count} kinds`} of failures in 24 hours`}>{count >= 50 ? "50+" : count}</b> : null;
+}
+
 function About() {
   const version = useVersion();
+  const now = useNow();
+  const utc = useUtc();
+  const time = new Date(now).toLocaleTimeString("en-GB", { timeZone: utc ? "UTC" : undefined });
   return (
     <div className={css.about}>
       Outlast {version.data?.version ?? config.version}
       <br />
       {version.data ? (version.data.store === "sqlite" ? "SQLite" : "PostgreSQL") : " "}
+      <br />
+      <button type="button" className={parts.bare} title="The server's time. Click for the other zone." onClick={toggleUtc}>{time} {utc ? "UTC" : "here"}</button>
     </div>
   );
+}
+
+/// Says so to whoever may only look, instead of leaving them to wonder where the buttons are.
+function ReadOnly() {
+  const me = useMe();
+  if (!me.data || (me.data.capabilities as string[]).includes("operate")) return null;
+  return <span className={`${parts.chip} ${parts.grey}`} title={`${me.data.actor} is a ${me.data.role}: sees everything, changes nothing.`}>read-only</span>;
 }
 
 function LiveButton() {
@@ -139,7 +165,7 @@ function Help({ onClose }: { onClose: () => void }) {
   const keys: [string, ReactNode][] = [
     ["?", "These keys"], ["Ctrl K", "Jump to a run, a page, a definition"], ["/", "Filter runs"], [".", "Pause and resume live updates"], ["t", "Theme"],
     ...PAGES.map((page) => [`g ${page.key}`, page.name] as [string, ReactNode]),
-    ["j k", "Down and up in the list of runs"], ["Enter", "Open"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
+    ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["[ ]", "The run before and after it in the list"], ["↑ ↓", "Steps of the timeline"], ["→ ←", "Open and close a child"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
   ];
   return (
     <Ask title="Keys" action="Close" onDo={async () => {}} onClose={onClose}>
@@ -158,16 +184,15 @@ function Help({ onClose }: { onClose: () => void }) {
 function TokenDialog({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const submit = async () => {
-    setToken(text.trim());
-    await data(api.GET("/api/v1/me"));
+    await signIn(text.trim());
     location.hash = "";
     live.toggle();
     live.toggle();
   };
   return (
-    <Ask title="This server wants a token" action="Use it" onDo={submit} onClose={onClose} disabled={!text.trim()}>
+    <Ask title="This server wants a token" action="Sign in" onDo={submit} onClose={onClose} disabled={!text.trim()}>
       <p className={parts.muted}>
-        <code>outlast token create NAME --role viewer</code> makes one. It is kept in this tab alone, until the page is loaded again.
+        <code>outlast token create NAME --role viewer</code> makes one. {__HAS_SESSIONS__ ? "It is kept where no script can read it." : "It is kept in this tab alone, until the page is loaded again."}
       </p>
       <Field label="Token">
         <input className={parts.input} type="password" autoComplete="off" value={text} onChange={(event) => setText(event.target.value)} />

@@ -12,7 +12,7 @@ export function useKeys(handle: (keys: string) => boolean) {
     let since = 0;
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      const typing = target.closest("input, textarea, select, [contenteditable]");
+      const typing = target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
       const mod = event.ctrlKey || event.metaKey;
       if (event.key === "Escape" && typing && !target.closest("dialog")) target.blur();
       if (event.defaultPrevented || event.altKey || document.querySelector("dialog[open]")) return;

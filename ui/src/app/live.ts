@@ -46,8 +46,10 @@ class Live {
 
   toggle() {
     this.wantsPause = !this.wantsPause;
-    if (this.wantsPause) this.close(), this.set("paused");
-    else this.restart(0, true);
+    if (this.wantsPause) {
+      this.close();
+      this.set("paused");
+    } else this.restart(0, true);
   }
 
   /// Hears of more, for as long as a page wants it.

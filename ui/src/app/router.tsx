@@ -33,7 +33,7 @@ const under = () => root;
 const routes = [
   createRoute({ getParentRoute: under, path: "/", component: lazyRouteComponent(() => import("../pages/Overview"), "OverviewPage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/errors", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort") }),
+  createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort", "cols") }),
   createRoute({
     getParentRoute: under,
     path: "/runs/$id",
@@ -44,6 +44,11 @@ const routes = [
   createRoute({ getParentRoute: under, path: "/schedules", component: lazyRouteComponent(() => import("../pages/Schedules"), "SchedulesPage") }),
   createRoute({ getParentRoute: under, path: "/nodes", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodesPage") }),
   createRoute({ getParentRoute: under, path: "/definitions", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionsPage") }),
+  createRoute({ getParentRoute: under, path: "/errors/$fp", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorPage") }),
+  createRoute({ getParentRoute: under, path: "/queues/$name", component: lazyRouteComponent(() => import("../pages/QueuePage"), "QueuePage") }),
+  createRoute({ getParentRoute: under, path: "/schedules/$name", component: lazyRouteComponent(() => import("../pages/SchedulePage"), "SchedulePage") }),
+  createRoute({ getParentRoute: under, path: "/nodes/$id", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodePage") }),
+  createRoute({ getParentRoute: under, path: "/definitions/$name", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionPage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/bulk", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulksPage") }),
   createRoute({ getParentRoute: under, path: "/bulk/$id", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulkPage") }),
   createRoute({ getParentRoute: under, path: "/system", component: lazyRouteComponent(() => import("../pages/System"), "SystemPage") }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { add, bulkWords, fromSearch, read, toSearch, words } from "./filter";
+import { add, asked, bulkWords, fromSearch, isWindowed, read, toSearch, words } from "./filter";
 
 const texts = [
   "status:failed def:order",
@@ -40,5 +40,12 @@ describe("filters", () => {
   it("become a bulk's words, or nothing where those cannot say it", () => {
     expect(bulkWords(read("status:failed k1"))).toBe("status:failed key:k1");
     expect(bulkWords(read('key:"a b"'))).toBeNull();
+  });
+  it("look at the last day alone, unless something else bounds them", () => {
+    for (const open of ["", "status:failed", "def:order", "status:waiting,failed", "tag:a=b"]) expect(isWindowed(read(open)), open).toBe(true);
+    for (const bound of ["status:waiting,paused", "key:a", "x", "since:7d", "until:1h", "parent:run_1", "since:all"]) expect(isWindowed(read(bound)), bound).toBe(false);
+    expect(words(asked(read("def:order")))).toBe("def:order since:24h");
+    expect(words(asked(read("def:order since:all")))).toBe("def:order");
+    expect(words(asked(read("since:2h")))).toBe("since:2h");
   });
 });

@@ -75,6 +75,25 @@ export function fromSearch(search: Record<string, unknown>): Term[] {
   });
 }
 
+/// What a list without any end shows: enough for a day's work, and little enough for any database.
+export const WINDOW = "24h";
+const UNFINISHED: readonly string[] = ["ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed"];
+const NARROW: readonly Field[] = ["since", "until", "q", "key", "parent"];
+
+/// Whether only the last day is looked at, because nothing else bounds what is found. Those that are not finished are few,
+/// and one that has waited for a week is what somebody looks for: they are shown however old they are.
+export function isWindowed(terms: Term[]): boolean {
+  const statuses = terms.filter((term) => term.field === "status");
+  const open = statuses.length > 0 && statuses.every((term) => UNFINISHED.includes(term.value));
+  return !open && !terms.some((term) => NARROW.includes(term.field));
+}
+
+/// The terms that are asked for: with the window, where there is one. `since:all` says that there shall be none.
+export function asked(terms: Term[]): Term[] {
+  if (isWindowed(terms)) return add(terms, [{ field: "since", value: WINDOW }]);
+  return terms.filter((term) => !(term.field === "since" && term.value === "all"));
+}
+
 /// As bulks want it: the words of the command line. Those know no spaces inside of a value, and no `q`.
 export function bulkWords(terms: Term[]): string | null {
   if (terms.some(({ field, value }) => /\s/.test(value) || (field === "q" && value.startsWith("run_")))) return null;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Exact, JsonError, parse, write } from "./json";
+import { Exact, find, JsonError, parse, write } from "./json";
 
 describe("lossless JSON", () => {
   it("keeps the text of numbers that JavaScript cannot hold", () => {
@@ -19,5 +19,12 @@ describe("lossless JSON", () => {
       expect(() => parse(text), text).toThrow();
     }
     expect(() => parse("[" .repeat(600))).toThrow(JsonError);
+  });
+  it("finds keys and values, with the way to them", () => {
+    const value = parse('{"items":[{"price":9007199254740993},{"a b":"Price tag"}],"x":null}');
+    expect(find(value, "price", 10)).toEqual([{ path: "items[0].price", text: "9007199254740993" }, { path: 'items[1]["a b"]', text: '"Price tag"' }]);
+    expect(find(value, "0993", 10)).toHaveLength(1);
+    expect(find(value, "i", 1)).toHaveLength(1);
+    expect(find(value, "nothing", 10)).toEqual([]);
   });
 });

@@ -58,7 +58,8 @@ export function parse(text: string): Json {
           if (text[at] !== '"') wrong();
           const key = string();
           space();
-          if (text[at++] !== ":") at--, wrong();
+          if (text[at] !== ":") wrong();
+          at++;
           // A key of this name must not change what the object is.
           Object.defineProperty(found, key, { value: value(depth + 1), enumerable: true, configurable: true, writable: true });
           space();
@@ -114,4 +115,27 @@ export function write(value: unknown, indent = 0, depth = 0): string {
   if (!entries.length) return "{}";
   const line = ([key, item]: [string, unknown]) => open + JSON.stringify(key) + ":" + gap + write(item, indent, depth + 1);
   return "{" + entries.map(line).join(",") + close + "}";
+}
+
+export interface Hit {
+  /// As people write it: `items[3].price`.
+  path: string;
+  text: string;
+}
+
+/// Where a key or a value has these letters, at most so many.
+export function find(value: Json, letters: string, most: number): Hit[] {
+  const wanted = letters.toLowerCase();
+  const found: Hit[] = [];
+  const look = (one: Json, path: string, key: string) => {
+    if (found.length >= most) return;
+    const isBranch = one !== null && typeof one === "object" && !(one instanceof Exact);
+    const text = isBranch ? "" : write(one);
+    if (key.toLowerCase().includes(wanted) || text.toLowerCase().includes(wanted)) found.push({ path: path || "(all)", text: text.length > 120 ? `${text.slice(0, 120)}…` : text });
+    if (!isBranch) return;
+    if (Array.isArray(one)) one.forEach((item, place) => look(item, `${path}[${place}]`, ""));
+    else for (const [name, item] of Object.entries(one)) look(item, /^[A-Za-z_]\w*$/.test(name) ? `${path}${path && "."}${name}` : `${path}[${JSON.stringify(name)}]`, name);
+  };
+  look(value, "", "");
+  return found;
 }

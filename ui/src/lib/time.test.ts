@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { between, duration, noteServerDate, relative, serverNow } from "./time";
+import { between, duration, noteServerDate, readable, relative, serverNow } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -24,5 +24,12 @@ describe("durations", () => {
     expect(serverNow() - Date.now()).toBeGreaterThan(55_000);
     noteServerDate(new Date().toUTCString());
     expect(Math.abs(serverNow() - Date.now())).toBeLessThan(5);
+  });
+  it("are said once in a sentence, even if the server says them twice", () => {
+    const now = Date.parse("2026-11-16T12:00:00Z");
+    const twice = readable("waiting for event approval (since 2026-11-16T12:00:00Z, until 2026-11-16T13:00:00Z), until 2026-11-16T13:00:00Z", now);
+    expect(twice.match(/until/g)).toHaveLength(1);
+    expect(twice).not.toContain("Z");
+    expect(readable("waiting for event a until 2026-11-16T13:00:00Z or promise b, until 2026-11-16T14:00:00Z", now).match(/until/g)).toHaveLength(2);
   });
 });

@@ -11,6 +11,11 @@ export function noteServerDate(date: string | null, now = Date.now()) {
   skew = Math.abs(difference) > 2000 ? difference : 0;
 }
 
+/// How far the server's clock is ahead of this machine's; nothing where it is less than answers can tell.
+export function skewNow(): number {
+  return skew;
+}
+
 /// Now, by the server's clock.
 export function serverNow(): number {
   return Date.now() + skew;
@@ -71,4 +76,12 @@ export function clock(time: number, now: number): string {
   const day = at.toDateString() === new Date(now).toDateString();
   const hours = at.toLocaleTimeString("en-GB");
   return day ? hours : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${hours}`;
+}
+
+/// A sentence of the server's, with its times as people read them.
+export function readable(text: string, now: number): string {
+  const said = text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => clock(millis(time) ?? now, now));
+  // Where a wait and the run have the same end it is said twice.
+  const end = /, until ([^,()]+)$/.exec(said);
+  return end && said.slice(0, end.index).includes(`until ${end[1]!}`) ? said.slice(0, end.index) : said;
 }

@@ -10,9 +10,9 @@ import { css, Problem } from "../parts/parts";
 const OPS = ["cancel", "pause", "resume", "retry", "kill"];
 const NEEDS_REASON = ["cancel", "pause", "kill"];
 
-export function BulkDialog({ terms, onClose }: { terms: Term[]; onClose: () => void }) {
+export function BulkDialog({ terms, first = "cancel", onClose }: { terms: Term[]; first?: string; onClose: () => void }) {
   const navigate = useNavigate();
-  const [op, setOp] = useState("cancel");
+  const [op, setOp] = useState(first);
   const [reason, setReason] = useState("");
   const filter = bulkWords(terms);
   const ask = (dryRun: boolean) => ({

@@ -4,10 +4,13 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
+import { write } from "../lib/json";
 import { isFinal, type State, STATES } from "../lib/state";
+import { duration, millis } from "../lib/time";
 import { Ask } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
-import { css, Head, Loading, Problem, StateChip, Time } from "../parts/parts";
+import { css, Head, Loading, Problem, StateChip, Time, useNow } from "../parts/parts";
+import { Back } from "../parts/RunTable";
 
 type Bulk = Schemas["Bulk"];
 
@@ -24,6 +27,31 @@ function what(bulk: Bulk): string {
   return "bulk";
 }
 
+/// Which runs, as people write it.
+function which(bulk: Bulk): string {
+  const filter = (bulk.ask as { filter?: Record<string, unknown> } | null)?.filter ?? {};
+  const words: string[] = [];
+  for (const [name, value] of Object.entries(filter)) {
+    const word = NAMES[name] ?? name;
+    if (name === "oldest_first" || name === "shards" || value === null || value === false) continue;
+    if (name === "tags" && Array.isArray(value)) words.push(...value.map((tag) => `tag:${Array.isArray(tag) ? tag.join("=") : String(tag)}`));
+    else words.push(`${word}:${Array.isArray(value) ? value.map(String).join(",") : typeof value === "object" ? write(value) : String(value)}`);
+  }
+  return words.join(" ") || "all runs";
+}
+const NAMES: Record<string, string> = { definition: "def", statuses: "status" };
+
+/// How fast it goes, and how long it still takes.
+function Pace({ bulk }: { bulk: Bulk }) {
+  const now = useNow();
+  const began = millis(bulk.created_at) ?? now;
+  const spent = Math.max(1, (millis(bulk.finished_at) ?? now) - began);
+  const handled = bulk.done + bulk.skipped + bulk.failed;
+  if (!handled) return null;
+  const left = bulk.percent && !isFinal(bulk.status) ? ` About ${duration((spent * (100 - bulk.percent)) / bulk.percent)} left.` : "";
+  return <> {Math.round((handled * 60_000) / spent).toLocaleString("en")} a minute.{left}</>;
+}
+
 export function BulksPage() {
   const bulks = useQuery({ queryKey: ["bulk", "list"], queryFn: () => data(api.GET("/api/v1/bulk")) });
   return (
@@ -33,11 +61,12 @@ export function BulksPage() {
       {bulks.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
-            <thead><tr><th>What</th><th>State</th><th>By</th><th>Started</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th></tr></thead>
+            <thead><tr><th>What</th><th>Which</th><th>State</th><th>By</th><th>Started</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th></tr></thead>
             <tbody>
               {bulks.data?.items.map((bulk) => (
                 <tr key={bulk.id}>
                   <td><Link to={`/bulk/${bulk.id}` as string}>{what(bulk)}</Link></td>
+                  <td className={`${css.mono} ${css.short}`} title={which(bulk)}>{which(bulk)}</td>
                   <td><StateChip state={state(bulk)} /></td>
                   <td>{bulk.by ?? "–"}</td>
                   <td><Time at={bulk.created_at} /></td>
@@ -77,13 +106,14 @@ export function BulkPage() {
   };
   return (
     <>
-      <Head title={<>Bulk: {what(bulk)} <StateChip state={state(bulk)} /></>}>
+      <Head title={<><Back to="/bulk" name="Bulk" /> {what(bulk)} <StateChip state={state(bulk)} /></>}>
         <Link to={`/runs/${bulk.id}` as string}>as a run</Link>
         {may && !isFinal(bulk.status) && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking(true)}>Abort…</button>}
       </Head>
       <div className={css.card} style={{ padding: 16, display: "grid", gap: 14 }}>
         <Progress bulk={bulk} />
-        <div role="status">{bulk.done} done, {bulk.skipped} skipped, {bulk.failed} failed{bulk.message ? `: ${bulk.message}` : ""}. Started <Time at={bulk.created_at} /> by {bulk.by ?? "nobody who said so"}.</div>
+        <div role="status">{bulk.done} done, {bulk.skipped} skipped, {bulk.failed} failed{bulk.message ? `: ${bulk.message}` : ""}. Started <Time at={bulk.created_at} /> by {bulk.by ?? "nobody who said so"}.<Pace bulk={bulk} /></div>
+        <div>Which: <code>{which(bulk)}</code></div>
         <JsonView value={bulk.ask} name="What was asked for" />
         {bulk.failures.length > 0 && (
           <table className={css.table}>

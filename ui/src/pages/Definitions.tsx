@@ -1,12 +1,18 @@
 // Definitions: what nodes know how to run, and a way to start one.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { parse, write } from "../lib/json";
+import { duration } from "../lib/time";
 import { Ask, Field } from "../parts/Ask";
+import { Latency, Throughput } from "../parts/Chart";
 import { css, Head, Loading, Problem } from "../parts/parts";
+import { Back, Facts, RunTable } from "../parts/RunTable";
+import { ErrorTable } from "./Errors";
+import { RangeSwitch, useRange } from "./Overview";
+import page from "./overview.module.css";
 
 export function DefinitionsPage() {
   const may = useMay("start");
@@ -19,15 +25,15 @@ export function DefinitionsPage() {
       {definitions.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
-            <thead><tr><th>Name</th><th>Kind</th><th className={css.num}>Version</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th>{may && <th>Actions</th>}</tr></thead>
+            <thead><tr><th>Name</th><th>Kind</th><th className={css.num}>Version</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
             <tbody>
               {definitions.data?.items.map((one) => (
                 <tr key={`${one.name}@${one.version}`}>
-                  <td><Link to={"/runs" as string} search={{ def: one.name } as never}>{one.name}</Link></td>
+                  <td><Link to={"/definitions/$name" as string} params={{ name: one.name } as never}>{one.name}</Link></td>
                   <td>{one.kind}</td>
                   <td className={css.num}>{one.version}</td>
                   <td>{one.active ? <span className={`${css.chip} ${css.green}`}><i aria-hidden="true">✓</i>yes</span> : <span className={css.muted}>no</span>}</td>
-                  <td><Link to={"/runs" as string} search={{ queue: one.queue } as never}>{one.queue}</Link></td>
+                  <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td>
                   <td className={css.num}>{one.priority}</td>
                   <td className={css.mono}><Options options={one.options} /></td>
                   {may && <td><div className={css.actions}>{one.active && !one.name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.small}`} aria-label={`Start ${one.name}`} onClick={() => setStarting(one.name)}>Start…</button>}</div></td>}
@@ -43,9 +49,62 @@ export function DefinitionsPage() {
   );
 }
 
+/// One definition: its versions, how its runs ended lately, and a way to start one.
+export function DefinitionPage() {
+  const { name } = useParams({ strict: false }) as { name: string };
+  const may = useMay("start");
+  const range = useRange();
+  const [starting, setStarting] = useState(false);
+  const query = { params: { query: { range, def: name } } };
+  const found = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })) });
+  const summary = useQuery({ queryKey: ["stats", "summary", range, name], queryFn: () => data(api.GET("/api/v1/stats/summary", query)), refetchInterval: 5000 });
+  const series = useQuery({ queryKey: ["stats", "series", range, name], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: 5000 });
+  const errors = useQuery({ queryKey: ["errors", range, name], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: 5000 });
+  if (!found.data?.items.length) {
+    if (found.isPending) return <Loading />;
+    if (found.error && !(found.error instanceof ApiError && found.error.status === 404)) return <Problem error={found.error} />;
+    return <div className={css.empty}><h2>No node knows {name}</h2><p>Its runs are <Link to={"/runs" as string} search={{ def: name } as never}>in the list</Link>.</p></div>;
+  }
+  const sums = summary.data;
+  const ended = sums ? sums.completed + sums.failed : 0;
+  const isActive = found.data.items.some((one) => one.active);
+  return (
+    <>
+      <Head title={<><Back to="/definitions" name="Definitions" /> {name}</>}>
+        <RangeSwitch to="/definitions/$name" params={{ name }} />
+        {may && isActive && !name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setStarting(true)}>Start…</button>}
+      </Head>
+      {sums && (
+        <Facts facts={[
+          ["Running", sums.running.toLocaleString("en")], ["Queued", sums.queued.toLocaleString("en")], ["Waiting", sums.waiting.toLocaleString("en")],
+          [`Completed in ${range}`, sums.completed.toLocaleString("en")], [`Failed in ${range}`, sums.failed.toLocaleString("en")],
+          ["Success", ended ? `${((100 * sums.completed) / ended).toFixed(1)} %` : "–"], ["Half within", sums.p50_ms != null ? duration(sums.p50_ms) : "–"], ["95 % within", sums.p95_ms != null ? duration(sums.p95_ms) : "–"],
+        ]} />
+      )}
+      {series.data && <div className={page.charts} style={{ marginTop: 14 }}><Throughput points={series.data.points} step={series.data.step_ms} /><Latency points={series.data.points} /></div>}
+      <section className={`${css.card} ${css.scroll}`}>
+        <table className={css.table}>
+          <thead><tr><th>Kind</th><th className={css.num}>Version</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th></tr></thead>
+          <tbody>
+            {found.data.items.map((one) => (
+              <tr key={one.version}>
+                <td>{one.kind}</td><td className={css.num}>{one.version}</td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
+                <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td><td className={css.num}>{one.priority}</td><td className={css.mono}><Options options={one.options} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      {!!errors.data?.items.length && <section className={`${css.card} ${css.scroll} ${css.section}`}><h2>Failures</h2><ErrorTable items={errors.data.items} /></section>}
+      <RunTable title="Last runs" search={{ def: name }} />
+      {starting && <StartDialog name={name} onClose={() => setStarting(false)} />}
+    </>
+  );
+}
+
 function Options({ options }: { options: unknown }) {
   // What is not said is left away.
-  const said = options && typeof options === "object" ? Object.entries(options).filter(([, value]) => value !== null) : [];
+  const said = options && typeof options === "object" ? Object.entries(options).filter(([, value]) => value !== null && value !== false) : [];
   const text = said.map(([name, value]) => `${name}: ${write(value)}`).join(", ");
   return <span title={write(options, 2)} className={css.muted}>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</span>;
 }

@@ -8,6 +8,8 @@ import { duration } from "../lib/time";
 import { Latency, Throughput } from "../parts/Chart";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
 import { ErrorTable } from "./Errors";
+import { QueueState, Used } from "./Queues";
+import { Warnings } from "./Warnings";
 import page from "./overview.module.css";
 
 export const RANGES = ["15m", "1h", "6h", "24h", "7d"];
@@ -21,13 +23,13 @@ export function useRange(): string {
   return range && RANGES.includes(range) ? range : "1h";
 }
 
-export function RangeSwitch({ to }: { to: string }) {
+export function RangeSwitch({ to, params }: { to: string; params?: Record<string, string> }) {
   const range = useRange();
   const navigate = useNavigate();
   return (
     <div role="group" aria-label="Time" className={page.ranges}>
       {RANGES.map((one) => (
-        <button key={one} type="button" className={`${css.button} ${css.small}`} aria-pressed={one === range} onClick={() => void navigate({ to: to as string, search: { range: one } as never })}>
+        <button key={one} type="button" className={`${css.button} ${css.small}`} aria-pressed={one === range} onClick={() => void navigate({ to: to as string, params: params as never, search: { range: one } as never })}>
           {one}
         </button>
       ))}
@@ -49,6 +51,7 @@ export function OverviewPage() {
     <>
       <Head title="Overview"><RangeSwitch to="/" /></Head>
       <Problem error={summary.error ?? series.error} />
+      <Warnings queues={queues.data?.items ?? []} />
       {!sums ? !summary.error && <Loading /> : (
         <div className={page.cards}>
           <Card name="Running" count={sums.running} search={{ status: ["running", "undoing"] }} />
@@ -73,10 +76,10 @@ export function OverviewPage() {
             <tbody>
               {busy.map((queue) => (
                 <tr key={queue.name}>
-                  <td><Link to={"/runs" as string} search={{ queue: queue.name } as never}>{queue.name}</Link></td>
-                  <td>{queue.state}</td>
+                  <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link></td>
+                  <td><QueueState queue={queue} /></td>
                   <td className={css.num}>{queue.due.toLocaleString("en")}</td>
-                  <td className={css.num}>{queue.running.toLocaleString("en")}{queue.rules.limit ? <span className={css.muted}> / {queue.rules.limit}</span> : null}</td>
+                  <td className={css.num}><Used queue={queue} /></td>
                   <td><Time at={queue.oldest_due_at} /></td>
                 </tr>
               ))}

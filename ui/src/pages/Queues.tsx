@@ -1,5 +1,5 @@
 // Queues: how much is in line, what may run at once, and whether it is worked off.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
@@ -20,13 +20,7 @@ const MEANS: Record<Act, string> = {
 export function QueuesPage() {
   useTopics("queues");
   const may = useMay("operate");
-  const [asked, setAsked] = useState<[Act, string] | null>(null);
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
-  const client = useQueryClient();
-  const act = useMutation({
-    mutationFn: ([what, name]: [Act, string]) => data(api.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name } } })),
-    onSuccess: () => client.invalidateQueries({ queryKey: ["queues"] }),
-  });
   return (
     <>
       <Head title="Queues" />
@@ -35,30 +29,20 @@ export function QueuesPage() {
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Rules</th>{may && <th><span className={css.muted}>Actions</span></th>}</tr>
+              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
               {queues.data?.items.map((queue) => (
                 <tr key={queue.name}>
-                  <td><Link to={"/runs" as string} search={{ queue: queue.name } as never}>{queue.name}</Link></td>
+                  <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link></td>
                   <td><QueueState queue={queue} /></td>
                   <td className={css.num}>{queue.due.toLocaleString("en")}</td>
                   <td className={css.num}>{queue.later.toLocaleString("en")}</td>
-                  <td className={css.num}>{queue.running.toLocaleString("en")}{queue.rules.limit ? <span className={css.muted}> / {queue.rules.limit}</span> : null}</td>
+                  <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
                   <td><Time at={queue.oldest_due_at} /></td>
                   <td className={css.muted}>{rules(queue)}</td>
-                  {may && (
-                    <td>
-                      <div className={css.actions}>
-                        {(queue.state === "open" ? (["pause", "drain"] as Act[]) : (["resume"] as Act[])).map((what) => (
-                          <button key={what} type="button" className={`${css.button} ${css.small}`} aria-label={`${what} ${queue.name}`} onClick={() => setAsked([what, queue.name])}>
-                            {what[0]!.toUpperCase() + what.slice(1)}
-                          </button>
-                        ))}
-                      </div>
-                    </td>
-                  )}
+                  {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}
                 </tr>
               ))}
             </tbody>
@@ -66,16 +50,42 @@ export function QueuesPage() {
           {!queues.data?.items.length && !queues.error && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
         </div>
       )}
-      {asked && (
-        <Ask title={`${asked[0][0]!.toUpperCase()}${asked[0].slice(1)} queue ${asked[1]}?`} action={asked[0][0]!.toUpperCase() + asked[0].slice(1)} onClose={() => setAsked(null)} onDo={() => act.mutateAsync(asked)}>
-          <p>{MEANS[asked[0]]}</p>
-        </Ask>
-      )}
     </>
   );
 }
 
-function QueueState({ queue }: { queue: Queue }) {
+/// How many run, and how much of what may that is.
+export function Used({ queue }: { queue: Queue }) {
+  const { limit } = queue.rules;
+  if (!limit) return <>{queue.running.toLocaleString("en")}</>;
+  return (
+    <span className={css.used}>
+      <span className={css.bar} aria-hidden="true"><span style={{ width: `${Math.min(100, (100 * queue.running) / limit)}%` }} /></span>
+      {queue.running.toLocaleString("en")}<span className={css.muted}> / {limit}</span>
+    </span>
+  );
+}
+
+/// Pause, resume and drain, each with what it means.
+export function QueueActs({ queue, small = false }: { queue: Queue; small?: boolean }) {
+  const [asked, setAsked] = useState<Act | null>(null);
+  const client = useQueryClient();
+  const act = async (what: Act) => {
+    await data(api.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name: queue.name } } }));
+    await client.invalidateQueries({ queryKey: ["queues"] });
+  };
+  const word = (what: Act) => what[0]!.toUpperCase() + what.slice(1);
+  return (
+    <>
+      {(queue.state === "open" ? (["pause", "drain"] as Act[]) : (["resume"] as Act[])).map((what) => (
+        <button key={what} type="button" className={`${css.button} ${small ? css.small : ""}`} aria-label={`${what} ${queue.name}`} onClick={() => setAsked(what)}>{word(what)}</button>
+      ))}
+      {asked && <Ask title={`${word(asked)} queue ${queue.name}?`} action={word(asked)} onClose={() => setAsked(null)} onDo={() => act(asked)}><p>{MEANS[asked]}</p></Ask>}
+    </>
+  );
+}
+
+export function QueueState({ queue }: { queue: Queue }) {
   const looks: Record<string, [string, string]> = { open: ["green", "✓"], paused: ["amber", "❚❚"], draining: ["violet", "⤓"] };
   const [tone, icon] = looks[queue.state] ?? ["grey", "?"];
   return (
@@ -86,7 +96,7 @@ function QueueState({ queue }: { queue: Queue }) {
   );
 }
 
-function rules({ rules, own_rules }: Queue): string {
+export function rules({ rules, own_rules }: Queue): string {
   const rate = (rate: { count: number; per_ms: number } | null | undefined, of: string) => rate && `${rate.count} in ${duration(rate.per_ms)}${of}`;
   const words = [
     rules.limit && `${rules.limit} at once`,

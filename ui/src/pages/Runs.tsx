@@ -1,28 +1,30 @@
 // The list of runs: what it is narrowed to stands in the address, and nowhere else.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
-import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
-import { add, fromSearch, read, STATUSES, type Term, toSearch } from "../lib/filter";
-import { type Run, stateOf } from "../lib/state";
-import { between, duration, millis } from "../lib/time";
-import { css as parts, Head, Loading, Problem, StateChip, Time, useNow } from "../parts/parts";
+import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
+import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
+import type { Run } from "../lib/state";
+import { Ask, Field } from "../parts/Ask";
+import { Menu } from "../parts/Menu";
+import { css as parts, Head, Loading, Problem } from "../parts/parts";
 import { BulkDialog } from "./BulkDialog";
+import { FilterBar } from "./FilterBar";
+import { RunRows } from "./RunRows";
 import css from "./runs.module.css";
+import { SelectedDialog } from "./SelectedDialog";
 
-const ROW = 36;
 const SHORTCUTS: [string, string][] = [
   ["All", ""],
   ["Active", "status:ready,running"],
   ["Waiting", "status:waiting,paused"],
   ["Stuck", "status:blocked,undo_failed"],
   ["Failed", "status:failed"],
-  ["Failed 24 h", "status:failed since:24h"],
   ["Done", "status:completed,cancelled"],
 ];
+const NOBODY: ReadonlySet<string> = new Set();
 
 function same(a: Term[], b: Term[]): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
@@ -32,10 +34,12 @@ export function RunsPage() {
   const search = useSearch({ strict: false }) as Record<string, unknown>;
   const navigate = useNavigate();
   const may = useMay("operate");
-  const [bulk, setBulk] = useState(false);
+  const [asking, setAsking] = useState<"bulk" | "selected" | "view" | null>(null);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(NOBODY);
   const terms = fromSearch(search);
   const sort = search.sort === "oldest" ? "oldest" : undefined;
-  const query = toSearch(terms) as Record<string, string>;
+  const columns = columnsOf(search.cols);
+  const query = toSearch(asked(terms)) as Record<string, string>;
   const runs = useInfiniteQuery({
     queryKey: ["runs", "list", query, sort],
     queryFn: ({ pageParam, signal }) =>
@@ -48,49 +52,62 @@ export function RunsPage() {
     queryFn: ({ signal }) => data(api.GET("/api/v1/runs/count", { params: { query: query as never }, signal })),
     staleTime: 5000,
   });
-  const set = (next: Term[]) => void navigate({ to: "/runs" as string, search: { ...toSearch(next), sort } as never });
+  const go = (next: Term[], change: Record<string, unknown> = {}) => void navigate({ to: "/runs" as string, search: { ...toSearch(next), sort, cols: search.cols, ...change } as never });
+  const set = (next: Term[]) => go(next);
   const found = runs.data?.pages.flatMap((page) => page.items) ?? [];
-  const [items, newer] = useSteady(found, bulk, JSON.stringify(query) + sort);
+  const isHeld = asking !== null || chosen.size > 0;
+  const [items, newer, showNew] = useSteady(found, isHeld, JSON.stringify(query) + sort);
+  const selected = items.filter((run) => chosen.has(run.id));
   const total = count.data && (count.data.capped ? "10k+" : count.data.count.toLocaleString("en"));
+  const windowed = isWindowed(terms);
+  const older = () => set(add(terms, [{ field: "since", value: "all" }]));
+  // Another filter, other rows: what was chosen among the old ones is chosen no longer.
+  const filter = JSON.stringify(query);
+  useEffect(() => keepList(items.map((run) => run.id)), [items]);
+  useEffect(() => setChosen(NOBODY), [filter]);
   return (
     <>
       <Head title="Runs">
-        {total && <span className={parts.muted} aria-live="off">{total} {total === "1" ? "run" : "runs"}</span>}
-        <button type="button" className={parts.button} aria-pressed={sort === "oldest"}
-          onClick={() => void navigate({ to: "/runs" as string, search: { ...toSearch(terms), sort: sort ? undefined : "oldest" } as never })}>
+        {total && <span className={parts.muted} aria-live="off">{total} {total === "1" ? "run" : "runs"}{windowed ? " in 24 hours" : ""}</span>}
+        <button type="button" className={parts.button} aria-pressed={sort === "oldest"} onClick={() => go(terms, { sort: sort ? undefined : "oldest" })}>
           {sort ? "Oldest first" : "Newest first"}
         </button>
-        {may && <button type="button" className={parts.button} onClick={() => setBulk(true)}>Act on all…</button>}
+        <ColumnMenu chosen={columns} onChange={(next) => go(terms, { cols: keepColumns(next) })} />
+        {may && <button type="button" className={parts.button} onClick={() => setAsking("bulk")}>Act on all…</button>}
       </Head>
-      <nav className={css.shortcuts} aria-label="Shortcuts">
-        {SHORTCUTS.map(([name, words]) => {
-          const wanted = add([], read(words));
-          return (
-            <Link key={name} to={"/runs" as string} search={toSearch(wanted) as never} activeOptions={{ exact: true, includeSearch: true }} data-on={same(wanted, terms)}>
-              {name}
-            </Link>
-          );
-        })}
-      </nav>
+      <Shortcuts terms={terms} onSave={() => setAsking("view")} key={String(asking === "view")} />
       <FilterBar terms={terms} onChange={set} />
       <Problem error={runs.error} />
+      {selected.length > 0 && (
+        <div className={css.chosen} role="status">
+          <strong>{selected.length} selected</strong>
+          <button type="button" className={`${parts.button} ${parts.small} ${parts.primary}`} onClick={() => setAsking("selected")}>Act on {selected.length === 1 ? "it" : "them"}…</button>
+          {selected.length === items.length && total !== selected.length.toLocaleString("en") && (
+            <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setAsking("bulk")}>Select all {total} that fit…</button>
+          )}
+          <button type="button" className={parts.bare} onClick={() => setChosen(NOBODY)}>clear</button>
+        </div>
+      )}
       {newer > 0 && (
         <div className={css.pill}>
-          <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => document.getElementById("main")?.scrollTo({ top: 0 })}>↑ {newer} new</button>
+          <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => (setChosen(NOBODY), showNew())}>↑ {newer} new {newer === 1 ? "run" : "runs"}</button>
         </div>
       )}
       {runs.isPending ? <Loading /> : items.length ? (
-        <Rows runs={items} more={runs.hasNextPage ? () => void runs.fetchNextPage() : undefined} busy={runs.isFetchingNextPage} />
-      ) : runs.error ? null : terms.length ? (
-        <Nothing terms={terms} onChange={set} />
-      ) : <NoRuns />}
-      {bulk && <BulkDialog terms={terms} onClose={() => setBulk(false)} />}
+        <RunRows runs={items} columns={columns} chosen={may ? chosen : null} onChoose={setChosen} busy={runs.isFetchingNextPage}
+          more={runs.hasNextPage ? () => void runs.fetchNextPage() : undefined}
+          below={windowed && <>Runs of the last 24 hours. <button type="button" className={`${parts.button} ${parts.small}`} onClick={older}>Search older</button></>} />
+      ) : runs.error ? null : <Nothing terms={terms} onChange={set} onOlder={windowed ? older : undefined} />}
+      {asking === "bulk" && <BulkDialog terms={asked(terms)} onClose={() => setAsking(null)} />}
+      {asking === "selected" && <SelectedDialog runs={selected} onClose={() => setAsking(null)} onDone={() => setChosen(NOBODY)} />}
+      {asking === "view" && <SaveView terms={terms} sort={sort} onClose={() => setAsking(null)} />}
     </>
   );
 }
 
-/// Rows do not move under somebody's eyes: who has scrolled down, or has a dialog open, is told how many are new instead.
-function useSteady(runs: Run[], isHeld: boolean, key: string): [Run[], number] {
+/// Rows do not move under somebody's eyes: who has scrolled down, has chosen rows, or has a dialog open, is told how many are
+/// new instead.
+function useSteady(runs: Run[], isHeld: boolean, key: string): [Run[], number, () => void] {
   const [isDown, setDown] = useState(false);
   const first = useRef<{ key: string; id?: string }>({ key });
   useEffect(() => {
@@ -101,103 +118,66 @@ function useSteady(runs: Run[], isHeld: boolean, key: string): [Run[], number] {
   }, []);
   if (first.current.key !== key || !(isDown || isHeld)) first.current = { key, id: runs[0]?.id };
   const newer = Math.max(0, runs.findIndex((run) => run.id === first.current.id));
-  return [newer ? runs.slice(newer) : runs, newer];
+  const showNew = () => {
+    first.current = { key, id: runs[0]?.id };
+    document.getElementById("main")?.scrollTo({ top: 0 });
+  };
+  return [newer ? runs.slice(newer) : runs, newer, showNew];
 }
 
-function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms: Term[]) => void }) {
-  const [text, setText] = useState("");
-  const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")), staleTime: 60_000 });
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), staleTime: 60_000, retry: false });
-  const press = (event: KeyboardEvent) => {
-    if (event.key === "Enter" && text.trim()) {
-      onChange(add(terms, read(text)));
-      setText("");
-    } else if (event.key === "Backspace" && !text && terms.length) onChange(terms.slice(0, -1));
-    else if (event.key === "Escape") setText("");
-  };
-  const hints = [
-    ...STATUSES.map((status) => `status:${status}`),
-    ...new Set((definitions.data?.items ?? []).map((one) => `def:${one.name}`)),
-    ...(queues.data?.items ?? []).map((one) => `queue:${one.name}`),
-    "key:", "tag:", "parent:", "since:1h", "since:24h", "until:",
-  ];
+function Shortcuts({ terms, onSave }: { terms: Term[]; onSave: () => void }) {
+  const [views, setViews] = useState(savedViews);
+  const known = [...SHORTCUTS.map(([name, text]) => ({ name, search: toSearch(add([], read(text))), isOurs: true })), ...views.map((view) => ({ ...view, isOurs: false }))];
+  const isKnown = known.some((view) => same(fromSearch(view.search), terms));
   return (
-    <div className={css.filter} role="search">
-      {terms.map((term) => (
-        <span key={term.field + term.value} className={css.term}>
-          <b>{term.field}:</b>{term.value}
-          <button type="button" aria-label={`Remove ${term.field}:${term.value}`} onClick={() => onChange(terms.filter((one) => one !== term))}>×</button>
+    <nav className={css.shortcuts} aria-label="Shortcuts">
+      {known.map(({ name, search, isOurs }) => (
+        <span key={`${isOurs} ${name}`}>
+          <Link to={"/runs" as string} search={search as never} activeOptions={{ exact: true, includeSearch: true }} data-on={same(fromSearch(search), terms)}>{name}</Link>
+          {!isOurs && <button type="button" className={parts.bare} aria-label={`Forget the view ${name}`} title="Forget this view" onClick={() => setViews(forgetView(name))}>×</button>}
         </span>
       ))}
-      <input id="filter" list="filter-hints" value={text} aria-label="Filter runs" placeholder={terms.length ? "" : "status:failed  def:order  queue:mail  tag:city=Bern  since:2h, or an id or key"}
-        onChange={(event) => setText(event.target.value)} onKeyDown={press} />
-      <datalist id="filter-hints">{hints.map((hint) => <option key={hint} value={hint} />)}</datalist>
-    </div>
+      {!isKnown && <button type="button" className={parts.bare} onClick={onSave}>Save this view…</button>}
+    </nav>
   );
 }
 
-function Rows({ runs, more, busy }: { runs: Run[]; more?: () => void; busy: boolean }) {
-  const box = useRef<HTMLDivElement>(null);
-  const [above, setAbove] = useState(0);
-  useLayoutEffect(() => setAbove(box.current?.offsetTop ?? 0), []);
-  const rows = useVirtualizer({
-    count: runs.length,
-    getScrollElement: () => document.getElementById("main"),
-    estimateSize: () => ROW,
-    scrollMargin: above,
-    overscan: 10,
-    getItemKey: (index) => runs[index]!.id,
-  });
-  useKeys((key) => {
-    if (key !== "j" && key !== "k") return false;
-    const links = [...(box.current?.querySelectorAll<HTMLElement>("a[data-index]") ?? [])].sort((a, b) => Number(a.dataset.index) - Number(b.dataset.index));
-    const at = links.indexOf(document.activeElement as HTMLElement);
-    links[at < 0 ? 0 : at + (key === "j" ? 1 : -1)]?.focus();
-    return true;
-  });
+function SaveView({ terms, sort, onClose }: { terms: Term[]; sort?: string; onClose: () => void }) {
+  const [name, setName] = useState("");
+  const save = async () => {
+    saveView({ name: name.trim(), search: { ...toSearch(terms), ...(sort ? { sort } : {}) } as Record<string, string | string[]> });
+  };
   return (
-    <div className={parts.card} style={{ overflow: "visible" }}>
-      <div className={`${css.row} ${css.headRow}`} aria-hidden="true">
-        <span>State</span><span>Definition</span><span>Key or id</span><span>Queue</span><span>Attempt</span><span>Started</span><span>Took</span><span>Tags</span>
-      </div>
-      <div ref={box} className={css.rows} style={{ height: rows.getTotalSize() }} role="list" aria-label="Runs">
-        {rows.getVirtualItems().map((item) => (
-          <div role="listitem" key={item.key} className={css.item} style={{ transform: `translateY(${item.start - rows.options.scrollMargin}px)` }}>
-            <Row run={runs[item.index]!} index={item.index} />
-          </div>
-        ))}
-      </div>
-      {more && <div className={css.more}><button type="button" className={parts.button} disabled={busy} onClick={more}>{busy ? "Loading…" : "More"}</button></div>}
-    </div>
+    <Ask title="Save this view" action="Save" disabled={!name.trim()} onDo={save} onClose={onClose}>
+      <p><code>{words(terms)}</code> <span className={parts.muted}>It is kept in this browser. To give it to others, send them the address.</span></p>
+      <Field label="Name"><input className={parts.input} value={name} maxLength={40} required onChange={(event) => setName(event.target.value)} /></Field>
+    </Ask>
   );
 }
 
-function Row({ run, index }: { run: Run; index: number }) {
-  const now = useNow();
-  const state = stateOf(run, now);
-  const took = between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now);
+function ColumnMenu({ chosen, onChange }: { chosen: Column[]; onChange: (next: Column[]) => void }) {
+  const toggle = (name: Column) => {
+    const next = (Object.keys(COLUMNS) as Column[]).filter((one) => (one === name) !== chosen.includes(one));
+    if (next.length) onChange(next);
+  };
   return (
-    <Link to={`/runs/${run.id}` as string} className={css.row} data-index={index} preload={false}>
-      <span><StateChip state={state} /></span>
-      <span title={`${run.definition} version ${run.version}`}><span className={css.def}>{run.definition}</span>{run.version > 1 && <span className={parts.muted}> @{run.version}</span>}</span>
-      <span title={run.id} className={run.key ? "" : `${parts.mono} ${parts.muted}`}>{run.key ?? `…${run.id.slice(-8)}`}</span>
-      <span className={parts.muted}>{run.queue}</span>
-      <span className={parts.muted}>{run.attempt > 1 ? run.attempt : ""}</span>
-      <span className={parts.muted}><Time at={run.created_at} /></span>
-      <span className={parts.muted}>{duration(took)}</span>
-      <span>
-        {run.error ? <span className={parts.muted} title={run.error.message}>{run.error.message}</span>
-          : Object.entries(run.tags).map(([name, value]) => <span key={name} className={css.tag}>{name}={value}</span>)}
-      </span>
-    </Link>
+    <Menu label="Columns" name="Columns">
+      {(Object.keys(COLUMNS) as Column[]).map((name) => (
+        <label key={name} className={parts.check}><input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} /> {COLUMNS[name][0]}</label>
+      ))}
+    </Menu>
   );
 }
 
-function Nothing({ terms, onChange }: { terms: Term[]; onChange: (terms: Term[]) => void }) {
+function Nothing({ terms, onChange, onOlder }: { terms: Term[]; onChange: (terms: Term[]) => void; onOlder?: () => void }) {
+  // Whether there is anything at all decides what helps.
+  const any = useQuery({ queryKey: ["runs", "any"], queryFn: () => data(api.GET("/api/v1/runs", { params: { query: { limit: 1 } as never } })) });
+  if (any.isPending) return <Loading />;
+  if (!any.data?.items.length) return <NoRuns />;
   return (
     <div className={`${parts.card} ${parts.empty}`}>
-      <h2>No run fits</h2>
-      <p>Leave something away:</p>
+      <h2>No run fits{onOlder ? " in the last 24 hours" : ""}</h2>
+      {terms.length > 0 && <p>Leave something away:</p>}
       <p>
         {terms.map((term) => (
           <button key={term.field + term.value} type="button" className={`${parts.button} ${parts.small}`} onClick={() => onChange(terms.filter((one) => one !== term))}>
@@ -205,6 +185,7 @@ function Nothing({ terms, onChange }: { terms: Term[]; onChange: (terms: Term[])
           </button>
         ))}
       </p>
+      {onOlder && <p><button type="button" className={parts.button} onClick={onOlder}>Search older</button></p>}
     </div>
   );
 }

@@ -20,19 +20,8 @@ const LATE = 30_000;
 
 export function SchedulesPage() {
   const may = useMay("operate");
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  const [asked, setAsked] = useState<[Act, Schedule] | null>(null);
   const [open, setOpen] = useState<string | null>(null);
   const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: 5000 });
-  const act = async ([what, { name }]: [Act, Schedule]) => {
-    const params = { params: { path: { name } } };
-    if (what === "trigger") {
-      const { id } = await data(api.POST("/api/v1/schedules/{name}/trigger", params));
-      void navigate({ to: `/runs/${id}` as string });
-    } else await data(api.POST(`/api/v1/schedules/{name}/${what}` as "/api/v1/schedules/{name}/pause", params));
-    await client.invalidateQueries({ queryKey: ["schedules"] });
-  };
   return (
     <>
       <Head title="Schedules" />
@@ -41,40 +30,60 @@ export function SchedulesPage() {
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>Starts</th><th>When</th><th>Next</th><th>Last run</th><th className={css.num}>Started</th><th className={css.num}>Skipped</th><th>Overlap</th>{may && <th>Actions</th>}</tr>
+              <tr><th>Name</th><th>Starts</th><th>When</th><th>Next</th><th>Last run</th><th className={css.num}>Started</th><th className={css.num}>Skipped</th><th>Overlap</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
               {schedules.data?.items.map((one) => (
-                <Row key={one.name} schedule={one} may={may} isOpen={open === one.name} onOpen={() => setOpen(open === one.name ? null : one.name)} onAsk={(what) => setAsked([what, one])} />
+                <Row key={one.name} schedule={one} may={may} isOpen={open === one.name} onOpen={() => setOpen(open === one.name ? null : one.name)} />
               ))}
             </tbody>
           </table>
           {!schedules.data?.items.length && !schedules.error && <div className={css.empty}><h2>No schedules</h2><p>Code registers them: <code>.schedule(Schedule::cron("nightly", "0 3 * * *"), &job, input)</code></p></div>}
         </div>
       )}
-      {asked && (
-        <Ask title={`${asked[0][0]!.toUpperCase()}${asked[0].slice(1)} ${asked[1].name}?`} action={asked[0][0]!.toUpperCase() + asked[0].slice(1)} onClose={() => setAsked(null)} onDo={() => act(asked)}>
-          <p>{MEANS[asked[0]]}</p>
-        </Ask>
-      )}
     </>
   );
 }
 
-function Row({ schedule, may, isOpen, onOpen, onAsk }: { schedule: Schedule; may: boolean; isOpen: boolean; onOpen: () => void; onAsk: (what: Act) => void }) {
-  const now = useNow();
+/// Whether it should have fired a while ago.
+export function isLate(schedule: Schedule, now: number): boolean {
   const next = millis(schedule.next_at);
-  const late = next !== null && now - next > LATE;
-  const button = (what: Act, word: string) => (
-    <button type="button" className={`${css.button} ${css.small}`} aria-label={`${word} ${schedule.name}`} onClick={() => onAsk(what)}>{word}</button>
+  return !schedule.paused && next !== null && now - next > LATE;
+}
+
+/// Trigger, pause and resume, each with what it means.
+export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; small?: boolean }) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [asked, setAsked] = useState<Act | null>(null);
+  const act = async (what: Act) => {
+    const params = { params: { path: { name: schedule.name } } };
+    if (what === "trigger") {
+      const { id } = await data(api.POST("/api/v1/schedules/{name}/trigger", params));
+      void navigate({ to: `/runs/${id}` as string });
+    } else await data(api.POST(`/api/v1/schedules/{name}/${what}` as "/api/v1/schedules/{name}/pause", params));
+    await client.invalidateQueries({ queryKey: ["schedules"] });
+  };
+  const word = (what: Act) => what[0]!.toUpperCase() + what.slice(1);
+  return (
+    <>
+      {(["trigger", schedule.paused ? "resume" : "pause"] as Act[]).map((what) => (
+        <button key={what} type="button" className={`${css.button} ${small ? css.small : ""}`} aria-label={`${word(what)} ${schedule.name}`} onClick={() => setAsked(what)}>{word(what)}</button>
+      ))}
+      {asked && <Ask title={`${word(asked)} ${schedule.name}?`} action={word(asked)} onClose={() => setAsked(null)} onDo={() => act(asked)}><p>{MEANS[asked]}</p></Ask>}
+    </>
   );
+}
+
+function Row({ schedule, may, isOpen, onOpen }: { schedule: Schedule; may: boolean; isOpen: boolean; onOpen: () => void }) {
+  const late = isLate(schedule, useNow());
   return (
     <>
       <tr>
-        <td className={css.nowrap}><button type="button" className={css.bare} aria-expanded={isOpen} aria-label={`Next times of ${schedule.name}`} onClick={onOpen}>{isOpen ? "▾" : "▸"}</button> <strong>{schedule.name}</strong></td>
-        <td><Link to={"/runs" as string} search={{ def: schedule.definition } as never}>{schedule.definition}</Link></td>
+        <td className={css.nowrap}><button type="button" className={css.bare} aria-expanded={isOpen} aria-label={`Next times of ${schedule.name}`} onClick={onOpen}>{isOpen ? "▾" : "▸"}</button> <Link to={"/schedules/$name" as string} params={{ name: schedule.name } as never}>{schedule.name}</Link></td>
+        <td><Link to={"/definitions/$name" as string} params={{ name: schedule.definition } as never}>{schedule.definition}</Link></td>
         <td title={schedule.expression}>{schedule.description}{schedule.zone && schedule.zone !== "UTC" ? <span className={css.muted}> {schedule.zone}</span> : null}</td>
-        <td>
+        <td className={css.nowrap}>
           {schedule.paused ? <span className={`${css.chip} ${css.grey}`}><i aria-hidden="true">❚❚</i>paused</span> : <Time at={schedule.next_at} />}
           {late && <span className={`${css.chip} ${css.amber}`}>late</span>}
         </td>
@@ -82,14 +91,14 @@ function Row({ schedule, may, isOpen, onOpen, onAsk }: { schedule: Schedule; may
         <td className={css.num}>{schedule.started.toLocaleString("en")}</td>
         <td className={css.num}>{schedule.skipped.toLocaleString("en")}</td>
         <td className={css.muted}>{schedule.overlap}</td>
-        {may && <td><div className={css.actions}>{button("trigger", "Trigger")}{schedule.paused ? button("resume", "Resume") : button("pause", "Pause")}</div></td>}
+        {may && <td><div className={css.actions}><ScheduleActs schedule={schedule} small /></div></td>}
       </tr>
       {isOpen && <tr><td colSpan={may ? 9 : 8}><Next name={schedule.name} /></td></tr>}
     </>
   );
 }
 
-function Next({ name }: { name: string }) {
+export function Next({ name }: { name: string }) {
   const next = useQuery({
     queryKey: ["schedules", name, "next"],
     queryFn: () => data(api.GET("/api/v1/schedules/{name}/next", { params: { path: { name }, query: { n: 5 } } })),

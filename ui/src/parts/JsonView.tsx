@@ -1,23 +1,50 @@
-// A payload as a tree. Nothing is lost: numbers are shown as they were written. What is long opens piece by piece.
-import { useState } from "react";
-import { Exact, type Json, write } from "../lib/json";
-import { Copy, css } from "./parts";
+// A payload as a tree. Nothing is lost: numbers are shown as they were written. What is long opens piece by piece, and what is
+// huge is shown in part, to be downloaded.
+import { useMemo, useState } from "react";
+import { Exact, find, type Json, write } from "../lib/json";
+import { Copy, css, download } from "./parts";
 
 const PIECE = 100;
 const LONG = 2000;
+/// The most letters of which a tree is made.
+const MOST = 64 * 1024;
+/// From this size on there is something to search.
+const WIDE = 400;
+const HITS = 50;
 
 export function JsonView({ value, name }: { value: unknown; name: string }) {
   const json = value as Json;
+  const [wanted, setWanted] = useState("");
+  const [wrap, setWrap] = useState(true);
+  const text = useMemo(() => write(json, 2), [json]);
+  const hits = wanted ? find(json, wanted, HITS) : [];
+  const isHuge = text.length > MOST;
   return (
     <div>
       <div className={css.jsonBar}>
-        <Copy text={write(json, 2)} name={name} />
+        {text.length > WIDE && <input className={css.search} type="search" placeholder="Search" aria-label={`Search in ${name}`} value={wanted} onChange={(event) => setWanted(event.target.value)} />}
+        {text.length > WIDE && <button type="button" className={css.bare} aria-pressed={wrap} onClick={() => setWrap(!wrap)}>{wrap ? "do not wrap" : "wrap"}</button>}
+        {text.length > WIDE && <button type="button" className={css.bare} onClick={() => download(`${name.replaceAll(/[^\w-]+/g, "-")}.json`, text)}>download {size(text.length)}</button>}
+        <Copy text={text} name={name} />
       </div>
-      <div className={css.json} tabIndex={0} role="region" aria-label={name}>
-        <Value value={json} depth={0} />
+      {wanted && (
+        <ul className={css.hits} aria-label="Found">
+          {hits.map((hit) => <li key={hit.path}><b>{hit.path}</b> {hit.text} <Copy text={hit.path} label="copy path" name={`path ${hit.path}`} /></li>)}
+          {!hits.length && <li>Nothing in it has these letters.</li>}
+          {hits.length === HITS && <li>and perhaps more</li>}
+        </ul>
+      )}
+      <div className={css.json} data-wrap={wrap} tabIndex={0} role="region" aria-label={name}>
+        {isHuge ? <pre>{text.slice(0, MOST)}</pre> : <Value value={json} depth={0} />}
       </div>
+      {isHuge && <p className={css.muted}>The first {size(MOST)} of {size(text.length)} are shown: download it for the rest.</p>}
     </div>
   );
+}
+
+function size(letters: number): string {
+  if (letters < 1024) return `${letters} B`;
+  return letters < 1024 * 1024 ? `${Math.round(letters / 1024)} KiB` : `${(letters / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 function Value({ value, depth }: { value: Json; depth: number }) {

@@ -1,8 +1,9 @@
 // Small things that every page uses: chips, times, copying, notes.
-import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
+import { type ReactNode, type RefObject, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError } from "../api/client";
 import { STATES, type State } from "../lib/state";
 import { absolute, millis, relative, serverNow } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import css from "./parts.module.css";
 
 export { css };
@@ -41,10 +42,11 @@ export function useNow(): number {
 /// A time, from now; the whole of it when pointed at.
 export function Time({ at }: { at: string | null | undefined }) {
   const now = useNow();
+  const utc = useUtc();
   const time = millis(at);
   if (time === null) return <span className={css.muted}>–</span>;
   return (
-    <time dateTime={at!} title={`${absolute(time)}\n${absolute(time, true)}`} className={css.nowrap}>
+    <time dateTime={at!} title={`${absolute(time, utc)}\n${absolute(time, !utc)}`} className={css.nowrap}>
       {relative(time, now)}
     </time>
   );
@@ -109,10 +111,20 @@ export function Loading() {
   return <div className={css.empty} role="status">Loading…</div>;
 }
 
+/// Names the tab after the page's heading.
+export function useTitle(): RefObject<HTMLHeadingElement | null> {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (heading.current?.textContent) document.title = `${heading.current.textContent} – Outlast`;
+  });
+  return heading;
+}
+
 export function Head({ title, children }: { title: ReactNode; children?: ReactNode }) {
+  const heading = useTitle();
   return (
     <div className={css.head}>
-      <h1>{title}</h1>
+      <h1 ref={heading}>{title}</h1>
       {children && <div className={css.right}>{children}</div>}
     </div>
   );

@@ -1,26 +1,27 @@
 // What can be done to a run, by its state: one thing first, the others in a menu. Each asks before it acts.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
+import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
 import { parse, write } from "../lib/json";
 import { isFinal, type Run, type Step } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
+import { Menu } from "../parts/Menu";
 import { css as parts, Problem } from "../parts/parts";
 import type { Explained } from "./Explain";
-import css from "./run.module.css";
 
-export type Action = "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "delete";
+export type Action = "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "rerun" | "delete";
 const WORDS: Record<Action, string> = {
-  cancel: "Cancel", kill: "Kill", pause: "Pause", resume: "Resume", retry: "Retry", event: "Send event", settle: "Settle promise", fork: "Fork", delete: "Delete",
+  cancel: "Cancel", kill: "Kill", pause: "Pause", resume: "Resume", retry: "Retry", event: "Send event", settle: "Settle promise", fork: "Fork from a step", rerun: "Rerun", delete: "Delete",
 };
 const MEANS: Partial<Record<Action, string>> = {
   cancel: "It is asked to stop, and reverts what it did where its code says how.",
   kill: "It ends at once, as cancelled. Nothing of what it did is reverted.",
   pause: "It is held back, as soon as what it is doing is done. What comes for it meanwhile is kept.",
   resume: "It goes on as if nothing had been.",
-  delete: "The run and all that it recorded are gone for good.",
+  delete: "The run, its steps, results and logs are gone for good. Nothing that it did is reverted.",
 };
 
 /// What makes sense now, the likeliest first.
@@ -36,7 +37,7 @@ export function actionsOf(status: string, waits: string[]): Action[] {
       return [...first, ...others.filter((one) => !first.includes(one))];
     }
     case "paused":
-      return ["resume", "cancel", "event", "settle", "kill"];
+      return ["resume", "cancel", "event", "settle", "fork", "kill"];
     case "blocked":
       return ["fork", "retry", "cancel", "kill"];
     case "undoing":
@@ -44,10 +45,11 @@ export function actionsOf(status: string, waits: string[]): Action[] {
     case "undo_failed":
       return ["retry", "kill"];
     case "failed":
+      return ["retry", "fork", "rerun", "delete"];
     case "cancelled":
-      return ["retry", "fork", "delete"];
+      return ["rerun", "retry", "fork", "delete"];
     default:
-      return ["fork", "delete"];
+      return ["rerun", "fork", "delete"];
   }
 }
 
@@ -61,32 +63,29 @@ export function Actions({ run, explained, steps }: Props) {
   const may = useMay("operate");
   const menu = useRef<HTMLDetailsElement>(null);
   const [asked, setAsked] = useState<Action | null>(null);
-  useEffect(() => {
-    const away = (event: Event) => {
-      if (menu.current && (event.type === "keydown" ? (event as KeyboardEvent).key === "Escape" : !menu.current.contains(event.target as Node))) menu.current.open = false;
-    };
-    document.addEventListener("pointerdown", away);
-    document.addEventListener("keydown", away);
-    return () => (document.removeEventListener("pointerdown", away), document.removeEventListener("keydown", away));
-  }, []);
   const waits = (isFinal(run.status) ? [] : (explained?.waits ?? []));
   const actions = actionsOf(run.status, waits.map((wait) => wait.on));
-  if (!may) return null;
   const [first, ...others] = actions;
   const ask = (action: Action) => {
     if (menu.current) menu.current.open = false;
     setAsked(action);
   };
+  useKeys((key) => {
+    const wanted = key === "r" ? (["retry", "rerun"] as Action[]).find((one) => actions.includes(one)) : key === "c" && actions.includes("cancel") ? "cancel" : undefined;
+    if (!wanted || !may) return false;
+    ask(wanted);
+    return true;
+  });
+  if (!may) return null;
   const close = () => setAsked(null);
   const name = waits.find((wait) => wait.on === (asked === "settle" ? "promise" : "event"))?.name ?? "";
   return (
     <>
       <button type="button" className={`${parts.button} ${parts.primary}`} onClick={() => ask(first!)}>{WORDS[first!]}…</button>
-      <details className={css.menu} ref={menu}>
-        <summary className={parts.button} aria-label="More actions">More ▾</summary>
-        <div>{others.map((one) => <button key={one} type="button" onClick={() => ask(one)}>{WORDS[one]}…</button>)}</div>
-      </details>
-      {asked === "fork" ? <ForkDialog run={run} steps={steps} onClose={close} />
+      <Menu label="More" name="More actions" menu={menu}>
+        {others.map((one) => <button key={one} type="button" onClick={() => ask(one)}>{WORDS[one]}…</button>)}
+      </Menu>
+      {asked === "fork" || asked === "rerun" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} onClose={close} />
         : asked === "retry" ? <RetryDialog run={run} onClose={close} />
         : asked === "event" || asked === "settle" ? <MessageDialog run={run} kind={asked} name={name} onClose={close} />
         : asked ? <ReasonDialog run={run} action={asked} onClose={close} /> : null}
@@ -116,7 +115,7 @@ function ReasonDialog({ run, action, onClose }: { run: Run; action: Action; onCl
   return (
     <Ask title={`${WORDS[action]} ${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}?`} action={WORDS[action]} danger={["cancel", "kill", "delete"].includes(action)} onDo={act} onClose={onClose}>
       <p>{MEANS[action]}</p>
-      <ReasonField value={reason} onChange={setReason} required={action === "kill"} />
+      <ReasonField value={reason} onChange={setReason} required={action === "kill" || action === "delete"} />
     </Ask>
   );
 }
@@ -172,15 +171,18 @@ function RetryDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   );
 }
 
+/// Instead of a step.
+const START = "\0start";
+
 export function ForkDialog({ run, steps, from: given, onClose }: { run: Run; steps: Step[]; from?: string; onClose: () => void }) {
   const navigate = useNavigate();
   const refresh = useRefresh(run.id);
-  const [from, setFrom] = useState(given ?? (run.status === "completed" ? "\0start" : ""));
+  const [from, setFrom] = useState(given ?? (run.status === "completed" ? START : ""));
   const [latest, setLatest] = useState(false);
   const [text, setText] = useState(write(run.input ?? null, 2));
   const [reason, setReason] = useState("");
   const before = write(run.input ?? null, 2);
-  const atStart = from === "\0start";
+  const atStart = from === START;
   const ask = (dryRun: boolean) => ({
     from: from && !atStart ? from : undefined, from_start: atStart, latest, dry_run: dryRun,
     input: atStart && text !== before ? parse(text) : undefined, reason: reason || undefined,
@@ -196,10 +198,10 @@ export function ForkDialog({ run, steps, from: given, onClose }: { run: Run; ste
     void navigate({ to: `/runs/${made.id}` as string });
   };
   return (
-    <Ask title="Fork: another run that goes on from here" action="Fork" onDo={act} onClose={onClose} disabled={!plan.data}>
+    <Ask title={given === START ? "Rerun: another run from the beginning" : "Fork: another run that goes on from here"} action={given === START ? "Rerun" : "Fork"} onDo={act} onClose={onClose} disabled={!plan.data}>
       <Field label="From">
         <select className={parts.input} value={from} onChange={(event) => setFrom(event.target.value)}>
-          <option value={"\0start"}>the beginning</option>
+          <option value={START}>the beginning</option>
           <option value="">where it went wrong</option>
           {steps.slice(0, 500).map((step) => <option key={step.op + step.name} value={step.name}>{step.op} {step.name}</option>)}
         </select>

@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { api, data } from "../api/client";
 import type { Run } from "../lib/state";
-import { clock, duration, millis } from "../lib/time";
+import { duration, millis, readable } from "../lib/time";
 import { Note, useNow } from "../parts/parts";
 
 export interface Wait {
@@ -56,11 +56,6 @@ export function Explain({ explained, run }: { explained: Explained; run: Run }) 
       </Note>
     </div>
   );
-}
-
-/// Times as people read them.
-function readable(text: string, now: number): string {
-  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => clock(millis(time) ?? now, now));
 }
 
 function runLink(id: string) {

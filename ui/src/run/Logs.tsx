@@ -1,5 +1,6 @@
-// What a run's handlers logged. Follows the end unless somebody has scrolled away.
-import { useQuery } from "@tanstack/react-query";
+// What a run's handlers logged. Only the lines on the screen are in the document. Follows the end unless somebody has scrolled away.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
 import { absolute, clock, millis, serverNow } from "../lib/time";
@@ -8,20 +9,38 @@ import css from "./run.module.css";
 
 const LEVELS = ["error", "warn", "info", "debug", "trace"] as const;
 const TONES: Record<string, string | undefined> = { error: parts.red, warn: parts.amber, info: parts.blue };
+/// Lines of one answer.
+const PAGE = 1000;
+const LINE = 24;
 
 export function LogsTab({ id }: { id: string }) {
   const [level, setLevel] = useState<string>("trace");
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(true);
   const box = useRef<HTMLDivElement>(null);
-  const logs = useQuery({
+  const logs = useInfiniteQuery({
     queryKey: ["run", id, "logs", level],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}/logs", { params: { path: { id }, query: { level, limit: 1000 } }, signal })),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/v1/runs/{id}/logs", { params: { path: { id }, query: { level, after: pageParam, limit: PAGE } }, signal })),
+    initialPageParam: 0,
+    // Lines of lower levels are counted and not sent: only a page that got no further is the last.
+    getNextPageParam: (page, _, after) => (page.next_after - after >= PAGE ? page.next_after : undefined),
   });
-  const lines = (logs.data?.items ?? []).filter((line) => line.message.toLowerCase().includes(text.toLowerCase()));
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = logs;
   useEffect(() => {
-    if (follow) box.current?.scrollTo({ top: box.current.scrollHeight });
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const all = logs.data?.pages.flatMap((page) => page.items) ?? [];
+  const lines = text ? all.filter((line) => line.message.toLowerCase().includes(text.toLowerCase())) : all;
+  const rows = useVirtualizer({ count: lines.length, getScrollElement: () => box.current, estimateSize: () => LINE, overscan: 20 });
+  useEffect(() => {
+    if (follow && lines.length) rows.scrollToIndex(lines.length - 1, { align: "end" });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [follow, lines.length]);
+  const scrolled = () => {
+    const { scrollTop, scrollHeight, clientHeight } = box.current!;
+    // Whoever scrolls up wants to read, and not to be taken away.
+    if (follow && scrollHeight - scrollTop - clientHeight > 4 * LINE) setFollow(false);
+  };
   if (logs.isPending) return <Loading />;
   const now = serverNow();
   return (
@@ -32,16 +51,22 @@ export function LogsTab({ id }: { id: string }) {
         <input className={parts.input} style={{ width: 240 }} placeholder="with these letters" aria-label="Lines with these letters" value={text} onChange={(event) => setText(event.target.value)} />
         <label className={parts.check}><input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> follow</label>
         <button type="button" className={parts.button} onClick={() => download(`${id}.log`, lines.map((line) => `${line.at} ${line.level} ${plain(line.message)}\n`).join(""))}>Download</button>
+        <span className={parts.muted}>{lines.length.toLocaleString("en")} {lines.length === 1 ? "line" : "lines"}{hasNextPage ? ", and more" : ""}</span>
       </div>
       {lines.length ? (
-        <div className={css.logs} ref={box} tabIndex={0} role="log" aria-label="Log">
-          {lines.map((line, place) => (
-            <div className={css.log} key={place}>
-              <span className={parts.muted} title={absolute(millis(line.at) ?? now)}>{clock(millis(line.at) ?? now, now)}</span>
-              <span><span className={`${parts.chip} ${TONES[line.level] ?? parts.grey}`}>{line.level}</span></span>
-              <span>{plain(line.message)}</span>
-            </div>
-          ))}
+        <div className={css.logs} ref={box} tabIndex={0} role="log" aria-label="Log" onWheel={scrolled} onTouchMove={scrolled}>
+          <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+            {rows.getVirtualItems().map((item) => {
+              const line = lines[item.index]!;
+              return (
+                <div className={css.log} key={item.key} data-index={item.index} ref={rows.measureElement} style={{ position: "absolute", top: 0, left: 0, right: 0, transform: `translateY(${item.start}px)` }}>
+                  <span className={parts.muted} title={absolute(millis(line.at) ?? now)}>{clock(millis(line.at) ?? now, now)}</span>
+                  <span><span className={`${parts.chip} ${TONES[line.level] ?? parts.grey}`}>{line.level}</span></span>
+                  <span>{plain(line.message)}</span>
+                </div>
+              );
+            })}
+          </div>
         </div>
       ) : <div className={`${parts.card} ${parts.empty}`}>No line {text || level !== "trace" ? "fits" : "was logged"}.</div>}
     </>

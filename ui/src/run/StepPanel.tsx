@@ -1,6 +1,7 @@
 // One operation of a run: attempts, result, error, and what can be done from here.
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { config } from "../app/config";
 import { useMay } from "../app/Shell";
 import { write } from "../lib/json";
 import type { Run, State, Step } from "../lib/state";
@@ -32,6 +33,7 @@ export function StepPanel({ run, step, onClose }: { run: Run; step: Step; onClos
       <div className={css.bar2}>
         {may && <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setForking(true)}>Fork from here…</button>}
         <Copy text={`outlast fork ${run.id} --from '${step.name.replaceAll("'", "'\\''")}'`} label="copy as CLI" />
+        <Copy text={curl(run, step)} label="copy as curl" />
         <Copy text={location.href} label="copy link" />
       </div>
       {step.attempts.length > 0 && (
@@ -57,4 +59,11 @@ export function StepPanel({ run, step, onClose }: { run: Run; step: Step; onClos
       {forking && <ForkDialog run={run} steps={[step]} from={step.name} onClose={() => setForking(false)} />}
     </aside>
   );
+}
+
+/// The fork as a program asks for it; a dry run, so that nobody forks by pasting.
+function curl(run: Run, step: Step): string {
+  const body = JSON.stringify({ from: step.name, dry_run: true }).replaceAll("'", "'\\''");
+  const url = new URL(`${config.base}api/v1/runs/${run.id}/fork`, location.href);
+  return `curl -X POST '${url.href}' -H 'content-type: application/json' -H "authorization: Bearer $OUTLAST_TOKEN" -d '${body}'`;
 }

@@ -81,6 +81,22 @@ export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose 
     onChoose(steps[place]!.name);
     return true;
   });
+  /// Walks the rows; what is not on the screen yet is scrolled to first.
+  const walk = (event: React.KeyboardEvent) => {
+    const row = (event.target as HTMLElement).closest<HTMLElement>("[data-row]");
+    const at = row ? Number(row.dataset.row) : 0;
+    if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      const toggle = view.current?.querySelector<HTMLElement>(`[data-toggle="${at}"]`);
+      if (toggle && (toggle.getAttribute("aria-expanded") === "true") === (event.key === "ArrowLeft")) toggle.click();
+      return;
+    }
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (!step) return;
+    event.preventDefault();
+    const next = Math.min(lines.length, Math.max(1, at + step));
+    rows.scrollToIndex(next);
+    requestAnimationFrame(() => view.current?.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus({ preventScroll: true }));
+  };
   const toggleChild = (id: string, found: Step[] | null) => {
     const next = new Map(children);
     if (found) next.set(id, found);
@@ -101,13 +117,13 @@ export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose 
           ))}
         </div>
       </div>
-      <div className={css.view} ref={view} tabIndex={0} role="group" aria-label="Steps">
+      <div className={css.view} ref={view} tabIndex={0} role="group" aria-label="Steps" onKeyDown={walk}>
         <div className={css.body} style={{ height: rows.getTotalSize() }}>
           <div className={css.bands} aria-hidden="true">{scale.bands.map((band) => <div key={band.from} className={css.band} style={{ left: band.left, width: band.width }} />)}</div>
           {rows.getVirtualItems().map((item) => {
             const line = lines[item.index - 1];
             return line
-              ? <StepLine key={item.key} line={line} scale={scale} now={now} top={item.start} chosen={line.depth === 0 && chosen === line.step.name}
+              ? <StepLine key={item.key} line={line} scale={scale} now={now} row={item.index} top={item.start} chosen={line.depth === 0 && chosen === line.step.name}
                   onChoose={() => line.depth === 0 && onChoose(chosen === line.step.name ? undefined : line.step.name)} isOpen={!!line.step.child && children.has(line.step.child)} onChild={toggleChild} />
               : <RunLine key={item.key} run={run} scale={scale} now={now} />;
           })}
@@ -145,6 +161,7 @@ interface LineProps {
   line: Line;
   scale: Scale;
   now: number;
+  row: number;
   top: number;
   chosen: boolean;
   isOpen: boolean;
@@ -152,7 +169,7 @@ interface LineProps {
   onChild: (id: string, steps: Step[] | null) => void;
 }
 
-function StepLine({ line: { step, depth }, scale, now, top, chosen, isOpen, onChoose, onChild }: LineProps) {
+function StepLine({ line: { step, depth }, scale, now, row, top, chosen, isOpen, onChoose, onChild }: LineProps) {
   const placed = bars(step, scale, now);
   const took = between(millis(step.began_at) ?? now, millis(step.ended_at) ?? now);
   const until = millis(step.until);
@@ -161,7 +178,7 @@ function StepLine({ line: { step, depth }, scale, now, top, chosen, isOpen, onCh
   const label = `${step.op === "undo" ? "undo " : ""}${step.name}`;
   return (
     <>
-      <button type="button" className={css.line} style={{ top }} aria-pressed={chosen} onClick={onChoose} title={`${step.op} ${step.name}: ${state}`}>
+      <button type="button" className={css.line} data-row={row} style={{ top }} aria-pressed={chosen} onClick={onChoose} title={`${step.op} ${step.name}: ${state}`}>
         <span className={css.name} style={{ paddingLeft: 12 + (depth + 1) * 14 }}>
           <span className={css.kind}><Icon path={KINDS[step.op] ?? OTHER} /></span>
           <span>{label}<span className={parts.muted}>{tries}</span></span>
@@ -173,7 +190,7 @@ function StepLine({ line: { step, depth }, scale, now, top, chosen, isOpen, onCh
           {step.op === "sleep" && until !== null && until <= now && <Mark at={until} scale={scale} title="timer" />}
         </span>
       </button>
-      {step.child && <ChildToggle id={step.child} top={top} depth={depth} isOpen={isOpen} onChild={onChild} />}
+      {step.child && <ChildToggle id={step.child} row={row} top={top} depth={depth} isOpen={isOpen} onChild={onChild} />}
     </>
   );
 }
@@ -191,7 +208,7 @@ function tone(bar: Bar, step: Step): string {
 }
 
 /// Opens a child in place. It is asked for when somebody wants to see it.
-function ChildToggle({ id, top, depth, isOpen, onChild }: { id: string; top: number; depth: number; isOpen: boolean; onChild: LineProps["onChild"] }) {
+function ChildToggle({ id, row, top, depth, isOpen, onChild }: { id: string; row: number; top: number; depth: number; isOpen: boolean; onChild: LineProps["onChild"] }) {
   const [wanted, setWanted] = useState(isOpen);
   const steps = useSteps(id, wanted);
   const found = steps.data?.items;
@@ -204,7 +221,7 @@ function ChildToggle({ id, top, depth, isOpen, onChild }: { id: string; top: num
     setWanted(!isOpen);
   };
   return (
-    <button type="button" className={parts.bare} style={{ position: "absolute", top: top + 6, left: 2 + depth * 14, zIndex: 2 }} aria-expanded={isOpen} aria-label="Steps of the child" onClick={click}>
+    <button type="button" className={parts.bare} data-toggle={row} style={{ position: "absolute", top: top + 6, left: 2 + depth * 14, zIndex: 2 }} aria-expanded={isOpen} aria-label="Steps of the child" onClick={click}>
       {isOpen ? "▾" : "▸"}
     </button>
   );

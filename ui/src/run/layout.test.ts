@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../lib/state";
-import { BAND, LEAST, bars, idle, scale, segments, ticks, wholeScale } from "./layout";
+import { BAND, LEAST, bars, idle, scale, segments, shares, ticks, wholeScale } from "./layout";
 
 const at = (ms: number) => new Date(ms).toISOString();
 function step(op: string, from: number, to: number | null, more: Partial<Step> = {}): Step {
@@ -75,5 +75,13 @@ describe("the timeline", () => {
     const shown = watched.slice(5000, 5040).map((one) => bars(one, whole, 1_000_000));
     expect(shown).toHaveLength(40);
     expect(looked).toBe(40);
+  });
+  it("says what the time was spent on, and forgets no millisecond", () => {
+    const error = { message: "no", detail: {} };
+    const attempts = [{ number: 1, began_at: at(100), failed_at: at(200), next_at: at(700), error }];
+    const steps = [step("step", 100, 900, { attempts } as never), step("event", 900, 1900), step("child", 1900, 2400), step("step", 2300, 2500)];
+    expect(shares(steps, 0, 2600, 2600)).toEqual({ queued: 200, running: 500, waiting: 1400, backoff: 500 });
+    expect(shares([], 0, 50, 50)).toEqual({ queued: 50, running: 0, waiting: 0, backoff: 0 });
+    expect(shares([step("step", 0, null)], 10, 0, 5)).toEqual({ queued: 0, running: 0, waiting: 0, backoff: 0 });
   });
 });

@@ -67,6 +67,33 @@ export function idle(busy: Gap[], from: number, to: number, share = 0.03, least 
   return gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0) < to - from ? gaps : [];
 }
 
+export type Share = "queued" | "running" | "waiting" | "backoff";
+
+/// What the whole of a run was spent on, to the millisecond. Where several things went on at once the busiest counts; where
+/// nothing did, it stood in line.
+export function shares(steps: Step[], from: number, to: number, now: number): Record<Share, number> {
+  const found: Record<Share, number> = { queued: 0, running: 0, waiting: 0, backoff: 0 };
+  const changes: [number, SegmentKind, number][] = [];
+  for (const step of steps) {
+    for (const one of segments(step, now)) {
+      // A child's work is what this one waits for.
+      const kind = step.op === "child" && one.kind === "run" ? "wait" : one.kind;
+      const [begin, end] = [clamp(one.from, from, to), clamp(one.to, from, to)];
+      if (end > begin) changes.push([begin, kind, 1], [end, kind, -1]);
+    }
+  }
+  changes.sort((a, b) => a[0] - b[0]);
+  const open = { run: 0, backoff: 0, wait: 0 };
+  let at = from;
+  for (const [time, kind, change] of [...changes, [to, "run", 0] as const]) {
+    const share: Share = open.run ? "running" : open.backoff ? "backoff" : open.wait ? "waiting" : "queued";
+    found[share] += Math.max(0, time - at);
+    at = Math.max(at, time);
+    open[kind] += change;
+  }
+  return found;
+}
+
 export interface Scale {
   x(time: number): number;
   /// The time at a pixel.

@@ -14,6 +14,11 @@ pub(crate) struct DevArgs {
     #[arg(long, value_name = "PORT", allow_hyphen_values = true)]
     #[arg(value_parser = |text: &str| parse_number(text, 0..=65_535_u16))]
     pub(crate) port: Option<u16>,
+
+    /// Take the dashboard from the server of whoever changes it (`npm run dev` in ui/)
+    #[cfg(feature = "embed")]
+    #[arg(long, value_name = "URL", value_parser = |url: &str| crate::http::parse_ui_proxy(url).map(|_| url.to_owned()))]
+    pub(crate) ui_proxy: Option<String>,
 }
 
 #[derive(Debug, Args)]

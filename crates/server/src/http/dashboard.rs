@@ -43,13 +43,17 @@ pub(super) fn add(mut router: Router) -> Router {
 async fn page(OriginalUri(whole): OriginalUri, request: Request) -> Response<Body> {
     let Some(file) = Dist::get("index.html") else { return missing() };
     let base = base(whole.path(), request.uri().path());
-    let text = String::from_utf8_lossy(&file.data);
+    let text = filled(&String::from_utf8_lossy(&file.data), &base);
+    let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
+    answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
+}
+
+/// The document with what its script has to know.
+pub(super) fn filled(text: &str, base: &str) -> String {
     let config = serde_json::json!({ "base": base, "version": env!("CARGO_PKG_VERSION") });
     // Whatever stands in the address must not end the element in which it is written.
     let config = config.to_string().replace('<', "\\u003c");
-    let text = text.replace("__BASE__", &escaped(&base)).replace("__CONFIG__", &config);
-    let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
-    answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
+    text.replace("__BASE__", &escaped(base)).replace("__CONFIG__", &config)
 }
 
 async fn asset(Path(path): Path<String>, request: Request) -> Response<Body> {
@@ -154,6 +158,13 @@ mod tests {
         let sealed = fs::read_to_string(here.join("dist/.source-hash")).unwrap();
         let now = hex(&hash.finalize());
         assert_eq!(sealed.trim(), now, "ui/ has changed since dist was built: run `npm run build` in ui/");
+    }
+
+    #[test]
+    fn files_that_come_or_go_make_the_crate_anew() {
+        // What embeds the files hears of changed ones, and not of those that are added or gone.
+        let build = include_str!("../../build.rs");
+        assert!(build.contains("cargo:rerun-if-changed=dist"), "{build}");
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! The dashboard comes with it, unless the feature `embed` is off.
+//!
 //! Who may ask is said by tokens (`outlast token create`); [`Api::without_tokens`] leaves that to whoever mounts it. The
 //! table of routes is in `routes`; what can be answered when something is not done is in `code`.
 
@@ -21,6 +23,7 @@ mod body;
 mod bulks;
 mod code;
 mod cursor;
+#[cfg(feature = "embed")]
 mod dashboard;
 mod eye;
 mod guard;
@@ -47,6 +50,8 @@ mod start;
 mod stats;
 mod tls;
 mod tokens;
+#[cfg(feature = "embed")]
+mod ui_proxy;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
@@ -55,6 +60,8 @@ pub(crate) use self::serve::{LOOPBACK, bind};
 pub use self::serve::{serve, serve_tls};
 pub use self::tls::Tls;
 pub(crate) use self::tokens::{TokenJson, parse_token_name};
+#[cfg(feature = "embed")]
+pub(crate) use self::ui_proxy::parse as parse_ui_proxy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,6 +98,8 @@ pub struct Api {
     secure: bool,
     keep_audit: Duration,
     stopping: CancellationToken,
+    #[cfg(feature = "embed")]
+    ui_proxy: Option<axum::http::uri::Authority>,
 }
 
 /// Which hosts a request may mean.
@@ -133,7 +142,16 @@ impl Api {
             secure: false,
             keep_audit: Duration::from_secs(400 * 86_400),
             stopping: CancellationToken::new(),
+            #[cfg(feature = "embed")]
+            ui_proxy: None,
         }
+    }
+
+    /// Takes the dashboard's pages from the server of whoever changes them, `http://localhost:5173`, instead of the binary.
+    #[cfg(feature = "embed")]
+    pub fn ui_proxy(mut self, url: &str) -> Result<Api, Error> {
+        self.ui_proxy = Some(ui_proxy::parse(url).map_err(Error::misconfigured)?);
+        Ok(self)
     }
 
     /// Asks for no token: whoever reaches it may do everything. For a machine that only its user reaches, or behind layers
@@ -221,10 +239,17 @@ impl Api {
             let answer = move |request: Request| answer::answer(inner.clone(), routes.clone(), request);
             router = router.route(path, any(answer));
         }
-        router = dashboard::add(router);
+        router = router.fallback(nothing_here);
+        #[cfg(feature = "embed")]
+        {
+            router = match self.ui_proxy {
+                Some(from) => ui_proxy::add(router, from),
+                None => dashboard::add(router),
+            };
+        }
         let hosts = Arc::new(self.hosts);
         let guard = move |request, next| guard::guard(hosts.clone(), request, next);
-        Ok(router.fallback(nothing_here).layer(middleware::from_fn(guard)))
+        Ok(router.layer(middleware::from_fn(guard)))
     }
 }
 

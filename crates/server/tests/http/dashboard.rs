@@ -107,3 +107,38 @@ fn the_build_stays_within_its_budget() {
     let all: u64 = sizes.sum();
     assert!((100_000..1_000_000).contains(&all), "the dashboard has {all} bytes; at most 1 MB");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_changes_the_dashboard_has_its_pages_from_their_own_server() {
+    let lab = Lab::open().await;
+    let stopping = CancellationToken::new();
+    let listen = async |router: Router| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(outlast_server::http::serve(listener, router, stopping.clone()));
+        url
+    };
+    let page = || async { axum::response::Html(r#"<base href="__BASE__" />__CONFIG__ from afar"#) };
+    let script = || async { ([("content-type", "text/javascript")], "let x = '__BASE__'") };
+    let vite = Router::new().route("/src/main.tsx", axum::routing::get(script)).fallback(page);
+    let vite = listen(vite).await;
+    let api = Api::new(lab.app.client().clone()).without_tokens().ui_proxy(&vite).unwrap();
+    let ours = listen(api.router().await.unwrap()).await;
+
+    let http = reqwest::Client::new();
+    let document = told(http.get(format!("{ours}/runs/run_x?tab=logs"))).await;
+    assert!(document.text.starts_with(r#"<base href="/" />{"base":"/""#), "{document:?}");
+    assert!(document.text.ends_with("from afar"), "{document:?}");
+    assert_eq!(told(http.get(format!("{ours}/src/main.tsx"))).await.text, "let x = '__BASE__'");
+    assert_eq!(told(http.get(format!("{ours}/api/v1/me"))).await.status, 200);
+    assert_eq!(told(http.get(format!("{ours}/api/v1/nothing"))).await.code(), "not_found");
+    assert_eq!(told(http.post(format!("{ours}/runs"))).await.status, 405);
+
+    // One that is not there is said to be not there, with what helps.
+    let api = Api::new(lab.app.client().clone()).without_tokens().ui_proxy("http://127.0.0.1:9").unwrap();
+    let ours = listen(api.router().await.unwrap()).await;
+    let none = told(http.get(format!("{ours}/"))).await;
+    assert_eq!(none.status, 502);
+    assert!(none.text.contains("npm run dev"), "{none:?}");
+    stopping.cancel();
+}

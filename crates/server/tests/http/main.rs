@@ -2,6 +2,7 @@
 
 mod access;
 mod bad_input;
+#[cfg(feature = "embed")]
 mod dashboard;
 mod idempotency;
 mod lab;

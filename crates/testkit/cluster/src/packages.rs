@@ -8,9 +8,16 @@ use anyhow::{Context, Result, ensure};
 
 use crate::account::are_we_root;
 
-/// Whether packages can be installed here: as root, on Debian and what is made of it.
+/// Whether packages can be installed here: as root or with a `sudo` that asks nothing, on Debian and what is made of it.
 pub fn can_install() -> bool {
-    are_we_root() && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()
+    let is_debian = Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some();
+    is_debian && (are_we_root() || can_become_root())
+}
+
+fn can_become_root() -> bool {
+    let asked =
+        Command::new("sudo").args(["-n", "true"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
 }
 
 /// Installs a package of Debian's.
@@ -18,7 +25,13 @@ pub fn install(package: &str) -> Result<()> {
     println!("==> {package}: installing it with apt-get");
     let install = ["install", "-y", "--no-install-recommends", package];
     for args in [&["update"] as &[&str], &install] {
-        let mut apt_get = Command::new("apt-get");
+        let mut apt_get = if are_we_root() {
+            Command::new("apt-get")
+        } else {
+            let mut sudo = Command::new("sudo");
+            sudo.args(["-n", "--preserve-env=DEBIAN_FRONTEND", "apt-get"]);
+            sudo
+        };
         apt_get.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
         let status = apt_get.status().context("cannot run apt-get")?;
         ensure!(status.success(), "`apt-get {}` failed ({status})", args.join(" "));

@@ -1,0 +1,59 @@
+// Where tokens are needed: who has none is asked for one, and who may only look changes nothing, here or past the page.
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Lab } from "./lab";
+
+let lab: Lab;
+let viewer: string;
+let operator: string;
+let order: string;
+beforeAll(async () => {
+  lab = await Lab.open();
+  order = await lab.order("safe");
+  [viewer, operator] = [lab.token("val", "viewer"), lab.token("ole", "operator")];
+  await lab.stop();
+  await lab.start();
+});
+afterAll(() => lab.close());
+
+async function signIn(page: Page, token: string) {
+  await page.getByRole("dialog", { name: "This server wants a token" }).waitFor();
+  await page.getByRole("textbox", { name: "Token" }).fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Live updates: live" }).waitFor();
+}
+
+it("asks for a token, says when it is none, and shows what it opens", async () => {
+  const page = await lab.page("/runs");
+  await page.getByRole("textbox", { name: "Token" }).fill("nonsense");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("dialog").getByRole("alert").waitFor();
+  await signIn(page, operator);
+  await page.locator(`a[href="/runs/${order}"]`).waitFor();
+  await page.getByRole("button", { name: "Act on all…" }).waitFor();
+});
+
+it("trap 6: a viewer sees no buttons, and the API refuses whoever asks without them", async () => {
+  const page = await lab.page("/runs");
+  await signIn(page, viewer);
+  await page.locator(`a[href="/runs/${order}"]`).waitFor();
+  await page.getByText("read-only").waitFor();
+  expect(await page.getByRole("button", { name: /^Act on/ }).count()).toBe(0);
+  expect(await page.getByRole("checkbox", { name: /^Select/ }).count()).toBe(0);
+  await page.locator(`a[href="/runs/${order}"]`).click();
+  await page.getByText("waiting for event approval").waitFor();
+  expect(await page.getByRole("button", { name: /…$/ }).count()).toBe(0);
+  await page.getByRole("link", { name: "Queues", exact: true }).first().click();
+  await page.getByRole("link", { name: "stock", exact: true }).click();
+  await page.locator("h1", { hasText: "stock" }).waitFor();
+  expect(await page.getByRole("button", { name: /pause|drain|Limits|Purge/i }).count()).toBe(0);
+
+  const attempts: [string, unknown][] = [
+    [`/runs/${order}/cancel`, {}], [`/runs/${order}/kill`, { reason: "x" }], [`/runs/${order}/events`, { name: "approval", data: { by: "val", ok: true } }], [`/runs/${order}/fork`, { from_start: true }],
+    ["/runs", { definition: "order", input: {} }], ["/queues/stock/pause", {}], ["/schedules/stock-check/trigger", {}], ["/bulk", { op: "cancel", filter: "def:order", reason: "x" }],
+  ];
+  for (const [path, body] of attempts) expect((await lab.ask(path, body, viewer)).status, path).toBe(403);
+  expect((await lab.ask(`/runs/${order}/cancel`, {})).status, "without a token").toBe(401);
+  expect(await lab.api<{ status: string }>(`/runs/${order}`, undefined, viewer)).toMatchObject({ status: "waiting" });
+});

@@ -1,0 +1,41 @@
+// Every page on the samples, in both themes: it renders, axe finds nothing serious, and the browser has nothing to complain about.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { findings, Lab, type Theme } from "./lab";
+import { pages, settled } from "./tour";
+
+/// axe looks at everything there is on two dozen pages.
+const LONG = 150_000;
+let lab: Lab;
+beforeAll(async () => {
+  lab = await Lab.open();
+});
+afterAll(() => lab.close());
+
+for (const theme of ["light", "dark"] as Theme[]) {
+  it(`renders every page in ${theme} without complaint under a strict policy, and axe finds nothing serious`, async () => {
+    const context = await lab.somebody(theme);
+    // What a policy forbids is told by an event too, whatever the console says.
+    await context.addInitScript(() => document.addEventListener("securitypolicyviolation", (event) => console.error("violation", event.violatedDirective, event.blockedURI)));
+    const page = await lab.page("/", theme, context);
+    for (const [path, title] of await pages(lab)) {
+      await page.goto(lab.url + path);
+      await settled(page, title);
+      expect(await findings(page), `${path} ${theme}`).toEqual([]);
+    }
+    await context.close();
+    expect(lab.complaints).toEqual([]);
+  }, LONG);
+}
+
+it("has a place for everything on a narrow screen", async () => {
+  const context = await lab.somebody();
+  const page = await lab.page("/", "light", context);
+  await page.setViewportSize({ width: 390, height: 800 });
+  for (const [path, title] of await pages(lab)) {
+    await page.goto(lab.url + path);
+    await settled(page, title);
+    const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(beyond, path).toBeLessThanOrEqual(0);
+  }
+  await context.close();
+}, LONG);

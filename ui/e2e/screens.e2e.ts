@@ -1,0 +1,158 @@
+// How single screens behave: the timeline, the keyboard.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Lab } from "./lab";
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await Lab.open();
+});
+afterAll(() => lab.close());
+
+it("looks closer at a stretch of the timeline, which stands in the address", async () => {
+  const id = await lab.order("map");
+  const page = await lab.page(`/runs/${id}`);
+  const axis = page.getByTitle("Drag to look closer");
+  const box = (await axis.boundingBox())!;
+  await page.mouse.move(box.x + 50, box.y + 24);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 200, box.y + 24, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForURL(/zoom=\d+-\d+/);
+  await page.getByRole("button", { name: "show all" }).click();
+  await page.waitForURL((url) => !url.search.includes("zoom"));
+});
+
+it("goes anywhere by keyboard", async () => {
+  const page = await lab.page("/runs");
+  await page.locator("h1", { hasText: "Runs" }).waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("q");
+  await page.waitForURL("**/queues");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Jump to" }).fill("pay_inv");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/runs?def=pay_invoice");
+  await page.keyboard.press("/");
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe("filter");
+});
+
+it("walks a list from run to run, and a timeline from step to step, by keyboard", async () => {
+  const [first, second] = [await lab.order("walk one"), await lab.order("walk two")];
+  const page = await lab.page("/runs?status=waiting&def=order");
+  await page.locator(`a[href="/runs/${second}"]`).click();
+  await page.waitForURL(`**/runs/${second}`);
+  await page.locator("h1", { hasText: "order" }).waitFor();
+  await page.keyboard.press("]");
+  await page.waitForURL(`**/runs/${first}`);
+  await page.keyboard.press("[");
+  await page.waitForURL(`**/runs/${second}`);
+  expect(await page.title()).toBe("order – Outlast");
+  await page.getByRole("group", { name: "Steps" }).focus();
+  for (const name of ["reserve", "charge"]) {
+    await page.keyboard.press("ArrowDown");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("title"))).toContain(name);
+  }
+  await page.keyboard.press("Enter");
+  await page.getByRole("complementary", { name: "Step charge" }).waitFor();
+  await page.keyboard.press("c");
+  await page.getByRole("dialog", { name: /^Cancel order/ }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Jump to" }).fill("stock-ch");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/schedules/stock-check");
+});
+
+it("selects runs, also a range of them, and acts on those alone", async () => {
+  const ids: string[] = [];
+  for (let i = 0; i < 4; i++) ids.push(await lab.order(`chosen ${i}`));
+  const page = await lab.page("/runs?status=waiting&def=order");
+  const box = (id: string) => page.getByRole("listitem").filter({ has: page.locator(`a[href="/runs/${id}"]`) }).getByRole("checkbox");
+  await box(ids[3]!).click();
+  await box(ids[1]!).click({ modifiers: ["Shift"] });
+  await page.getByText("3 selected").waitFor();
+  await page.getByRole("button", { name: "Act on them…" }).click();
+  await page.getByLabel(/Reason/).fill("a test wants it");
+  await page.getByRole("button", { name: "Cancel 3 runs" }).click();
+  for (const id of ids.slice(1)) await lab.until(id, "cancelled");
+  expect(await lab.api(`/runs/${ids[0]}`)).toMatchObject({ status: "waiting" });
+  await page.getByLabel("Select all that are shown").click();
+  await page.getByText(/selected/).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText(/\d selected/).waitFor({ state: "detached" });
+});
+
+it("keeps views and columns that somebody chose, and looks further back when asked", async () => {
+  await lab.run({ definition: "order", input: { item: "boat", cents: 50_000 }, tags: { size: "large" } }, "waiting");
+  const page = await lab.page("/runs?def=order&tag=size%3Dlarge");
+  await page.getByRole("button", { name: "Save this view…" }).click();
+  await page.getByLabel("Name").fill("Large orders");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("link", { name: "All", exact: true }).click();
+  await page.waitForURL("**/runs");
+  await page.reload();
+  await page.getByRole("link", { name: "Large orders" }).click();
+  await page.waitForURL("**/runs?def=order&tag=size%3Dlarge");
+  await page.getByLabel("Columns").click();
+  await page.getByLabel("Owner").check();
+  await page.waitForURL(/cols=[^&]*owner/);
+  await page.getByText("local", { exact: true }).first().waitFor();
+  await page.getByRole("button", { name: "Search older" }).click();
+  await page.waitForURL(/since=all/);
+  await page.getByLabel("Remove since:all").waitFor();
+  await page.getByRole("button", { name: "Forget the view Large orders" }).click();
+  await page.getByRole("link", { name: "Large orders" }).waitFor({ state: "detached" });
+});
+
+it("offers what can follow a field", async () => {
+  const page = await lab.page("/runs");
+  await page.getByLabel("Filter runs").fill("status:failed def:pay");
+  await expect.poll(() => page.locator("#filter-hints option").evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))).toEqual(["status:failed def:pay_invoice"]);
+});
+
+it("sets limits of a queue, purges it by its typed name, and counts before a backfill", async () => {
+  const page = await lab.page("/queues/stock");
+  await page.getByRole("button", { name: "Limits…" }).click();
+  await page.getByLabel("At once, on all nodes together").fill("3");
+  await page.getByRole("button", { name: "Set limits" }).click();
+  await page.getByText("3 at once").waitFor();
+  await page.getByRole("button", { name: "Limits…" }).click();
+  await page.getByLabel("back to what code says").check();
+  await page.getByRole("button", { name: "Use what code says" }).click();
+  await page.getByText("2 at once").waitFor();
+
+  const { id } = await lab.api<{ id: string }>("/runs", { definition: "check_stock", input: 1, queue: "stock", delay_ms: 3_600_000 });
+  await page.getByRole("button", { name: "Purge…" }).click();
+  const purge = page.getByRole("button", { name: /^Cancel \d+ run/ });
+  await page.getByLabel(/Reason/).fill("a test wants it");
+  await page.getByLabel("Type stock").fill("stoc");
+  expect(await purge.isDisabled()).toBe(true);
+  await page.getByLabel("Type stock").fill("stock");
+  await purge.click();
+  await page.waitForURL("**/bulk/run_*");
+  await lab.until(id, "cancelled");
+
+  await page.goto(`${lab.url}/schedules/stock-check`);
+  await page.getByRole("button", { name: "Backfill…" }).click();
+  await page.getByLabel("From").fill("2026-01-05T08:00:00");
+  await page.getByLabel("Until before").fill("2026-01-05T08:01:00");
+  await page.getByText("4 times lie in it").waitFor();
+  await page.getByRole("button", { name: "Start up to 4 runs" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+});
+
+it("searches in what a run was called with, and shows no more of it than a browser bears", async () => {
+  const input = { item: "x".repeat(200), cents: 1, lines: Array.from({ length: 40 }, (_, place) => ({ place, name: `part ${place}` })) };
+  const small = await lab.api<{ id: string }>("/runs", { definition: "order", input, delay_ms: 3_600_000 });
+  const page = await lab.page(`/runs/${small.id}`);
+  await page.getByLabel("Search in input").fill("part 37");
+  await page.getByText("lines[37].name").waitFor();
+  const huge = await lab.api<{ id: string }>("/runs", { definition: "remind", input: "y".repeat(300_000), delay_ms: 3_600_000 });
+  await page.goto(`${lab.url}/runs/${huge.id}`);
+  await page.getByText(/The first 64 KiB of 293 KiB are shown/).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "download 293 KiB" }).click()]);
+  expect(file.suggestedFilename()).toBe("input.json");
+});

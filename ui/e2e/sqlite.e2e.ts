@@ -1,0 +1,4 @@
+import { describe } from "vitest";
+import { story } from "./story";
+
+describe("on SQLite", () => story());

@@ -1,0 +1,110 @@
+// One queue: how it stands, what may run at once, what is in it, and what people do about it.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, ApiError, data, type Schemas } from "../api/client";
+import { useTopics } from "../app/live";
+import { useMay } from "../app/Shell";
+import { Ask, Field, ReasonField } from "../parts/Ask";
+import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Back, Facts, RunTable } from "../parts/RunTable";
+import { QueueActs, QueueState, rules } from "./Queues";
+
+type Queue = Schemas["Queue"];
+
+export function QueuePage() {
+  const { name } = useParams({ strict: false }) as { name: string };
+  useTopics("queues");
+  const may = useMay("operate");
+  const [asking, setAsking] = useState<"limits" | "purge" | null>(null);
+  const found = useQuery({ queryKey: ["queues", name], queryFn: () => data(api.GET("/api/v1/queues/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
+  const queue = found.data;
+  if (!queue) {
+    if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no queue {name}</h2><p>It has no rules and no unfinished runs.</p></div>;
+    return found.error ? <Problem error={found.error} /> : <Loading />;
+  }
+  const close = () => setAsking(null);
+  return (
+    <>
+      <Head title={<><Back to="/queues" name="Queues" /> {queue.name} <QueueState queue={queue} /></>}>
+        {may && <QueueActs queue={queue} />}
+        {may && <button type="button" className={css.button} onClick={() => setAsking("limits")}>Limits…</button>}
+        {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("purge")}>Purge…</button>}
+      </Head>
+      <Facts facts={[
+        ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],
+        ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)],
+      ]} />
+      <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked"] }} />
+      <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />
+      {asking === "limits" && <LimitsDialog queue={queue} onClose={close} />}
+      {asking === "purge" && <PurgeDialog queue={queue} onClose={close} />}
+    </>
+  );
+}
+
+const LIMITS = [["limit", "At once, on all nodes together"], ["per_node", "At once on one node"], ["per_group", "At once of one group"]] as const;
+
+function LimitsDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) {
+  const client = useQueryClient();
+  const { rules } = queue;
+  const [texts, setTexts] = useState<Record<string, string>>({
+    limit: rules.limit?.toString() ?? "", per_node: rules.per_node?.toString() ?? "", per_group: rules.per_group?.toString() ?? "",
+    count: rules.rate?.count.toString() ?? "", seconds: rules.rate ? String(rules.rate.per_ms / 1000) : "",
+  });
+  const [code, setCode] = useState(false);
+  const number = (name: string) => (texts[name]?.trim() ? Number(texts[name]) : undefined);
+  const field = (name: string, label: string, hint?: string) => (
+    <Field key={name} label={label} hint={hint}>
+      <input className={css.input} type="number" min={name === "seconds" ? 0.001 : 1} step={name === "seconds" ? "any" : 1} value={texts[name]} disabled={code} onChange={(event) => setTexts({ ...texts, [name]: event.target.value })} />
+    </Field>
+  );
+  const act = async () => {
+    const params = { path: { name: queue.name } };
+    // Whoever changed it meanwhile is not overruled.
+    const headers = { "if-match": `"${queue.changes}"` };
+    if (code) await data(api.DELETE("/api/v1/queues/{name}/limits", { params, headers }));
+    else {
+      const [count, seconds] = [number("count"), number("seconds")];
+      if ((count === undefined) !== (seconds === undefined)) throw new Error("A rate is so many in so many seconds: say both, or neither.");
+      const body = { ...Object.fromEntries(LIMITS.map(([name]) => [name, number(name)])), rate: count && seconds ? { count, per_ms: Math.round(seconds * 1000) } : undefined, rate_per_group: rules.rate_per_group ?? undefined, fair: rules.fair, ordered: rules.ordered };
+      await data(api.PUT("/api/v1/queues/{name}/limits", { params, headers, body: body as never }));
+    }
+    await client.invalidateQueries({ queryKey: ["queues"] });
+  };
+  return (
+    <Ask title={`Limits of ${queue.name}`} action={code ? "Use what code says" : "Set limits"} onDo={act} onClose={onClose}>
+      <p className={css.muted}>They count from now on, whatever code says. What is left empty is not limited.</p>
+      {LIMITS.map(([name, label]) => field(name, label))}
+      {field("count", "Rate", "so many begin")}
+      {field("seconds", "In so many seconds")}
+      {queue.own_rules && <label className={css.check}><input type="checkbox" checked={code} onChange={(event) => setCode(event.target.checked)} /> back to what code says</label>}
+    </Ask>
+  );
+}
+
+/// Cancels everything in line. The name has to be typed: this is rarely meant.
+function PurgeDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) {
+  const navigate = useNavigate();
+  const [typed, setTyped] = useState("");
+  const [reason, setReason] = useState("");
+  const ask = { op: "cancel", filter: `queue:${queue.name} status:ready`, all: false };
+  const preview = useQuery({
+    queryKey: ["bulk", "preview", "purge", queue.name],
+    queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
+    placeholderData: undefined, retry: false, enabled: !/\s/.test(queue.name),
+  });
+  const act = async () => {
+    const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason } as never }))) as Schemas["Bulk"];
+    void navigate({ to: `/bulk/${made.id}` as string });
+  };
+  const acts = preview.data?.acts ?? 0;
+  return (
+    <Ask title={`Purge ${queue.name}?`} action={`Cancel ${acts.toLocaleString("en")} runs`} danger disabled={typed !== queue.name || !acts} onDo={act} onClose={onClose}>
+      <Problem error={preview.error} />
+      <p><strong>{preview.data ? acts.toLocaleString("en") : "…"}</strong> runs that are in line are cancelled, those that come later too. What runs and what waits goes on.</p>
+      <Field label={`Type ${queue.name} to say that you mean it`}><input className={css.input} value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} /></Field>
+      <ReasonField value={reason} onChange={setReason} required />
+    </Ask>
+  );
+}

@@ -1,0 +1,137 @@
+// The rows of the list: only those on the screen are in the document. Each is a link, with a box to choose it by.
+import { Link } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type MouseEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useKeys } from "../app/keys";
+import { type Column, COLUMNS } from "../lib/kept";
+import { isFinal, type Run, stateOf } from "../lib/state";
+import { between, duration, millis } from "../lib/time";
+import { css as parts, StateChip, Time, useNow } from "../parts/parts";
+import css from "./runs.module.css";
+
+const ROW = 36;
+
+interface Props {
+  runs: Run[];
+  columns: Column[];
+  /// Nobody who only looks has anything to choose for.
+  chosen: ReadonlySet<string> | null;
+  onChoose: (ids: Set<string>) => void;
+  more?: () => void;
+  busy: boolean;
+  below: ReactNode;
+}
+
+export function RunRows({ runs, columns, chosen, onChoose, more, busy, below }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const [above, setAbove] = useState(0);
+  const last = useRef<number | null>(null);
+  useLayoutEffect(() => setAbove(box.current?.offsetTop ?? 0), []);
+  const rows = useVirtualizer({
+    count: runs.length,
+    getScrollElement: () => document.getElementById("main"),
+    estimateSize: () => ROW,
+    scrollMargin: above,
+    overscan: 10,
+    getItemKey: (index) => runs[index]!.id,
+  });
+  const shown = rows.getVirtualItems();
+  const isAtEnd = (shown.at(-1)?.index ?? 0) >= runs.length - 1;
+  useEffect(() => {
+    if (isAtEnd && more && !busy) more();
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [isAtEnd, busy, !more]);
+
+  /// Chooses one, or all from the last one on.
+  const choose = (index: number, isRange: boolean) => {
+    if (!chosen) return;
+    const next = new Set(chosen);
+    const isOn = !chosen.has(runs[index]!.id);
+    const from = isRange && last.current !== null ? Math.min(last.current, runs.length - 1) : index;
+    for (let at = Math.min(from, index); at <= Math.max(from, index); at++) {
+      if (isOn) next.add(runs[at]!.id);
+      else next.delete(runs[at]!.id);
+    }
+    last.current = index;
+    onChoose(next);
+  };
+  useKeys((key) => {
+    const links = [...(box.current?.querySelectorAll<HTMLElement>("a[data-index]") ?? [])].sort((a, b) => Number(a.dataset.index) - Number(b.dataset.index));
+    const at = links.indexOf(document.activeElement as HTMLElement);
+    if (key === "j" || key === "k") links[at < 0 ? 0 : at + (key === "j" ? 1 : -1)]?.focus();
+    else if (key === "x" && at >= 0) choose(Number(links[at]!.dataset.index), false);
+    else if (key === "Escape" && chosen?.size) onChoose(new Set());
+    else return false;
+    return true;
+  });
+  const all = chosen !== null && runs.length > 0 && runs.every((run) => chosen.has(run.id));
+  const grid = { gridTemplateColumns: `122px minmax(120px, 1.2fr) ${columns.map((name) => COLUMNS[name][2]).join(" ")}` };
+  return (
+    <div className={parts.card} style={{ overflow: "visible" }}>
+      <div className={`${css.line} ${css.headRow}`} data-chosen={chosen !== null}>
+        {chosen && <input type="checkbox" aria-label="Select all that are shown" checked={all} onChange={() => onChoose(all ? new Set() : new Set(runs.map((run) => run.id)))} />}
+        <div className={css.row} style={grid} aria-hidden="true">
+          <span>State</span><span>Definition</span>{columns.map((name) => <span key={name} data-col={name}>{COLUMNS[name][0]}</span>)}
+        </div>
+      </div>
+      <div ref={box} className={css.rows} style={{ height: rows.getTotalSize() }} role="list" aria-label="Runs">
+        {shown.map((item) => {
+          const run = runs[item.index]!;
+          return (
+            <div role="listitem" key={item.key} className={`${css.line} ${css.item}`} data-chosen={chosen !== null} data-on={chosen?.has(run.id)} style={{ transform: `translateY(${item.start - rows.options.scrollMargin}px)` }}>
+              {chosen && (
+                <input type="checkbox" aria-label={`Select ${run.definition} ${run.key ?? run.id.slice(-8)}`} checked={chosen.has(run.id)}
+                  onChange={() => {}} onClick={(event: MouseEvent) => choose(item.index, event.shiftKey)} />
+              )}
+              <Row run={run} index={item.index} columns={columns} grid={grid} />
+            </div>
+          );
+        })}
+      </div>
+      <div className={css.more} role="status">{busy ? "Loading…" : !more && below}</div>
+    </div>
+  );
+}
+
+function Row({ run, index, columns, grid }: { run: Run; index: number; columns: Column[]; grid: { gridTemplateColumns: string } }) {
+  const now = useNow();
+  return (
+    <Link to={`/runs/${run.id}` as string} className={css.row} style={grid} data-index={index} preload={false}>
+      <span><StateChip state={stateOf(run, now)} /></span>
+      <span title={`${run.definition} version ${run.version}`}><span className={css.def}>{run.definition}</span>{run.version > 1 && <span className={parts.muted}> @{run.version}</span>}</span>
+      {columns.map((name) => <Cell key={name} name={name} run={run} now={now} />)}
+    </Link>
+  );
+}
+
+function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
+  const short = (id: string | null | undefined) => (id ? `…${id.slice(-8)}` : "");
+  switch (name) {
+    case "key":
+      return <span data-col={name} title={run.id} className={run.key ? "" : `${parts.mono} ${parts.muted}`}>{run.key ?? short(run.id)}</span>;
+    case "id":
+      return <span data-col={name} className={parts.mono}>{run.id}</span>;
+    case "created":
+      return <span data-col={name} className={parts.muted}><Time at={run.created_at} /></span>;
+    case "took":
+      return <span data-col={name} className={parts.muted}>{duration(between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now))}</span>;
+    case "tags":
+      return (
+        <span data-col={name}>
+          {run.error ? <span className={parts.muted} title={run.error.message}>{run.error.message}</span>
+            : doing(run) ? <span className={parts.muted} title={doing(run)}>{doing(run)}</span>
+            : Object.entries(run.tags).map(([name, value]) => <span key={name} className={css.tag}>{name}={value}</span>)}
+        </span>
+      );
+    default: {
+      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), owner: run.owner ?? "", tenant: run.tenant };
+      return <span data-col={name} className={parts.muted} title={texts[name]}>{texts[name]}</span>;
+    }
+  }
+}
+
+/// What it says that it is doing.
+function doing(run: Run): string | undefined {
+  const one = isFinal(run.status) ? undefined : run.doing[0];
+  return one && (one.message || one.percent != null) ? `${one.name}: ${[one.percent != null && `${one.percent} %`, one.message].filter(Boolean).join(", ")}` : undefined;
+}

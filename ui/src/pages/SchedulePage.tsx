@@ -1,0 +1,102 @@
+// One schedule: what it starts and when, what it started, and what people do about it.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, ApiError, data, type Schemas } from "../api/client";
+import { useMay } from "../app/Shell";
+import { duration } from "../lib/time";
+import { Ask, Field, ReasonField } from "../parts/Ask";
+import { JsonView } from "../parts/JsonView";
+import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Back, Facts, RunTable } from "../parts/RunTable";
+import { Next, ScheduleActs } from "./Schedules";
+
+type Schedule = Schemas["Schedule"];
+
+export function SchedulePage() {
+  const { name } = useParams({ strict: false }) as { name: string };
+  const may = useMay("operate");
+  const [asking, setAsking] = useState<"backfill" | "delete" | null>(null);
+  const found = useQuery({ queryKey: ["schedules", name], queryFn: () => data(api.GET("/api/v1/schedules/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
+  const one = found.data;
+  if (!one) {
+    if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no schedule {name}</h2></div>;
+    return found.error ? <Problem error={found.error} /> : <Loading />;
+  }
+  const close = () => setAsking(null);
+  return (
+    <>
+      <Head title={<><Back to="/schedules" name="Schedules" /> {one.name}</>}>
+        {may && <ScheduleActs schedule={one} />}
+        {may && <button type="button" className={css.button} onClick={() => setAsking("backfill")}>Backfill…</button>}
+        {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("delete")}>Delete…</button>}
+      </Head>
+      <div className={css.stack}>
+        <Facts facts={[
+          ["When", <span key="w" title={one.expression}>{one.description}</span>], ["Expression", <code key="e">{one.expression}</code>], ["Zone", one.zone],
+          ["Starts", <Link key="d" to={"/definitions/$name" as string} params={{ name: one.definition } as never}>{one.definition}</Link>], ["Queue", one.queue],
+          ["Next", one.paused ? "paused" : <Time key="n" at={one.next_at} />], ["Last", one.last_run ? <Link key="l" to={`/runs/${one.last_run}` as string}><Time at={one.last_at} /></Link> : "never"],
+          ["Started", one.started.toLocaleString("en")], ["Skipped", one.skipped.toLocaleString("en")], ["While the run before goes on", one.overlap],
+          ["Times that were missed", one.catch_up], ["Up to later", one.jitter_ms ? duration(one.jitter_ms) : null],
+        ]} />
+        <section className={css.card}><h2 style={{ padding: "12px 14px 0" }}>Next times</h2><Next name={one.name} /></section>
+        <section><h2>Input</h2><JsonView value={one.input ?? null} name="input" /></section>
+      </div>
+      <RunTable title={`Runs of ${one.definition}`} search={{ def: one.definition }} />
+      {asking === "backfill" && <BackfillDialog schedule={one} onClose={close} />}
+      {asking === "delete" && <DeleteDialog schedule={one} onClose={close} />}
+    </>
+  );
+}
+
+/// A field's time, which is in the zone of whoever looks, as the API wants it.
+function utc(local: string): string | undefined {
+  const time = new Date(local);
+  return Number.isNaN(time.getTime()) ? undefined : time.toISOString();
+}
+
+function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
+  const client = useQueryClient();
+  const [from, setFrom] = useState("");
+  const [to, setTo] = useState("");
+  const [done, setDone] = useState<number | null>(null);
+  const body = { from: utc(from), to: utc(to) };
+  const params = { path: { name: schedule.name } };
+  const preview = useQuery({
+    queryKey: ["schedules", schedule.name, "backfill", body.from, body.to],
+    queryFn: () => data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, dry_run: true } as never })),
+    enabled: !!body.from && !!body.to, placeholderData: undefined, retry: false,
+  });
+  const act = async () => {
+    const made = await data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: body as never }));
+    setDone(made.started.length);
+    await Promise.all([client.invalidateQueries({ queryKey: ["runs"] }), client.invalidateQueries({ queryKey: ["schedules"] })]);
+  };
+  const times = preview.data?.times;
+  return (
+    <Ask title={`Backfill ${schedule.name}`} action={times ? `Start up to ${times.toLocaleString("en")} runs` : "Start runs"} disabled={!times || done !== null} onDo={act} onClose={onClose}>
+      <p className={css.muted}>A run starts for each time in the past that has none. Times are those of this machine.</p>
+      <Field label="From"><input className={css.input} type="datetime-local" step={1} value={from} onChange={(event) => setFrom(event.target.value)} /></Field>
+      <Field label="Until before"><input className={css.input} type="datetime-local" step={1} value={to} onChange={(event) => setTo(event.target.value)} /></Field>
+      <Problem error={preview.error} />
+      {times !== undefined && <p><strong>{times.toLocaleString("en")}</strong> {times === 1 ? "time lies" : "times lie"} in it.</p>}
+    </Ask>
+  );
+}
+
+function DeleteDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [reason, setReason] = useState("");
+  const act = async () => {
+    await data(api.DELETE("/api/v1/schedules/{name}", { params: { path: { name: schedule.name }, query: { reason } } }));
+    await client.invalidateQueries({ queryKey: ["schedules"] });
+    void navigate({ to: "/schedules" as string });
+  };
+  return (
+    <Ask title={`Delete the schedule ${schedule.name}?`} action="Delete" danger onDo={act} onClose={onClose}>
+      <p>It starts nothing any more. The {schedule.started.toLocaleString("en")} runs that it started stay. One that code declares is there again when that code is started.</p>
+      <ReasonField value={reason} onChange={setReason} required />
+    </Ask>
+  );
+}

@@ -1,0 +1,56 @@
+// A few runs of something, on the page of that thing; all of them are in the list of runs.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { api, data } from "../api/client";
+import { type Run, stateOf } from "../lib/state";
+import { between, duration, millis } from "../lib/time";
+import { css, Loading, Problem, StateChip, Time, useNow } from "./parts";
+
+const FEW = 10;
+
+/// Narrowed as the list's address is; `keep` leaves out what the API cannot.
+export function RunTable({ title, search, keep, limit = FEW }: { title: string; search: Record<string, string | string[]>; keep?: (run: Run) => boolean; limit?: number }) {
+  const now = useNow();
+  const runs = useQuery({
+    queryKey: ["runs", "few", search, limit],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { ...search, limit } as never }, signal })),
+  });
+  const items = (runs.data?.items ?? []).filter(keep ?? (() => true)).slice(0, FEW);
+  return (
+    <section className={`${css.card} ${css.scroll} ${css.section}`}>
+      <h2><Link to={"/runs" as string} search={search as never}>{title}</Link></h2>
+      <Problem error={runs.error} />
+      {runs.isPending ? <Loading /> : items.length ? (
+        <table className={css.table}>
+          <thead><tr><th>State</th><th>Definition</th><th>Key or id</th><th>Started</th><th>Took</th><th>Said</th></tr></thead>
+          <tbody>
+            {items.map((run) => (
+              <tr key={run.id}>
+                <td><StateChip state={stateOf(run, now)} /></td>
+                <td>{run.definition}</td>
+                <td><Link to={`/runs/${run.id}` as string}>{run.key ?? `…${run.id.slice(-8)}`}</Link></td>
+                <td><Time at={run.created_at} /></td>
+                <td className={css.nowrap}>{duration(between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now))}</td>
+                <td className={`${css.muted} ${css.short}`} title={run.error?.message}>{run.error?.message}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : !runs.error && <div className={css.empty}>There is none.</div>}
+    </section>
+  );
+}
+
+/// What is known of a thing, one fact after the other.
+export function Facts({ facts }: { facts: [string, React.ReactNode][] }) {
+  return (
+    <dl className={css.facts}>
+      {facts.filter(([, fact]) => fact !== null && fact !== undefined && fact !== "").map(([name, fact]) => <div key={name}><dt>{name}</dt><dd>{fact}</dd></div>)}
+    </dl>
+  );
+}
+
+/// The way back to the list of such things.
+export function Back({ to, name }: { to: string; name: string }) {
+  return <Link to={to as string} className={css.back}>{name}</Link>;
+}
