@@ -1,4 +1,5 @@
 // How single screens behave: the timeline, the keyboard.
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Lab } from "./lab";
 
@@ -155,4 +156,53 @@ it("searches in what a run was called with, and shows no more of it than a brows
   await page.getByText(/The first 64 KiB of 293 KiB are shown/).waitFor();
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "download 293 KiB" }).click()]);
   expect(file.suggestedFilename()).toBe("input.json");
+});
+
+it("follows the system's theme, and keeps the one that somebody chose", async () => {
+  const light = (page: Page) => page.evaluate(() => {
+    const [red, green, blue] = getComputedStyle(document.documentElement).backgroundColor.match(/[\d.]+/g)!.map(Number);
+    return (0.2126 * red! + 0.7152 * green! + 0.0722 * blue!) / 255;
+  });
+  const page = await lab.page("/runs", "dark");
+  await page.getByRole("button", { name: "Theme: system" }).waitFor();
+  expect(await light(page)).toBeLessThan(0.1);
+  await page.emulateMedia({ colorScheme: "light" });
+  expect(await light(page)).toBeGreaterThan(0.9);
+  await page.keyboard.press("t");
+  await page.keyboard.press("t");
+  await page.getByRole("button", { name: "Theme: dark" }).waitFor();
+  await page.reload();
+  await page.getByRole("button", { name: "Theme: dark" }).waitFor();
+  expect(await light(page)).toBeLessThan(0.1);
+});
+
+it("warns on the first page of what is held back", async () => {
+  await lab.api("/queues/stock/pause", {});
+  await lab.api("/runs", { definition: "check_stock", input: 1, queue: "stock" });
+  const page = await lab.page("/");
+  await page.getByRole("status", { name: "Warnings" }).getByText(/Queue stock is paused, and \d+ runs? (is|are) due in it/).waitFor();
+  await page.getByRole("status", { name: "Warnings" }).getByRole("link", { name: "stock" }).click();
+  await page.waitForURL("**/queues/stock");
+  await page.getByRole("button", { name: "resume stock" }).click();
+  await page.getByRole("button", { name: "Resume", exact: true }).last().click();
+  await page.goto(`${lab.url}/`);
+  await page.getByText("Completed in 1h").waitFor();
+  await page.getByRole("status", { name: "Warnings" }).waitFor({ state: "detached" });
+});
+
+it("starts a run, and sends it again with another input", async () => {
+  const page = await lab.page("/definitions/remind");
+  await page.getByRole("button", { name: "Start…" }).click();
+  await page.getByRole("textbox", { name: "Input" }).fill('"bo@example.com"');
+  await page.getByRole("textbox", { name: "Key" }).fill("bo");
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await page.waitForURL("**/runs/run_*");
+  await page.locator("h1", { hasText: "remind bo" }).waitFor();
+  const id = new URL(page.url()).pathname.split("/").at(-1)!;
+  await lab.api(`/runs/${id}/kill`, { reason: "a test" });
+  await page.getByRole("button", { name: "Rerun…" }).click();
+  await page.getByRole("textbox", { name: "Input" }).fill('"cy@example.com"');
+  await page.getByRole("button", { name: "Rerun", exact: true }).click();
+  await page.waitForURL((url) => url.pathname.startsWith("/runs/run_") && !url.pathname.endsWith(id));
+  await page.getByText("cy@example.com").first().waitFor();
 });

@@ -22,7 +22,7 @@ export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
   const held = queues.filter((queue) => queue.state !== "open" && queue.due > 0);
   const found: [string, "red" | "amber", ReactNode][] = [];
   if (nodes.data && !nodes.data.items.length) found.push(["nodes", "red", <>No node is up: nothing runs until one is. <Link to={"/nodes" as string}>Nodes</Link></>]);
-  for (const queue of held) found.push([`queue ${queue.name}`, "amber", <>Queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link> is {queue.state}, and {queue.due.toLocaleString("en")} runs are due in it.</>]);
+  for (const queue of held) found.push([`queue ${queue.name}`, "amber", <>Queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link> is {queue.state}, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
   for (const one of late) found.push([`schedule ${one.name}`, "amber", <>Schedule <Link to={"/schedules/$name" as string} params={{ name: one.name } as never}>{one.name}</Link> is late.</>]);
   for (const check of checks.data ?? []) if (check.state !== "ok") found.push([`check ${check.name}`, check.state === "bad" ? "red" : "amber", <>{check.name}: {check.detail} <Link to={"/system" as string}>System</Link></>]);
   if (Math.abs(skewNow()) > SKEW) found.push(["clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>]);

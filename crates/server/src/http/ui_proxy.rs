@@ -1,7 +1,7 @@
 //! The dashboard while somebody changes it: the pages come from Vite's own server, and the API stays ours, at one address.
 //!
-//! For `outlast dev --ui-proxy http://localhost:5173`. Nothing is kept of what Vite says, and its pages go without our policy,
-//! because it writes code into them.
+//! For `outlast dev --ui-proxy http://localhost:5173`. Nothing is kept of what Vite says, and its pages have a weaker policy
+//! than ours, because it writes code into them.
 
 use axum::Router;
 use axum::body::Body;
@@ -13,6 +13,10 @@ use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+/// What Vite's pages need: code in the document, and a socket by which it tells of changes.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self' data:; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; connect-src 'self' ws:",
+);
 /// The most bytes of a document.
 const DOCUMENT: usize = 1 << 20;
 
@@ -65,6 +69,7 @@ async fn pass_on(
     tokio::spawn(connection);
     let answer = sender.send_request(Request::from_parts(parts, Body::empty())).await?;
     let (mut parts, body) = answer.into_parts();
+    parts.headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
     let is_document =
         parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     if !is_document {

@@ -129,6 +129,10 @@ async fn whoever_changes_the_dashboard_has_its_pages_from_their_own_server() {
     let document = told(http.get(format!("{ours}/runs/run_x?tab=logs"))).await;
     assert!(document.text.starts_with(r#"<base href="/" />{"base":"/""#), "{document:?}");
     assert!(document.text.ends_with("from afar"), "{document:?}");
+    assert!(
+        document.header("content-security-policy").contains("script-src 'self' 'unsafe-inline'"),
+        "{document:?}"
+    );
     assert_eq!(told(http.get(format!("{ours}/src/main.tsx"))).await.text, "let x = '__BASE__'");
     assert_eq!(told(http.get(format!("{ours}/api/v1/me"))).await.status, 200);
     assert_eq!(told(http.get(format!("{ours}/api/v1/nothing"))).await.code(), "not_found");
