@@ -35,6 +35,7 @@ enum Stage {
     Clippy,
     Test,
     Doctest,
+    Api,
     Docs,
     Deny,
 }
@@ -61,6 +62,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 impl Stage {
     fn run(self, options: &Options, cluster: Option<&Cluster>) -> Result<()> {
         let name = self.name();
+        if self == Stage::Api {
+            return crate::api::run();
+        }
         if self == Stage::Deny && !has_subcommand("deny") {
             println!("==> {name}: skipped, because cargo-deny is not installed");
             return Ok(());
@@ -111,6 +115,8 @@ impl Stage {
                 command.args(["doc", "--workspace", "--no-deps", "--all-features"])
             }
             Stage::Deny => command.args(["deny", "check"]),
+            // A program of its own, which is no command of cargo.
+            Stage::Api => &mut command,
         };
         command
     }
