@@ -48,7 +48,8 @@ pub(crate) fn run() -> Result<()> {
     command.current_dir(server.folder.path()).arg("run").arg(root.join("api/openapi.json").canonicalize()?);
     command.args(["--url", &server.url, "--checks", CHECKS, "--max-examples", EXAMPLES, "--seed", SEED]);
     command.args(["--phases", "examples,coverage,fuzzing", "--max-time", SECONDS, "--request-timeout", "20"]);
-    command.args(["--suppress-health-check", "all", "--workers", "2", "--warnings", "off", "--no-color"]);
+    // One thread: with two, Python 3.11 fails now and then by itself.
+    command.args(["--suppress-health-check", "all", "--workers", "1", "--warnings", "off", "--no-color"]);
     // Streams have no end.
     command.args(["--exclude-path", "/api/v1/live", "--exclude-path", "/api/v1/runs/{id}/logs"]);
     let status = process::run(&mut command)?;
