@@ -40,6 +40,7 @@ enum Stage {
     Test,
     Doctest,
     Ui,
+    Api,
     Docs,
     Deny,
 }
@@ -66,6 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 impl Stage {
     fn run(self, options: &Options, cluster: Option<&Cluster>) -> Result<()> {
         let name = self.name();
+        if self == Stage::Api {
+            return crate::api::run();
+        }
         if self == Stage::Deny && !has_subcommand("deny") {
             println!("==> {name}: skipped, because cargo-deny is not installed");
             return Ok(());
@@ -130,8 +134,8 @@ impl Stage {
                 command.args(["doc", "--workspace", "--no-deps", "--all-features"])
             }
             Stage::Deny => command.args(["deny", "check"]),
-            // Several commands, not all of them cargo's.
-            Stage::Ui => &mut command,
+            // Several commands each, not all of them cargo's.
+            Stage::Ui | Stage::Api => &mut command,
         };
         command
     }

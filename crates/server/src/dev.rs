@@ -69,6 +69,8 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
         () = signals.next() => Ok(()),
     };
     drain(app, server, place, &mut watch, &mut signals).await?;
+    #[cfg(feature = "otlp")]
+    crate::otlp::stop();
     stopped
 }
 
@@ -121,10 +123,11 @@ pub(crate) fn keep_logs() {
     let ours = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let ours = ours.without_time().with_target(false).compact();
     // A binary that has a subscriber keeps its own.
-    let _ = tracing_subscriber::registry()
-        .with(outlast::RunLogs::default())
-        .with(ours.with_filter(filter))
-        .try_init();
+    let layers =
+        tracing_subscriber::registry().with(outlast::RunLogs::default()).with(ours.with_filter(filter));
+    #[cfg(feature = "otlp")]
+    let layers = layers.with(crate::otlp::layer());
+    let _ = layers.try_init();
 }
 
 /// How to approve an order.

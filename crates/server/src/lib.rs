@@ -13,6 +13,8 @@ mod explain;
 mod fault;
 pub mod http;
 mod list;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod output;
 mod pause_commands;
 mod queue_commands;

@@ -38,6 +38,7 @@ pub(crate) struct Listen {
     /// Where the metrics have an address of their own.
     metrics: Option<SocketAddr>,
     keep_audit: Option<Duration>,
+    pace: Option<u32>,
 }
 
 impl Listen {
@@ -53,6 +54,7 @@ impl Listen {
             tls: None,
             metrics: None,
             keep_audit: None,
+            pace: None,
         }
     }
 }
@@ -67,6 +69,7 @@ pub(crate) struct Bound {
     keep_audit: Option<Duration>,
     #[cfg(feature = "embed")]
     ui_proxy: Option<String>,
+    pace: Option<u32>,
 }
 
 impl Bound {
@@ -113,12 +116,13 @@ impl Bound {
             keep_audit: listen.keep_audit,
             #[cfg(feature = "embed")]
             ui_proxy: None,
+            pace: listen.pace,
         })
     }
 
     /// Begins to answer.
     pub(crate) async fn serve(self, client: &Client) -> Result<Server, Fault> {
-        let Bound { listener, needs_tokens, hosts, tls, metrics: apart, keep_audit, .. } = self;
+        let Bound { listener, needs_tokens, hosts, tls, metrics: apart, keep_audit, pace, .. } = self;
         let address = listener.local_addr()?;
         let stopping = CancellationToken::new();
         let mut api = Api::new(client.clone()).stopping(stopping.clone());
@@ -127,6 +131,9 @@ impl Bound {
         }
         if let Some(hosts) = hosts {
             api = api.hosts(hosts);
+        }
+        if let Some(pace) = pace {
+            api = api.pace(pace, pace.saturating_mul(2));
         }
         if let Some(keep) = keep_audit {
             api = api.keep_audit(keep);
@@ -252,6 +259,7 @@ pub(crate) async fn serve(place: &Place, args: ServeArgs, format: Format) -> Res
         tls,
         metrics: args.metrics_listen,
         keep_audit: Some(args.keep_audit),
+        pace: Some(args.pace),
     };
     // Whatever stands against it is said before anything is done.
     let bound = Bound::new(&Outlast::on(store.clone()).client(), listen).await?;
@@ -293,6 +301,8 @@ pub(crate) async fn serve(place: &Place, args: ServeArgs, format: Format) -> Res
             std::process::exit(Exit::Interrupted as i32);
         }
     }
+    #[cfg(feature = "otlp")]
+    crate::otlp::stop();
     note("stopped");
     Ok(())
 }

@@ -51,6 +51,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics_listen: Option<std::net::SocketAddr>,
 
+    /// How many requests a second one token may send, after a burst of twice as many
+    #[arg(long, value_name = "REQUESTS", default_value = "500", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_000_u32))]
+    pub(crate) pace: u32,
+
     /// How long lines of the audit log are kept
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = parse_duration)]
     pub(crate) keep_audit: std::time::Duration,

@@ -2,7 +2,7 @@
 //! and what the audit log says of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, OriginalUri, RawPathParams, Request};
@@ -32,10 +32,19 @@ pub(crate) async fn answer(api: Arc<Inner>, routes: Arc<[Route]>, request: Reque
         let allow = HeaderValue::from_str(&allowed).unwrap_or(HeaderValue::from_static("GET"));
         return problem.with(header::ALLOW, allow).answer(&names);
     };
-    match through(api, route, request, names.clone()).await {
+    let began = Instant::now();
+    let response = match through(api, route, request, names.clone()).await {
         Ok(reply) => reply.into_response(),
         Err(problem) => problem.answer(&names),
+    };
+    let status = response.status().as_u16().to_string();
+    metrics::counter!("outlast_requests_total", "action" => route.action, "status" => status).increment(1);
+    // How long somebody waits for an end says nothing about us.
+    if !route.patient {
+        metrics::histogram!("outlast_request_seconds", "action" => route.action)
+            .record(began.elapsed().as_secs_f64());
     }
+    response
 }
 
 /// From a request to what its handler gives: who asks, what they sent, whether it was answered before.

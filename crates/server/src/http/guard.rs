@@ -12,6 +12,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
 use axum::middleware::Next;
 use futures_util::FutureExt;
+use tracing::Instrument;
 
 use super::Hosts;
 use super::code::Code;
@@ -34,14 +35,25 @@ const SAID: &[(&str, &str)] = &[
 pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -> Response<Body> {
     let names = Names { request: request_id(request.headers()), trace: trace_id(request.headers()) };
     request.extensions_mut().insert(names.clone());
+    let span = tracing::info_span!(
+        "outlast.request",
+        otel.kind = "server",
+        http.request.method = %request.method(),
+        url.path = request.uri().path(),
+        request.id = names.request,
+        http.response.status_code = tracing::field::Empty,
+    );
+    #[cfg(feature = "otlp")]
+    crate::otlp::adopt(&span, request.headers());
     let passed = check_host(&hosts, &request).and_then(|()| check_site(&request));
     let mut response = match passed {
         Err(problem) => problem.answer(&names),
-        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await {
             Ok(response) => response,
             Err(_) => Problem::internal("a handler panicked").answer(&names),
         },
     };
+    span.record("http.response.status_code", response.status().as_u16());
     let headers = response.headers_mut();
     for (name, value) in SAID {
         headers.entry(*name).or_insert(HeaderValue::from_static(value));

@@ -55,6 +55,8 @@ mod ui_proxy;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
+#[cfg(feature = "otlp")]
+pub(crate) use self::guard::traceparent;
 pub(crate) use self::health::metrics_alone;
 pub(crate) use self::serve::{LOOPBACK, bind};
 pub use self::serve::{serve, serve_tls};

@@ -112,7 +112,8 @@ fn of_runs() -> Vec<Route> {
         get("/api/v1/runs/{id}/logs", Read, "run.logs", logs::logs)
             .query(logs::LOGS)
             .about("What its handlers logged; with follow=1, as server-sent events (log, end)")
-            .gives::<logs::Logs>(200),
+            .gives::<logs::Logs>(200)
+            .gives_other(200, "text/event-stream"),
         get("/api/v1/runs/{id}/explain", Read, "run.explain", runs::explain)
             .about("Why it is not progressing, and what wakes it")
             .gives_other(200, "application/json"),
@@ -171,11 +172,13 @@ fn of_run_actions() -> Vec<Route> {
         post("/api/v1/runs/{id}/retry", Operate, "run.retry", run_actions::retry)
             .about("Try it again, from where it went wrong; with dry_run, say what would run again (a Plan)")
             .may_take::<Retry>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<PlanJson>(200),
         post("/api/v1/runs/{id}/replace", Operate, "run.replace", run_actions::replace)
             .about("Give a step another result; with dry_run, say what would run again (a Plan)")
             .takes::<Replace>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<PlanJson>(200),
         post("/api/v1/runs/{id}/fork", Operate, "run.fork", run_actions::fork)
             .about("Start another run from a step of it; with dry_run, say what would run again")
             .may_take::<Fork>()

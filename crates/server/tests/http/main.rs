@@ -9,6 +9,7 @@ mod lab;
 mod limits;
 mod live;
 mod logs;
+mod metrics;
 mod openapi;
 mod pages;
 mod postgres;

@@ -105,6 +105,19 @@ async fn every_route_asks_who_it_is_and_lets_each_role_do_what_it_may() {
     }
 }
 
+#[test]
+fn whatever_changes_something_needs_more_than_looking() {
+    let log_in_or_out = "/api/v1/session";
+    for route in routes().iter().filter(|route| route.method != "GET" && route.path != log_in_or_out) {
+        assert!(["start", "operate", "admin"].contains(&route.scope.as_str()), "{route:?}");
+    }
+    for action in ["retry", "rerun", "fork", "resume", "cancel", "kill", "replace"] {
+        let path = format!("/api/v1/runs/{{id}}/{action}");
+        let route = routes().into_iter().find(|route| route.path == path).unwrap();
+        assert_eq!(route.scope, "operate", "{path}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_spelling_of_a_path_leads_past_the_question_who_it_is() {
     let lab = Lab::guarded().await;

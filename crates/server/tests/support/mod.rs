@@ -125,7 +125,14 @@ impl Shop {
 
     /// Starts a command that does not end by itself.
     pub(crate) fn spawned(&self, args: &[&str]) -> Dev {
-        let mut child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.spawned_with(args, &[])
+    }
+
+    /// The same, with variables of the environment.
+    pub(crate) fn spawned_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Dev {
+        let mut command = self.command(args);
+        command.envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = Lines::of(child.stdout.take().unwrap());
         let err = Lines::of(child.stderr.take().unwrap());
         Dev { child, out, err }
