@@ -7,6 +7,7 @@ mod bench;
 mod chaos;
 mod instructions;
 mod kill;
+mod previous;
 mod process;
 mod sim;
 mod test;
