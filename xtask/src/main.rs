@@ -9,6 +9,7 @@ mod chaos;
 mod instructions;
 mod kill;
 mod load;
+mod previous;
 mod process;
 mod sim;
 mod test;

@@ -1,4 +1,5 @@
-//! `outlast explain`: why a run is not progressing; `outlast verify`: whether something wakes every unfinished run.
+//! `outlast explain`: why a run is not progressing; `outlast verify`: whether something wakes every unfinished run,
+//! and whether the tables agree about all.
 
 use outlast::{Client, Explained, Verified};
 use outlast_core::WakeSource;
@@ -32,12 +33,16 @@ fn told(explained: &Explained) -> String {
     format!("{run} is {status}: {why}{}", asked.unwrap_or_default())
 }
 
-/// Looks whether something wakes every unfinished run.
+/// Looks whether something wakes every unfinished run, and whether the tables agree.
 pub(crate) async fn verify(client: &Client, format: Format) -> Result<(), Fault> {
     let verified = client.verify().await?;
     print_one(format, &verified, verified.lacking, || lines(&verified))?;
-    if verified.lacking == 0 {
+    if verified.is_fine() {
         return Ok(());
+    }
+    if verified.lacking == 0 {
+        let message = "the tables contradict each other: restore a backup, or tell us how it came to be";
+        return Err(Fault::new(Exit::Conflict, "precondition_failed", message));
     }
     if format == Format::Text {
         note(&format!("`{}` shows a run, and `{}` ends it", call("show ID"), call("cancel ID")));
@@ -69,6 +74,9 @@ fn lines(verified: &Verified) -> String {
     let more = verified.lacking.saturating_sub(verified.without.len() as u64);
     if more > 0 {
         lines.push(format!("    and {more} more"));
+    }
+    for found in &verified.contradictions {
+        lines.push(format!("  {} ({} times)", found.what, found.times));
     }
     lines.join("\n")
 }

@@ -38,7 +38,7 @@ pub use sql::{Call, Cell, Row, Sql, Type};
 pub use sqlite::SharedMemory;
 pub use store::{SqlStore, open};
 pub use user_tx::{UserTx, Value, ValueRow};
-pub use verified::{Unwakeable, VerifyMark, VerifyPage};
+pub use verified::{Contradiction, Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;
 
 /// For `bench/instructions`, which counts what a commit costs before a database has anything to do: over a

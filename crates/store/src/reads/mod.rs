@@ -7,6 +7,7 @@ mod access;
 mod explain;
 mod kv;
 mod list;
+mod never;
 mod queues;
 mod rollups;
 mod schedules;
@@ -42,6 +43,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         explain::STATEMENTS,
         waits::STATEMENTS,
         verify::STATEMENTS,
+        never::STATEMENTS,
     ]
     .concat()
 }
