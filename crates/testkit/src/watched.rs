@@ -17,7 +17,7 @@ use outlast_store::{
     FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
     Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
     Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
-    StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -510,6 +510,10 @@ impl Reads for Watched {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         pass_on!(self.audit(ask))
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        pass_on!(self.vitals())
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -11,7 +11,7 @@ use outlast_store::{
     FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
     Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
     Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
-    StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
+    StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -284,6 +284,10 @@ impl Reads for Faulty {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         self.way.call("audit", || self.store.audit(ask)).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        self.way.call("vitals", || self.store.vitals()).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {
