@@ -42,8 +42,10 @@ mod tokens;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
+pub(crate) use self::code::Code;
 pub use self::serve::serve;
 pub(crate) use self::serve::{LOOPBACK, bind};
+pub(crate) use self::stats::ErrorGroupJson;
 pub(crate) use self::tokens::{TokenJson, parse_token_name};
 
 use std::collections::BTreeMap;
@@ -60,7 +62,6 @@ use outlast::{Client, Error, Limits};
 use outlast_store::{Access, Accessed};
 use tokio_util::sync::CancellationToken;
 
-use self::code::Code;
 use self::cursor::Signer;
 use self::live::Live;
 use self::pace::Pace;
