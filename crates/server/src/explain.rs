@@ -1,13 +1,13 @@
 //! `outlast explain`: why a run is not progressing; `outlast verify`: whether something wakes every unfinished run,
 //! and whether the tables agree about all.
 
-use outlast::{Client, Explained, Verified};
+use outlast::{Explained, Verified};
 use outlast_core::WakeSource;
 use serde::Serialize;
 
+use crate::backend::{Backend, Which};
 use crate::fault::{Exit, Fault};
 use crate::output::{Format, call, note, print_one};
-use crate::run_commands::target;
 use crate::words::count;
 
 /// A reason as JSON: the fields of its kind, and the sentence.
@@ -19,8 +19,8 @@ pub(crate) struct ExplainedJson<'a> {
 }
 
 /// Says why a run is not progressing.
-pub(crate) async fn explain(client: &Client, id: &str, format: Format) -> Result<(), Fault> {
-    let explained = client.explain(target(id)?).await?;
+pub(crate) async fn explain(client: &Backend, id: &str, format: Format) -> Result<(), Fault> {
+    let explained = client.explain(&Which::read(id)?).await?;
     let text = told(&explained);
     let json = ExplainedJson { explained: &explained, text: explained.why.to_string() };
     print_one(format, &json, explained.why.kind(), || text)
@@ -34,8 +34,8 @@ fn told(explained: &Explained) -> String {
 }
 
 /// Looks whether something wakes every unfinished run, and whether the tables agree.
-pub(crate) async fn verify(client: &Client, format: Format) -> Result<(), Fault> {
-    let verified = client.verify().await?;
+pub(crate) async fn verify(client: &Backend, format: Format) -> Result<(), Fault> {
+    let verified = client.direct("verify")?.verify().await?;
     print_one(format, &verified, verified.lacking, || lines(&verified))?;
     if verified.is_fine() {
         return Ok(());

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::Program;
 use crate::cli::{ServeArgs, ServeRole};
 use crate::database::Place;
 use crate::dev::{StopSignals, keep_logs};
@@ -236,7 +237,12 @@ fn recorder() -> Option<PrometheusHandle> {
 }
 
 /// Serves until somebody asks it to stop.
-pub(crate) async fn serve(place: &Place, args: ServeArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn serve(
+    place: &Place,
+    program: &Program,
+    args: ServeArgs,
+    format: Format,
+) -> Result<(), Fault> {
     if format != Format::Text {
         return Err(Fault::usage("`serve` tells what it does as text: leave -o away"));
     }
@@ -267,7 +273,7 @@ pub(crate) async fn serve(place: &Place, args: ServeArgs, format: Format) -> Res
         ServeRole::Api => None,
         // Where another process has the file, that one does the work.
         ServeRole::All => match store.own().await {
-            Ok(()) => Some(Outlast::on(store.clone()).run().await?),
+            Ok(()) => Some(program.own_code(Outlast::on(store.clone())).run().await?),
             Err(owned @ StoreError::Owned { .. }) => {
                 note(&format!("only the API is served: {owned}"));
                 None

@@ -222,7 +222,7 @@ pub(crate) fn next(
     if no_migrate && let Some(_) = todo {
         let has = if at == 0 { "no schema of ours".to_owned() } else { format!("schema version {at}") };
         return refused(format!(
-            "{place} has {has}, and this program needs version {newest}: start a node of this version, which brings it up to date"
+            "{place} has {has}, and this program needs version {newest}: run `outlast migrate up`, or start a node of this version, which brings it up to date"
         ));
     }
     Ok(todo)

@@ -17,7 +17,7 @@ use crate::{
     FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
     Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView,
-    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 
 /// Where runs live.
@@ -210,6 +210,9 @@ pub trait Reads: Send + Sync + 'static {
     /// Lines of the audit log, newest first.
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError>;
 
+    /// How the database is doing: facts for whoever looks after it. Takes a while, and reads much of an SQLite file.
+    async fn vitals(&self) -> Result<Vitals, StoreError>;
+
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;
 }
@@ -223,6 +226,8 @@ pub struct OpenOptions {
     pub clock: Clock,
     /// Only look whether the schema is there and of our version; never create or migrate it.
     pub no_migrate: bool,
+    /// Stop at this file of the schema: see [`crate::migrate`]. A store cannot be opened before the last.
+    pub up_to: Option<i64>,
     /// Only read: whatever would change something is refused. Nothing is created or migrated either.
     pub read_only: bool,
 }

@@ -22,7 +22,7 @@ use crate::{
     Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, OpenOptions, Page,
     QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
     SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind,
-    UserTx, VerifyMark, VerifyPage, Work, reads, transitions,
+    UserTx, VerifyMark, VerifyPage, Vitals, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -540,6 +540,13 @@ impl Reads for SqlStore {
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         let ask = Arc::new(ask.clone());
         self.transact(TxKind::Read, work!(|tx, ask| reads::audit(tx, &ask))).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.vitals().await,
+            Database::Postgres(database) => database.vitals().await,
+        }
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -18,6 +18,7 @@ use outlast_store::{
     Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
     SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Vitals,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -522,6 +523,10 @@ impl Reads for Watched {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         pass_on!(self.audit(ask))
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        pass_on!(self.vitals())
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -2,7 +2,7 @@
 
 use outlast_core::{Error, RunId, Status};
 use outlast_store::RunView;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::BulkAsk;
 use super::named::{Behind, page};
@@ -19,7 +19,7 @@ pub(super) const COUNTED: u64 = 10_000;
 const PAGE: u32 = 500;
 
 /// What a bulk would do: see [`BulkCall::preview`](crate::BulkCall::preview).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preview {
     /// The first five hundred, oldest first, with what would happen to each. There are more where `acts` and `stays` say so.
     pub runs: Vec<Planned>,
@@ -32,7 +32,7 @@ pub struct Preview {
 }
 
 /// What would happen to a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     /// The run.
     pub run: RunId,

@@ -55,11 +55,13 @@ mod ui_proxy;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
+pub(crate) use self::code::Code;
 #[cfg(feature = "otlp")]
 pub(crate) use self::guard::traceparent;
 pub(crate) use self::health::metrics_alone;
 pub(crate) use self::serve::{LOOPBACK, bind};
 pub use self::serve::{serve, serve_tls};
+pub(crate) use self::stats::ErrorGroupJson;
 pub use self::tls::Tls;
 pub(crate) use self::tokens::{TokenJson, parse_token_name};
 #[cfg(feature = "embed")]
@@ -79,7 +81,6 @@ use outlast::{Client, Error, Limits};
 use outlast_store::{Access, Accessed};
 use tokio_util::sync::CancellationToken;
 
-use self::code::Code;
 use self::cursor::Signer;
 use self::live::Live;
 use self::pace::Pace;

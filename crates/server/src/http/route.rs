@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Method};
 use bytes::Bytes;
-use outlast::RunId;
+use outlast::{RunId, Target};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
@@ -144,9 +144,16 @@ impl Call {
         self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// The run that the path names.
-    pub(crate) fn run(&self) -> Result<RunId, Problem> {
-        Ok(self.part("id").parse()?)
+    /// How the path names a run: by its id, or as DEFINITION/KEY with the slash encoded (`order%2F4711`), which is the
+    /// caller's own tenant's.
+    pub(crate) fn run(&self) -> Result<Target, Problem> {
+        let text = self.part("id");
+        Ok(match text.rsplit_once('/') {
+            Some((definition, key)) => {
+                Target::key(definition, key).of_tenant(self.caller.tenant.as_deref().unwrap_or_default())
+            }
+            None => text.parse::<RunId>()?.into(),
+        })
     }
 
     /// The body. One that was left away is an empty object, where that is allowed.

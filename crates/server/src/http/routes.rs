@@ -117,6 +117,9 @@ fn of_runs() -> Vec<Route> {
         get("/api/v1/runs/{id}/explain", Read, "run.explain", runs::explain)
             .about("Why it is not progressing, and what wakes it")
             .gives_other(200, "application/json"),
+        get("/api/v1/runs/{id}/export", Read, "run.export", runs::export)
+            .about("The run with its journal, as a file for `outlast check` and `outlast show --file`")
+            .gives_other(200, "application/json"),
         get("/api/v1/runs/{id}/result", Read, "run.result", runs::result)
             .query(runs::RESULT)
             .patient()
@@ -143,16 +146,18 @@ fn of_runs() -> Vec<Route> {
 }
 
 fn of_run_actions() -> Vec<Route> {
-    use run_actions::{Acted, Fork, Forked, Message, PlanJson, Reason, Replace, Rerun, Retry};
+    use run_actions::{Acted, Fork, Forked, Kept, Message, PlanJson, Reason, Replace, Rerun, Retry};
     vec![
         post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
             .about("Send an event; it is kept until the run waits for it")
             .takes::<Message>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<Kept>(202),
         post("/api/v1/runs/{id}/promises", Operate, "run.settle", run_actions::settle)
             .about("Settle a promise; the first value stays")
             .takes::<Message>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<Kept>(202),
         post("/api/v1/runs/{id}/cancel", Operate, "run.cancel", run_actions::cancel)
             .about("Ask it to stop; one that has ended stays as it is")
             .may_take::<Reason>()
@@ -229,6 +234,10 @@ fn of_queues() -> Vec<Route> {
             .shared()
             .about("Version, database, nodes")
             .gives::<shared::System>(200),
+        get("/api/v1/system/checks", Operate, "system.checks", shared::checks)
+            .shared()
+            .about("What may be wrong with the database, and what to do about it; takes a while")
+            .gives::<shared::Checks>(200),
         get("/api/v1/suggest", Read, "suggest.get", shared::suggest)
             .query(shared::SUGGEST)
             .about("What a filter's field can be followed by")

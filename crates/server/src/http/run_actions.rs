@@ -1,7 +1,7 @@
 //! What is done to runs: events, promises, cancel, kill, pause, resume, retry, fork, another result.
 
 use axum::http::header;
-use outlast::{RepairPlan, RunId, RunView, Status};
+use outlast::{Error, RepairPlan, RunId, RunView, Status, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -121,6 +121,12 @@ pub(crate) struct Acted {
     changed: bool,
 }
 
+/// A message that is kept until a run with its key is started.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Kept {
+    kept: bool,
+}
+
 /// What would run again.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PlanJson {
@@ -167,24 +173,47 @@ fn data(given: Option<Box<RawValue>>) -> Result<Box<RawValue>, Problem> {
     given.map_or_else(|| RawValue::from_string("null".to_owned()).map_err(Problem::internal), Ok)
 }
 
+/// Whom a message is for: a run that is there, or the one that a key of a known definition will have.
+async fn addressed(call: &Call) -> Result<Target, Problem> {
+    let (target, text) = (call.run()?, call.part("id"));
+    match call.api.client.find(target.clone()).await {
+        Err(Error::UnknownRun { .. }) if text.contains('/') => {
+            let (definition, _) = text.rsplit_once('/').unwrap_or_default();
+            call.api.client.definition(definition).await?;
+            call.to(text);
+            Ok(target)
+        }
+        _ => Ok(find(call).await?.record.id.into()),
+    }
+}
+
+/// Says how the run stands that was sent something; 202 while there is none.
+async fn told(call: &Call, to: Target) -> Answer {
+    match call.api.client.find(to).await {
+        Ok(run) => acted(call, run, true).await,
+        Err(Error::UnknownRun { .. }) => Ok(Reply::json(&Kept { kept: true })?.status(202)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Sends an event.
 pub(crate) async fn send(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
-    let run = find(&call).await?.record.id;
+    let to = addressed(&call).await?;
     let (client, data) = (&call.api.client, data(given)?);
     match call.seed {
-        Some(seed) => client.send_as(seed, run, &name, &data).await?,
-        None => client.send(run, &name, &data).await?,
+        Some(seed) => client.send_as(seed, to.clone(), &name, &data).await?,
+        None => client.send(to.clone(), &name, &data).await?,
     }
-    acted(&call, run, true).await
+    told(&call, to).await
 }
 
 /// Settles a promise.
 pub(crate) async fn settle(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
-    let run = find(&call).await?.record.id;
-    call.api.client.settle(run, &name, &data(given)?).await?;
-    acted(&call, run, true).await
+    let of = addressed(&call).await?;
+    call.api.client.settle(of.clone(), &name, &data(given)?).await?;
+    told(&call, of).await
 }
 
 /// Asks it to stop. One that has ended stays as it is.

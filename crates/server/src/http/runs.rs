@@ -95,7 +95,7 @@ pub(crate) struct History {
 
 /// The run that the path names, if whoever asks may know of it.
 pub(crate) async fn find(call: &Call) -> Result<RunView, Problem> {
-    let run = call.run()?;
+    let run = call.api.client.find(call.run()?).await?;
     let view = visible(&call.api.client, &call.caller, run).await?;
     call.to(run);
     call.of_tenant(&view.record.tenant);
@@ -196,6 +196,12 @@ pub(crate) async fn explain(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
     let explained = call.api.client.explain(run).await?;
     Reply::json(&ExplainedJson { explained: &explained, text: explained.why.to_string() })
+}
+
+/// A run with its journal, as a file that `outlast show --file` and `outlast check` read.
+pub(crate) async fn export(call: Call) -> Answer {
+    let run = find(&call).await?.record.id;
+    Ok(Reply::text("application/json", call.api.client.export(run).await?.to_json()))
 }
 
 /// How it ended; waits for that if asked to.

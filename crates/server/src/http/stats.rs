@@ -100,7 +100,7 @@ pub(crate) struct Point {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorGroup)]
 pub(crate) struct ErrorGroupJson {
-    fingerprint: String,
+    pub(crate) fingerprint: String,
     definition: String,
     tenant: String,
     /// What the last one said.
@@ -258,7 +258,7 @@ impl Point {
 }
 
 impl ErrorGroupJson {
-    fn new(group: FailureGroup) -> ErrorGroupJson {
+    pub(crate) fn new(group: FailureGroup) -> ErrorGroupJson {
         let FailureGroup { fingerprint, tenant, definition, message, runs, first_at, last_at, last_run } =
             group;
         ErrorGroupJson {

@@ -199,6 +199,11 @@ impl Pool {
         }
     }
 
+    /// How many connections there may be.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Whether statements are sent without names.
     pub(super) fn is_unnamed(&self) -> bool {
         self.unnamed.load(Ordering::Relaxed)

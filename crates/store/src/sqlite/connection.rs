@@ -127,10 +127,12 @@ pub(super) fn migrate(
     place: &str,
 ) -> Result<ShardCount, StoreError> {
     let mut found = look(connection)?;
-    while migrate::next(&found, options.no_migrate, place)?.is_some() {
+    let wanted = |next: &&migrate::Migration| options.up_to.is_none_or(|last| next.number <= last);
+    while migrate::next(&found, options.no_migrate, place)?.filter(wanted).is_some() {
         wait_for(|| connection.execute_batch("begin immediate"))?;
         // Somebody else may have been quicker: what counts is what the lock shows.
-        let applied = match migrate::next(&look(connection)?, options.no_migrate, place) {
+        let next = migrate::next(&look(connection)?, options.no_migrate, place);
+        let applied = match next.map(|next| next.filter(wanted)) {
             Ok(Some(migration)) => apply(connection, migration, options),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -172,7 +174,7 @@ fn apply(
     Ok(())
 }
 
-fn look(connection: &Connection) -> Result<Found, StoreError> {
+pub(super) fn look(connection: &Connection) -> Result<Found, StoreError> {
     wait_for(|| {
         let ours = "select count(*), count(*) filter (where name = 'outlast_migrations')
                       from sqlite_master where type = 'table' and name like 'outlast\\_%' escape '\\'";

@@ -12,7 +12,7 @@ use outlast_store::{
     Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
     SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value,
-    ValueRow, VerifyMark, VerifyPage,
+    ValueRow, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -297,6 +297,10 @@ impl Reads for Faulty {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         self.way.call("audit", || self.store.audit(ask)).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        self.way.call("vitals", || self.store.vitals()).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {
