@@ -20,7 +20,7 @@ for (const theme of ["light", "dark"] as Theme[]) {
     for (const [path, title] of await pages(lab)) {
       await page.goto(lab.url + path);
       await settled(page, title);
-      expect(await findings(page), `${path} ${theme}`).toEqual([]);
+      expect(await findings(page, theme), `${path} ${theme}`).toEqual([]);
     }
     await context.close();
     expect(lab.complaints).toEqual([]);
