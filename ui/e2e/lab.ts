@@ -138,12 +138,12 @@ export class Lab {
   }
 }
 
-/// What axe calls serious or worse.
-export async function findings(page: Page): Promise<string[]> {
+/// What axe calls serious or worse. Of all that it looks at only the contrast depends on the theme: in the dark it looks at that.
+export async function findings(page: Page, theme: Theme): Promise<string[]> {
   await page.evaluate(AXE);
-  const found = await page.evaluate(async () => {
-    const axe = (window as unknown as { axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> } }).axe;
-    return (await axe.run()).violations;
-  });
+  const found = await page.evaluate(async (options) => {
+    const axe = (window as unknown as { axe: { run(options: object): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> } }).axe;
+    return (await axe.run(options)).violations;
+  }, theme === "dark" ? { runOnly: ["color-contrast"] } : {});
   return found.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0]?.html}`);
 }

@@ -20,7 +20,7 @@ for (const theme of ["light", "dark"] as Theme[]) {
     for (const [path, title] of await pages(lab)) {
       await page.goto(lab.url + path);
       await settled(page, title);
-      expect(await findings(page), `${path} ${theme}`).toEqual([]);
+      expect(await findings(page, theme), `${path} ${theme}`).toEqual([]);
     }
     await context.close();
     expect(lab.complaints).toEqual([]);
@@ -34,8 +34,12 @@ it("has a place for everything on a narrow screen", async () => {
   for (const [path, title] of await pages(lab)) {
     await page.goto(lab.url + path);
     await settled(page, title);
-    const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-    expect(beyond, path).toBeLessThanOrEqual(0);
+    // Tables scroll by themselves; nothing else is wider than the screen.
+    const beyond = await page.evaluate(() => {
+      const main = document.getElementById("main")!;
+      return Math.max(document.documentElement.scrollWidth - window.innerWidth, main.scrollWidth - main.clientWidth);
+    });
+    expect.soft(beyond, path).toBeLessThanOrEqual(0);
   }
   await context.close();
 }, LONG);
