@@ -112,8 +112,7 @@ fn of_runs() -> Vec<Route> {
         get("/api/v1/runs/{id}/logs", Read, "run.logs", logs::logs)
             .query(logs::LOGS)
             .about("What its handlers logged; with follow=1, as server-sent events (log, end)")
-            .gives::<logs::Logs>(200)
-            .gives_other(200, "text/event-stream"),
+            .gives::<logs::Logs>(200),
         get("/api/v1/runs/{id}/explain", Read, "run.explain", runs::explain)
             .about("Why it is not progressing, and what wakes it")
             .gives_other(200, "application/json"),
