@@ -116,6 +116,36 @@ async fn a_page_of_values_reads_only_the_keys_of_its_prefix(world: World) {
     assert!(line.is_some(), "{plan}");
 }
 
+/// How much a look may read that finds nothing: a few pages for the way down an index.
+const FEW_PAGES: u64 = 100;
+
+// A claim that has room left asks each line for its next time: that must not read the lines behind it, where runs wait by
+// the hundred thousand.
+#[store_test]
+async fn the_next_time_of_a_line_costs_the_same_however_many_wait_in_the_next(world: World) {
+    if world.kind() == StoreKind::Sqlite {
+        return;
+    }
+    let sql = statements::all().into_iter().find(|sql| sql.name == "claim_next_due").unwrap();
+    let rendered = render(sql, Dialect::Postgres, Shape::Many);
+    let values: Vec<String> = values(&world, sql, Shape::Many, rendered.now).iter().map(literal).collect();
+    let mut tx = world.begin().await;
+    let many = "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, epoch, news, queue, code)
+                select 0, gen_random_uuid(), 1, 1, 9, 1, 0, 4000000000000000 + n, 0, 0, 'queue 3', 'definition 3@1'
+                  from generate_series(1, 20000) as n";
+    for sql in [many, "analyze outlast.agenda", "set local plan_cache_mode = force_generic_plan"] {
+        tx.execute(sql, &[]).await.unwrap();
+    }
+    tx.execute(&format!("prepare look as {}", rendered.text), &[]).await.unwrap();
+    let look = format!("explain (analyze, buffers) execute look({})", values.join(", "));
+    let plan = lines(&tx.query(&look, &[]).await.unwrap());
+    tx.execute("deallocate look", &[]).await.unwrap();
+    tx.rollback().await.unwrap();
+    let pages = plan.split("shared hit=").nth(1).and_then(|rest| rest.split([' ', '\n']).next());
+    let pages: u64 = pages.and_then(|pages| pages.parse().ok()).unwrap();
+    assert!(pages < FEW_PAGES, "{pages} pages were read:\n{plan}");
+}
+
 /// A batch of rows, and a lone one.
 const SHAPES: [Shape; 2] = [Shape::Many, Shape::One];
 

@@ -314,13 +314,13 @@ pub(super) static UNREAD: Sql = Sql::new(
 // claim that begins further back asks only from there: what lies before is for the next look at the whole line.
 static NEXT_DUE: Sql = Sql::new(
     "claim_next_due",
-    // By a range and an order that only one index has: where all runs are of one line, a planner takes the index
-    // of all due times for as good, and reads what is due of every other line.
+    // By an order that only one index has: where all runs are of one line, a planner takes the index of all due times for
+    // as good, and reads what is due of every other line. Not by a range of (queue, priority): PostgreSQL does not see
+    // where it ends, and reads all lines behind it.
     "select (select a.due_at from outlast.agenda as a
-              where a.shard = {p1} and (a.queue, a.priority, a.due_at) >= (b.queue, b.priority, {p6})
-                and (a.queue, a.priority) <= (b.queue, b.priority)
-                and a.due_at is not null and a.code {in:p2}
-              order by a.queue, a.priority, a.due_at limit 1)
+              where a.shard = {p1} and a.queue = b.queue and a.priority = b.priority
+                and a.due_at >= {p6} and a.code {in:p2}
+              order by a.due_at, a.id limit 1)
        from {batch}
       where (select count(*) from outlast.agenda as o
               where o.shard = {p1} and o.node = {p3} and o.claim = {p4}) < {p5}",
