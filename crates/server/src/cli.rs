@@ -27,6 +27,7 @@ pub(crate) use self::node::{DevArgs, ServeArgs, ServeRole};
 pub(crate) use self::queue::{LimitArgs, NameArgs, QueueCommand};
 pub(crate) use self::runs::{
     CheckArgs, DeleteArgs, ListArgs, LogArgs, MessageArgs, PurgeArgs, RunArgs, SendArgs, ShowArgs, StartArgs,
+    WaitArgs,
 };
 pub(crate) use self::schedule::{AddArgs, BackfillArgs, NextArgs, ScheduleCommand};
 pub(crate) use self::token::{TokenArgs, TokenCommand};
@@ -157,7 +158,7 @@ pub(crate) enum Command {
     /// Give a step another result than it had
     Replace(ReplaceArgs),
     /// Wait for a run's end and print its output
-    Wait(RunArgs),
+    Wait(WaitArgs),
     /// Delete runs that have ended, by their names
     Delete(DeleteArgs),
     /// Delete runs that ended long ago
@@ -243,6 +244,16 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_the_documentation() {
+        let docs = include_str!("../../../docs/cli.md");
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            let is_there = docs.split(['`', ' ', ',', '\\', '|']).any(|word| word == name);
+            assert!(is_there, "docs/cli.md says nothing of `{name}`");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::{Backend, StartAsk, Which};
-use crate::cli::{CancelArgs, DeleteArgs, ManyArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs};
+use crate::cli::{CancelArgs, DeleteArgs, ManyArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs, WaitArgs};
 use crate::fault::{Exit, Fault};
 use crate::follow::follow_run;
 use crate::output::{Format, call, note, print_error, print_one};
@@ -186,23 +186,39 @@ async fn kill_one(client: &Backend, text: &str, reason: &str, format: Format) ->
     print_one(format, &json!({ "id": run, "status": status.word() }), run, || format!("{run} was killed"))
 }
 
-/// Waits for a run's end.
+/// Waits for a run's end, or until it is in one of the statuses that were named.
 pub(crate) async fn wait(
     client: &Backend,
-    id: &str,
+    args: &WaitArgs,
     timeout: Option<Duration>,
     format: Format,
 ) -> Result<(), Fault> {
-    let view = find(client, id).await?;
+    let view = find(client, &args.id).await?;
     // However short the timeout is: what has ended has ended.
-    let view = match view.status.is_final() {
+    let view = match is_awaited(&view, &args.until) {
         true => view,
         false => {
             note_without_node(client).await?;
-            ended(client, view.record.id, timeout).await?
+            awaited_status(client, view.record.id, &args.until, timeout).await?
         }
     };
-    end_of(&view, format)
+    let (run, status) = (view.record.id, view.status);
+    if args.until.is_empty() {
+        return end_of(&view, format);
+    }
+    print_one(format, &RunJson::new(&view), run, || status.word().to_owned())?;
+    match args.until.contains(&status) {
+        true => Ok(()),
+        false => {
+            let message = format!("{run} ended as {status}, and is never any of those");
+            Err(Fault::new(Exit::Failed, status.word(), message))
+        }
+    }
+}
+
+/// Whether nothing more has to be waited for.
+fn is_awaited(view: &RunView, until: &[Status]) -> bool {
+    view.status.is_final() || until.contains(&view.status)
 }
 
 /// Says that nothing will happen for now, if so.
@@ -221,12 +237,22 @@ pub(crate) async fn note_without_node(client: &Backend) -> Result<(), Fault> {
 
 /// The run once it has ended.
 async fn ended(client: &Backend, run: RunId, timeout: Option<Duration>) -> Result<RunView, Fault> {
+    awaited_status(client, run, &[], timeout).await
+}
+
+/// The run once it is in one of these statuses, or has ended.
+async fn awaited_status(
+    client: &Backend,
+    run: RunId,
+    until: &[Status],
+    timeout: Option<Duration>,
+) -> Result<RunView, Fault> {
     // Listening before looking, so that an end in between is not missed.
     let mut news = client.news();
     let look = async {
         loop {
             let view = client.status(run).await?;
-            if view.status.is_final() {
+            if is_awaited(&view, until) {
                 return Ok(view);
             }
             // A hint, a missed hint or the clock: all mean to look again.

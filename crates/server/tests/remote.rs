@@ -160,6 +160,8 @@ fn every_command_says_the_same_of_a_database_and_of_its_server() {
         "wait order/large",
         "wait order/large -o json",
         "wait pay_invoice/nine",
+        "wait order/order-1 --until waiting,completed",
+        "wait order/large --until completed -o json",
         "token list",
         "retry pay_invoice/nine --dry-run",
         "retry pay_invoice/nine --dry-run -o json",
@@ -243,6 +245,8 @@ fn what_a_database_refuses_its_server_refuses_with_the_same_code() {
         ("cancel --filter colour:red --yes", 2, "(invalid_argument)"),
         ("cancel --filter def:heartbeat", 2, "(invalid_argument)"),
         ("wait heartbeat/one --timeout 50ms", 7, "(timeout)"),
+        ("wait heartbeat/one --until running --timeout 50ms", 7, "(timeout)"),
+        ("wait heartbeat/one --until done", 2, "(invalid_argument)"),
     ] {
         let words: Vec<&str> = words.split(' ').collect();
         let (said, out, err) = pair.same(&words);

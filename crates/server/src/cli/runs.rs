@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use outlast::Timestamp;
+use outlast::{Status, Timestamp};
 
 use crate::follow::Level;
 use crate::list::PAGE;
@@ -152,6 +152,17 @@ pub(crate) struct SendArgs {
     /// The same key sends the event once, however often the command is run
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// Until it is in one of these, such as waiting,completed [default: until its end]
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(crate) until: Vec<Status>,
 }
 
 #[derive(Debug, Args)]
