@@ -399,6 +399,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The run with its journal, as a file for `outlast check` and `outlast show --file` */
+        get: operations["run_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/fork": {
         parameters: {
             query?: never;
@@ -810,6 +827,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/system/checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What may be wrong with the database, and what to do about it; takes a while */
+        get: operations["system_checks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -1070,6 +1104,19 @@ export interface components {
             name: string;
             ok: boolean;
         };
+        /** @description One thing that was looked at. */
+        CheckJson: {
+            /** @description What was found. */
+            detail: string;
+            /** @description What to do, where it is not as it should be. */
+            fix?: string | null;
+            name: string;
+            status: string;
+        };
+        /** @description How the database and the work in it are doing. */
+        Checks: {
+            items: components["schemas"]["CheckJson"][];
+        };
         /** @description How many there are. */
         Count: {
             /** @description Whether there may be more. */
@@ -1175,6 +1222,10 @@ export interface components {
              */
             next_after?: number | null;
         };
+        /** @description A message that is kept until a run with its key is started. */
+        Kept: {
+            kept: boolean;
+        };
         /** @description What a queue allows from now on, whatever code says. What is left away is not limited. */
         Limits: {
             /** @description Groups take turns. */
@@ -1227,6 +1278,8 @@ export interface components {
         Me: {
             actor: string;
             capabilities: components["schemas"]["Scope"][];
+            /** @description The database's time, by which everything is judged. */
+            now: string;
             role: components["schemas"]["Role"];
             /** @description The tenant to which the token is bound; `null`: all of them. */
             tenant?: string | null;
@@ -2701,6 +2754,15 @@ export interface operations {
                     "application/json": components["schemas"]["Acted"];
                 };
             };
+            /** @description Done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Kept"];
+                };
+            };
             /** @description Not done: see `code` */
             default: {
                 headers: {
@@ -2713,6 +2775,37 @@ export interface operations {
         };
     };
     run_explain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_export: {
         parameters: {
             query?: never;
             header?: never;
@@ -2967,6 +3060,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description Done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Kept"];
                 };
             };
             /** @description Not done: see `code` */
@@ -3685,6 +3787,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["System"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    system_checks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checks"];
                 };
             };
             /** @description Not done: see `code` */
