@@ -33,7 +33,8 @@ fn its_workflows_run_are_checked_and_shown_by_its_own_commands() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     };
-    let (code, out, err) = run(&["start", "greet", "--input", "\"world\"", "--key", "w", "--wait"]);
+    let (code, out, err) =
+        run(&["start", "greet", "--input", "\"world\"", "--key", "w", "--wait", "--timeout", "60s"]);
     assert_eq!((code, out.as_str()), (0, "\"Hello, world!\"\n"), "{err}");
     let (_, out, _) = run(&["list", "definitions", "-o", "name"]);
     assert_eq!(out, "greet\n");
@@ -53,6 +54,6 @@ fn its_workflows_run_are_checked_and_shown_by_its_own_commands() {
     let mut serve = own(&shop, &["serve", "--listen", "127.0.0.1:0"]);
     let serve = shop.spawned_as(&mut serve);
     serve.until_told("/api/v1");
-    let (code, out, err) = run(&["start", "greet", "--input", "\"server\"", "--wait"]);
+    let (code, out, err) = run(&["start", "greet", "--input", "\"server\"", "--wait", "--timeout", "60s"]);
     assert_eq!((code, out.as_str()), (0, "\"Hello, server!\"\n"), "{err}");
 }
