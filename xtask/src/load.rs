@@ -1,6 +1,6 @@
 //! `cargo xtask load`: how many requests the server answers, on both databases, with wrk as the client on the same machine.
 //!
-//! The figures go to `docs/load.md` by hand: what a machine does is worth a look before it is believed.
+//! It prints a table for documents: what a machine does is worth a look before it is believed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
