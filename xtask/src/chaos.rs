@@ -3,8 +3,11 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::process;
 use crate::test::cargo;
+use crate::{previous, process};
+
+/// The one that needs the programs of the schema before this one.
+const ROLLING_UPGRADE: &str = "rolling-upgrade";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -20,6 +23,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    let needs_previous =
+        options.fault.is_empty() || options.fault.iter().any(|fault| fault == ROLLING_UPGRADE);
+    let previous = if needs_previous { Some(previous::programs()?) } else { None };
+
     // All programs: one starts the other. It brings its own servers, because it hurts them.
     let mut build = cargo();
     build.args(["build", "--release", "--package", "outlast-kill", "--bins"]);
@@ -29,6 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     chaos.args(["run", "--quiet", "--release", "--package", "outlast-kill", "--bin", "chaos", "--"]);
     chaos.args(["--seconds", &options.seconds.to_string()]);
     chaos.args(options.fault.iter().flat_map(|fault| ["--fault", fault.as_str()]));
+    chaos.args(previous.iter().flat_map(|folder| ["--previous".as_ref(), folder.as_os_str()]));
     chaos.args(options.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
     ensure!(process::run(&mut chaos)?.success(), "something was lost or repeated, or the proof broke down");
     Ok(())

@@ -3,10 +3,13 @@
 //! A check that lives in a CI file cannot be run before pushing, and a database that has to be set up
 //! by hand keeps newcomers away. So both are here, in Rust: `cargo xtask test` is everything CI does.
 
+mod api;
 mod bench;
 mod chaos;
 mod instructions;
 mod kill;
+mod load;
+mod previous;
 mod process;
 mod sim;
 mod test;
@@ -34,6 +37,8 @@ enum Command {
     Bench(bench::Options),
     /// Count the instructions of the pure parts, and compare them with the committed figures
     Instructions(instructions::Options),
+    /// Measure how many requests the server answers, with wrk
+    Load(load::Options),
     /// Run the PostgreSQL tests on each of its major versions, 13 to 18
     Versions(versions::Options),
     /// Start the PostgreSQL that the tests use, and keep it until Ctrl-C
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         Command::Sim(options) => sim::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Instructions(options) => instructions::run(&options),
+        Command::Load(options) => load::run(&options),
         Command::Versions(options) => versions::run(&options),
         Command::Postgres => serve_postgres(),
     });

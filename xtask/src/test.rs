@@ -6,6 +6,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -39,6 +40,7 @@ enum Stage {
     Test,
     Doctest,
     Ui,
+    Api,
     Docs,
     Deny,
 }
@@ -65,6 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 impl Stage {
     fn run(self, options: &Options, cluster: Option<&Cluster>) -> Result<()> {
         let name = self.name();
+        if self == Stage::Api {
+            return crate::api::run();
+        }
         if self == Stage::Deny && !has_subcommand("deny") {
             println!("==> {name}: skipped, because cargo-deny is not installed");
             return Ok(());
@@ -115,9 +120,11 @@ impl Stage {
                 command.args(["--", "-D", "warnings"])
             }
             Stage::Test if has_subcommand("nextest") => {
+                command.env("NEXTEST_TEST_THREADS", tests_at_a_time());
                 command.args(["nextest", "run", "--workspace", "--all-features"]).args(&options.test_args)
             }
             Stage::Test => {
+                command.env("RUST_TEST_THREADS", tests_at_a_time());
                 command.args(["test", "--workspace", "--all-features", "--all-targets"]);
                 command.args(&options.test_args)
             }
@@ -127,8 +134,8 @@ impl Stage {
                 command.args(["doc", "--workspace", "--no-deps", "--all-features"])
             }
             Stage::Deny => command.args(["deny", "check"]),
-            // Several commands, not all of them cargo's.
-            Stage::Ui => &mut command,
+            // Several commands each, not all of them cargo's.
+            Stage::Ui | Stage::Api => &mut command,
         };
         command
     }
@@ -140,6 +147,13 @@ impl Stage {
     fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
+}
+
+/// How many tests run beside each other: most of them wait for a disk or for another process most of the time, so that
+/// one for each core leaves two thirds of the cores idle.
+fn tests_at_a_time() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    (cores * 2).to_string()
 }
 
 fn start_postgres() -> Result<Cluster> {

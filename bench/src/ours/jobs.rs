@@ -50,7 +50,8 @@ pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     fresh.remove().await
 }
 
-/// Works off jobs of very many groups, each with a limit, beside jobs without any.
+/// Works off jobs of very many groups, with rules and without: what a rule costs. What the groups cost by themselves,
+/// which every job is found by, is a figure of its own.
 pub async fn w11(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     let jobs: u32 = if quick { 20_000 } else { 100_000 };
     for (rules, variant) in [
@@ -60,24 +61,31 @@ pub async fn w11(place: &Place, report: &mut Report, quick: bool) -> Result<()> 
     ] {
         let (mut free, mut ruled) = (0.0_f64, 0.0_f64);
         for _ in 0..ROUNDS {
-            free = free.max(drain_by(place, jobs, None).await?);
-            ruled = ruled.max(drain_by(place, jobs, Some(rules.clone())).await?);
+            free = free.max(drain_by(place, jobs, true, None).await?);
+            ruled = ruled.max(drain_by(place, jobs, true, Some(rules.clone())).await?);
         }
         let figure = Figure::new("W11", place.name(), SLOTS, ruled, "jobs/s").of(free);
-        report.add(figure.variant(&format!("{variant}; limit: without rules")));
+        report.add(figure.variant(&format!("{variant}; limit: the same jobs without rules")));
     }
+    let (mut alone, mut grouped) = (0.0_f64, 0.0_f64);
+    for _ in 0..ROUNDS {
+        alone = alone.max(drain_by(place, jobs, false, None).await?);
+        grouped = grouped.max(drain_by(place, jobs, true, None).await?);
+    }
+    let figure = Figure::new("W11", place.name(), SLOTS, grouped, "jobs/s").of(alone);
+    report.add(figure.variant("1,000 groups without rules; limit: without groups"));
     Ok(())
 }
 
-/// Works off jobs of a queue with rules, if any; with them the jobs are of 1,000 groups.
-async fn drain_by(place: &Place, jobs: u32, rules: Option<QueueRules>) -> Result<f64> {
+/// Works off jobs of a queue with rules, if any, each of one of 1,000 groups or of none.
+async fn drain_by(place: &Place, jobs: u32, grouped: bool, rules: Option<QueueRules>) -> Result<f64> {
     let fresh = place.fresh().await?;
     let client = Outlast::open(&fresh.url).await?.client();
     for first in (0..jobs).step_by(BULK as usize) {
         let start = client.start_many(noop(), first..(first + BULK).min(jobs));
-        match &rules {
-            None => start.await?,
-            Some(_) => start.groups(|number| format!("group {}", number % 1000)).await?,
+        match grouped {
+            false => start.await?,
+            true => start.groups(|number| format!("group {}", number % 1000)).await?,
         };
     }
     client.set_queue_rules("default", rules).await?;

@@ -76,6 +76,16 @@ pub fn check_operation_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Er
     }
 }
 
+/// Accepts a W3C trace context: a `traceparent`, and perhaps a `tracestate` behind a `;`.
+pub fn check_trace(trace: &str) -> Result<&str, Error> {
+    const LONGEST: usize = 600;
+    if trace.is_empty() || trace.len() > LONGEST || trace.chars().any(char::is_control) {
+        let remedy = format!("1 to {LONGEST} bytes without control characters");
+        return Err(Error::invalid("trace context", trace.escape_debug(), remedy));
+    }
+    Ok(trace)
+}
+
 /// Accepts an idempotency key: 1 to 200 of letters, digits and `.`, `_`, `:`, `-`.
 pub fn check_key(key: &str) -> Result<&str, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, distance,
-    shard_of_key,
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, check_trace,
+    distance, shard_of_key,
 };
 use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError, code};
 
@@ -140,7 +140,7 @@ impl Client {
             check_name("tag value", value)?;
         }
         if let Some(trace) = &start.trace {
-            check_name("trace context", trace)?;
+            check_trace(trace)?;
         }
         run.due = match (start.delay, start.at) {
             (Some(delay), _) if !delay.is_zero() => Due::After(delay),

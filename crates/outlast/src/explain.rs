@@ -1,9 +1,9 @@
-//! Why runs are not progressing, and the proof that something wakes each.
+//! Why runs are not progressing, and the proof that something wakes each and that the tables agree.
 
 use std::collections::BTreeMap;
 
 use outlast_core::{Error, Explained, WakeSource};
-use outlast_store::{Unwakeable, VerifyMark};
+use outlast_store::{Contradiction, Unwakeable, VerifyMark};
 use serde::Serialize;
 
 use crate::client::repeated;
@@ -23,11 +23,25 @@ pub struct Verified {
     pub lacking: u64,
     /// Those, at most [`Verified::MOST`].
     pub without: Vec<Unwakeable>,
+    /// What must never be, and is: how often, over all runs.
+    pub contradictions: Vec<Contradiction>,
 }
 
 impl Verified {
     /// How many of the runs that nothing wakes are named.
     pub const MOST: usize = 1000;
+
+    /// Whether everything is as it has to be.
+    pub fn is_fine(&self) -> bool {
+        self.lacking == 0 && self.contradictions.is_empty()
+    }
+
+    fn add(&mut self, found: Contradiction) {
+        match self.contradictions.iter_mut().find(|known| known.what == found.what) {
+            Some(known) => known.times += found.times,
+            None => self.contradictions.push(found),
+        }
+    }
 }
 
 impl Client {
@@ -56,8 +70,9 @@ impl Client {
     }
 
     /// Looks at every unfinished run whether something wakes it: a time, a node's lease, an event, a promise, another run's
-    /// end, or a person who is told why it stands still. Reads only, in pages of one transaction each; runs that start or
-    /// move meanwhile may be missed, but none is named that had something.
+    /// end, or a person who is told why it stands still. Then looks at all runs whether the tables agree about them: each in
+    /// line or ended and never both, entries in the order of their epochs, keys that name their runs, and so on. Reads only,
+    /// in pages of one transaction each; runs that start or move meanwhile may be missed, but none is named that had something.
     pub async fn verify(&self) -> Result<Verified, Error> {
         let mut verified = Verified::default();
         let mut from = Some(VerifyMark::default());
@@ -71,6 +86,7 @@ impl Client {
             (verified.lacking, verified.runs) = (verified.lacking + lacking, verified.runs + lacking);
             let room = Verified::MOST.saturating_sub(verified.without.len());
             verified.without.extend(page.without.into_iter().take(room));
+            page.contradictions.into_iter().for_each(|found| verified.add(found));
             from = page.next;
         }
         Ok(verified)

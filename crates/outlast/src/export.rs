@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use outlast_core::{Entry, Error, Limits, Op, Payload, Phase, RunId, Timestamp};
-use outlast_store::{Parent, Reads, RunKind, RunRecord};
+use outlast_core::{Entry, Error, Limits, Op, Payload, Phase, RunId, Status, Timestamp};
+use outlast_store::{Parent, Reads, RunKind, RunRecord, RunView};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -36,6 +36,30 @@ impl RunExport {
     /// What it has recorded.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The run as people see it, as far as the file says: how it ended is not in it.
+    #[doc(hidden)]
+    pub fn view(&self) -> RunView {
+        let status: Status = self.status.parse().unwrap_or(Status::Waiting);
+        let last = self.entries.last().map_or(self.record.created_at, |entry| entry.at);
+        RunView {
+            record: self.record.clone(),
+            status,
+            due_at: None,
+            node: None,
+            epoch: 0,
+            attempt: 1,
+            reason: None,
+            cancel_reason: None,
+            pause_reason: None,
+            expires_at: None,
+            group: None,
+            finished_at: status.is_final().then_some(last),
+            ended: None,
+            tags: Vec::new(),
+            doing: Vec::new(),
+        }
     }
 
     /// The text of the file.

@@ -14,7 +14,7 @@ use outlast_core::{
 use outlast_store::{
     Address, Control, Controlled, Ended, Hears, NewsKind, PURGING, Repair, RunKind, RunView,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::client::repeated;
 use crate::engine::turn::note_payload;
@@ -79,7 +79,7 @@ impl Who {
 }
 
 /// What a repair or a fork would do: nothing is changed by asking.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RepairPlan {
     /// The run.

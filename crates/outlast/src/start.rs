@@ -86,7 +86,7 @@ macro_rules! origin_options {
             self
         }
 
-        /// The W3C trace context (`traceparent`) of whoever starts it.
+        /// The W3C trace context of whoever starts it: a `traceparent`, and behind a `;` perhaps a `tracestate`.
         pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
             self.options.trace = Some(traceparent.into());
             self

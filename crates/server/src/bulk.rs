@@ -6,17 +6,18 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
-use outlast::{App, Bulk, BulkCall, BulkRun, Client, Outlast, Preview, RunView, Status};
+use indicatif::{ProgressBar, ProgressStyle};
+use outlast::{App, Bulk, Outlast, Preview, RunId, RunView, Status};
 use outlast_store::StoreError;
 use serde_json::json;
 
+use crate::backend::Backend;
 use crate::cli::ManyArgs;
-use crate::database::Place;
 use crate::fault::{Exit, Fault};
 use crate::list::filter;
-use crate::output::{Column, Format, Row, call, json as to_json, note, print, print_one, style_of, table};
+use crate::output::{Column, Format, Row, call, manner, note, print, print_list, print_one, style_of, table};
 use crate::run_commands::note_without_node;
-use crate::words::{count, user};
+use crate::words::count;
 
 /// How often a bulk is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -26,53 +27,46 @@ const LOOKS: u32 = 10;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Does one thing to all runs that fit.
-pub(crate) async fn bulk(place: &Place, op: Bulk, args: ManyArgs, format: Format) -> Result<(), Fault> {
-    let client = place.client().await?;
+pub(crate) async fn bulk(client: &Backend, op: Bulk, args: ManyArgs, format: Format) -> Result<(), Fault> {
     let words: Vec<String> =
         args.filter.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     if words.is_empty() && !args.all {
         let message = format!("the filter is empty: say what to {}, such as def:mail, or --all", op.word());
         return Err(Fault::usage(message));
     }
-    let filter = filter(&words, client.store().now().await?)?;
-    let ask = || {
-        let ask = client.bulk(op.clone()).filter(filter.clone());
-        let ask = user().into_iter().fold(ask, |ask, user| ask.by(user));
-        if args.all { ask.all() } else { ask }
-    };
+    let filter = filter(&words, client.now().await?)?;
     if args.dry_run {
-        return tell(&op, &ask().preview().await?, format);
+        return tell(&op, &client.preview(&op, &filter, args.all).await?, format);
     }
     if !args.yes {
-        agree(&op, ask()).await?;
+        agree(&op, &client.preview(&op, &filter, args.all).await?).await?;
     }
-    let run = ask().start().await?;
+    let run = client.bulk(&op, &filter, args.all).await?;
     if args.no_wait {
-        print_one(format, &json!({ "id": run.id() }), run.id(), || run.id().to_string())?;
-        note_without_node(&client).await?;
+        print_one(format, &json!({ "id": run }), run, || run.to_string())?;
+        note_without_node(client).await?;
         if format == Format::Text {
-            note(&format!("started; `{}` waits for its end", call(&format!("wait {}", run.id()))));
+            note(&format!("started; `{}` waits for its end", call(&format!("wait {}", run))));
         }
         return Ok(());
     }
     let mut server = Server::default();
     let followed = tokio::select! {
-        followed = follow(&client, &run, &mut server) => followed,
+        followed = follow(client, run, &mut server) => followed,
         _ = tokio::signal::ctrl_c() => {
-            Err(Fault::new(Exit::Interrupted, "interrupted", left(&run, server.app.is_some())))
+            Err(Fault::new(Exit::Interrupted, "interrupted", left(run, server.app.is_some())))
         }
     };
-    clear_line();
     // What is not done yet is for the next node.
     if let Some(app) = server.app {
         let _ = app.shutdown(GRACE).await;
     }
-    report(&op, &run, &followed?, format).await
+    report(client, &op, run, &followed?, format).await
 }
 
 /// Asks whoever sits there, once they know how many it is about. Where nobody does, nobody can agree.
-async fn agree(op: &Bulk, ask: BulkCall) -> Result<(), Fault> {
-    let would = would(op, &ask.preview().await?);
+async fn agree(op: &Bulk, preview: &Preview) -> Result<(), Fault> {
+    let would = would(op, preview);
     if !std::io::stdin().is_terminal() {
         return Err(Fault::usage(format!("{would}: say --yes if that is meant, or --dry-run to see which")));
     }
@@ -130,20 +124,13 @@ fn did(op: &Bulk, done: u64) -> String {
 /// Says what would happen to each run.
 fn tell(op: &Bulk, preview: &Preview, format: Format) -> Result<(), Fault> {
     match format {
-        Format::Json => return print(&to_json(preview, true)?),
+        Format::Json | Format::Yaml => return print_one(format, preview, "", String::new),
         Format::Jsonl | Format::Name => {
-            let line = |run: &outlast::Planned| match format {
-                Format::Name => Ok(run.run.to_string()),
-                _ => to_json(run, false),
-            };
-            let lines = preview.runs.iter().map(line).collect::<Result<Vec<_>, _>>()?;
-            if !lines.is_empty() {
-                print(&lines.join("\n"))?;
-            }
+            print_list(format, preview.runs.clone(), false, |run| run.run.to_string())?;
             note_more(preview);
             return Ok(());
         }
-        Format::Text => {}
+        Format::Text | Format::Wide => {}
     }
     let columns = [
         Column { head: "STATUS", spare: 0 },
@@ -189,7 +176,9 @@ struct Server {
 
 impl Server {
     /// Does bulks here if nobody else would.
-    async fn serve(&mut self, client: &Client) -> Result<(), Fault> {
+    async fn serve(&mut self, client: &Backend) -> Result<(), Fault> {
+        // Where a server is asked, its nodes do it.
+        let Backend::Direct(client) = client else { return Ok(()) };
         let store = client.store();
         let is_needed = match store.name() {
             // Whose file it is does the work, and nobody else can.
@@ -208,11 +197,11 @@ impl Server {
 }
 
 /// Looks at a bulk until it has ended, and shows how far it is on a terminal.
-async fn follow(client: &Client, run: &BulkRun, server: &mut Server) -> Result<RunView, Fault> {
-    let shows = std::io::stderr().is_terminal();
+async fn follow(client: &Backend, run: RunId, server: &mut Server) -> Result<RunView, Fault> {
+    let bar = Bar::new();
     let mut looks = 0;
     loop {
-        let view = run.status().await?;
+        let view = client.status(run).await?;
         if view.status.is_final() {
             return Ok(view);
         }
@@ -220,33 +209,61 @@ async fn follow(client: &Client, run: &BulkRun, server: &mut Server) -> Result<R
             server.serve(client).await?;
         }
         looks += 1;
-        if let Some(doing) = view.doing.first().filter(|_| shows) {
-            let (percent, message) =
-                (doing.percent.unwrap_or(0), doing.message.as_deref().unwrap_or_default());
-            let mut told = std::io::stderr();
-            let _ = write!(told, "\r\x1b[K{percent:>3} %  {message}").and_then(|()| told.flush());
+        if let Some(doing) = view.doing.first() {
+            bar.show(doing.percent.unwrap_or(0), doing.message.as_deref().unwrap_or_default());
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn clear_line() {
-    if std::io::stderr().is_terminal() {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
+/// How far it is, on a terminal; gone when dropped.
+struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    fn new() -> Bar {
+        let shows = std::io::stderr().is_terminal() && !manner().quiet;
+        let bar = shows.then(|| ProgressBar::new(100));
+        if let (Some(bar), Ok(style)) =
+            (&bar, ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}"))
+        {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+
+    fn show(&self, percent: u8, message: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(percent.into());
+            bar.set_message(message.to_owned());
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
     }
 }
 
 /// What to do with a bulk that nobody follows any more.
-fn left(run: &BulkRun, was_done_here: bool) -> String {
-    let id = run.id();
+fn left(run: RunId, was_done_here: bool) -> String {
+    let id = run;
     let goes_on = if was_done_here { "waits for the next node" } else { "goes on" };
     let (wait, cancel) = (call(&format!("wait {id}")), call(&format!("cancel {id}")));
     format!("stopped by Ctrl-C, and {id} {goes_on}: `{wait}` waits for its end, `{cancel}` ends it")
 }
 
 /// Says what became of it.
-async fn report(op: &Bulk, run: &BulkRun, view: &RunView, format: Format) -> Result<(), Fault> {
-    let (id, report) = (run.id(), run.report().await?);
+async fn report(
+    client: &Backend,
+    op: &Bulk,
+    run: RunId,
+    view: &RunView,
+    format: Format,
+) -> Result<(), Fault> {
+    let (id, report) = (run, client.bulk_report(run).await?);
     let answer = json!({
         "id": id,
         "status": view.status.word(),

@@ -3,28 +3,32 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use outlast::{Checked, Client, Outlast, Verdict};
+use outlast::{Checked, Outlast, Verdict};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::Program;
+use crate::backend::{Backend, Which};
 use crate::cli::CheckArgs;
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
-use crate::output::{self, BAD, DIM, Format, GOOD, note, painted, print};
-use crate::run_commands::find;
-use crate::samples;
+use crate::output::{self, BAD, DIM, Format, GOOD, note, painted, print, print_one};
 use crate::words::count;
 
 /// Prints a run with its journal, as a file for `check`.
-pub(crate) async fn export(client: &Client, id: &str) -> Result<(), Fault> {
-    let run = find(client, id).await?.record.id;
-    print(&client.export(run).await?.to_json())
+pub(crate) async fn export(client: &Backend, id: &str) -> Result<(), Fault> {
+    print(&client.export(&Which::read(id)?).await?)
 }
 
 /// Replays unfinished runs, or exported ones, and says of each whether it fits.
-pub(crate) async fn check(place: &Place, args: CheckArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn check(
+    place: &Place,
+    program: &Program,
+    args: CheckArgs,
+    format: Format,
+) -> Result<(), Fault> {
     let memory = Outlast::open("sqlite::memory:").await?;
-    let app = samples::register(memory);
+    let app = program.code(memory);
     let mut check = match args.files.is_empty() {
         true => app.check(place.guest()?),
         false => app.check_files(&args.files),
@@ -42,21 +46,21 @@ pub(crate) async fn check(place: &Place, args: CheckArgs, format: Format) -> Res
             let shape = CheckedJson::new(checked);
             // A reader that leaves has seen enough; the verdict is in the exit code.
             let _ = match format {
-                Format::Text => print(&line(checked)),
+                Format::Text | Format::Wide => print(&line(checked)),
                 Format::Jsonl => output::json(&shape, false).and_then(|text| print(&text)),
                 Format::Name if !checked.verdict.fits() => print(&checked.run.to_string()),
                 Format::Name => Ok(()),
-                Format::Json => {
+                Format::Json | Format::Yaml => {
                     seen.lock().unwrap_or_else(|broken| broken.into_inner()).push(shape);
                     Ok(())
                 }
             };
         })
         .await?;
-    if format == Format::Json {
+    if matches!(format, Format::Json | Format::Yaml) {
         let checked = &*all.lock().unwrap_or_else(|broken| broken.into_inner());
         let report = json!({ "runs": report.runs, "fitting": report.fitting, "checked": checked });
-        print(&output::json(&report, true)?)?;
+        print_one(format, &report, "", String::new)?;
     }
     let runs = usize::try_from(report.runs).unwrap_or(usize::MAX);
     if report.fits() {

@@ -3,6 +3,8 @@
 //! Only shapes are here. What a value means is looked at by the command that needs it, so that every
 //! refusal is one line of the same form.
 
+mod care;
+mod config;
 mod control;
 mod node;
 mod queue;
@@ -11,19 +13,26 @@ mod schedule;
 mod token;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::care::{
+    BackupArgs, BenchArgs, CompletionArgs, DoctorArgs, HealthArgs, ManArgs, MigrateCommand,
+};
+pub(crate) use self::config::ConfigCommand;
 pub(crate) use self::control::{CancelArgs, ForkArgs, ManyArgs, ReplaceArgs, ResumeArgs, RetryArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs, ServeRole};
 pub(crate) use self::queue::{LimitArgs, NameArgs, QueueCommand};
-pub(crate) use self::runs::{CheckArgs, ListArgs, MessageArgs, PurgeArgs, RunArgs, StartArgs, WaitArgs};
+pub(crate) use self::runs::{
+    CheckArgs, DeleteArgs, ListArgs, LogArgs, MessageArgs, PurgeArgs, RunArgs, SendArgs, ShowArgs, StartArgs,
+};
 pub(crate) use self::schedule::{AddArgs, BackfillArgs, NextArgs, ScheduleCommand};
 pub(crate) use self::token::{TokenArgs, TokenCommand};
-use crate::database::DEFAULT_URL;
 use crate::fault::{Exit, Fault};
-use crate::output::{Colour, Format, print_error};
+use crate::output::{Colour, Format, TimeStyle, print_error};
+use crate::words::parse_timeout;
 
 /// Above the options that every command has, so that its own come first.
 const EVERYWHERE: &str = "Options of every command";
@@ -33,23 +42,75 @@ const EVERYWHERE: &str = "Options of every command";
 #[command(name = "outlast", version, infer_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "Begin with `outlast dev`; it says what to try next.")]
 pub(crate) struct Cli {
-    /// The database: sqlite://FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, global = true, env = "OUTLAST_DATABASE_URL", hide_env_values = true, default_value = DEFAULT_URL)]
-    #[arg(value_name = "URL", help_heading = EVERYWHERE)]
-    pub(crate) database_url: String,
-
-    /// How the answer is written
-    #[arg(short, long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
-    #[arg(help_heading = EVERYWHERE)]
-    pub(crate) output: Format,
-
-    /// Whether it has colours
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
-    #[arg(help_heading = EVERYWHERE)]
-    pub(crate) color: Colour,
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Options of every command. What is left away is looked for in the environment and in files (`config.rs`).
+#[derive(Debug, Args)]
+#[command(next_help_heading = EVERYWHERE)]
+pub(crate) struct Everywhere {
+    /// The database: sqlite://FILE or postgres://USER@HOST/DATABASE [env: OUTLAST_DATABASE_URL] [default: sqlite://outlast.db]
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "url")]
+    pub(crate) database_url: Option<String>,
+
+    /// Ask a running server instead of a database: http://127.0.0.1:7777 [env: OUTLAST_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// Who asks the server [env: OUTLAST_TOKEN, which others on this machine cannot see]
+    #[arg(long, global = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+
+    /// The part [profile.NAME] of the files of settings [env: OUTLAST_PROFILE]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// How the answer is written [env: OUTLAST_OUTPUT] [default: text]
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+
+    /// Whether it has colours [env: OUTLAST_COLOR] [default: auto]
+    #[arg(long, global = true, value_enum, value_name = "WHEN")]
+    pub(crate) color: Option<Colour>,
+
+    /// How times are written for people [env: OUTLAST_TIME] [default: relative]
+    #[arg(long, global = true, value_enum, value_name = "STYLE")]
+    pub(crate) time: Option<TimeStyle>,
+
+    /// Give up after this long, such as 30s, with exit code 7 [env: OUTLAST_TIMEOUT]
+    #[arg(long, short, global = true, value_parser = parse_timeout, value_name = "DURATION", allow_hyphen_values = true)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Say nothing but the answer and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+
+    /// Say on stderr what is done on the way; twice for more
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl Everywhere {
+    /// What was given, by the names of settings.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        fn word<T: ValueEnum>(value: Option<T>) -> Option<String> {
+            value?.to_possible_value().map(|value| value.get_name().to_owned())
+        }
+        let given = [
+            ("url", self.url.clone()),
+            ("database_url", self.database_url.clone()),
+            ("token", self.token.clone()),
+            ("output", word(self.output)),
+            ("color", word(self.color)),
+            ("time", word(self.time)),
+            ("timeout", self.timeout.map(outlast_core::duration_text)),
+        ];
+        given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
 }
 
 /// What can be asked.
@@ -59,12 +120,14 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Serve the HTTP API of a database, for production
     Serve(ServeArgs),
-    /// List runs, queues, schedules, nodes or definitions
+    /// List runs, queues, schedules, nodes, definitions, bulks or errors
     List(ListArgs),
     /// Show one run: where it stands, its steps, children and logs
-    Show(RunArgs),
+    Show(ShowArgs),
     /// Print what a run's handlers logged
-    Logs(RunArgs),
+    Logs(LogArgs),
+    /// Tell what a run does, until its end
+    Follow(RunArgs),
     /// Say why a run is not progressing, and what wakes it
     Explain(RunArgs),
     /// Look whether something wakes every unfinished run
@@ -76,7 +139,7 @@ pub(crate) enum Command {
     /// Start a run by the name of its workflow or job
     Start(StartArgs),
     /// Send an event to a run
-    Send(MessageArgs),
+    Send(SendArgs),
     /// Settle a promise of a run
     Settle(MessageArgs),
     /// Ask runs to stop
@@ -94,7 +157,9 @@ pub(crate) enum Command {
     /// Give a step another result than it had
     Replace(ReplaceArgs),
     /// Wait for a run's end and print its output
-    Wait(WaitArgs),
+    Wait(RunArgs),
+    /// Delete runs that have ended, by their names
+    Delete(DeleteArgs),
     /// Delete runs that ended long ago
     Purge(PurgeArgs),
     /// Pause, resume, drain or limit a queue
@@ -108,6 +173,24 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Print the OpenAPI document of the HTTP API
     Openapi,
+    /// Bring the database's schema up to date, or say where it stands
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+    /// Look at everything that can be wrong with the database, and say what to do
+    Doctor(DoctorArgs),
+    /// Copy an SQLite database while it is in use
+    Backup(BackupArgs),
+    /// Measure how fast runs go through the database
+    Bench(BenchArgs),
+    /// Ask a server whether it is well; says nothing where it is
+    Healthcheck(HealthArgs),
+    /// Print what a shell needs to complete commands
+    Completions(CompletionArgs),
+    /// Print the manual page, or write one for each command
+    Man(ManArgs),
+    /// Show the settings that count, and look whether their files can be read
+    #[command(subcommand)]
+    Config(ConfigCommand),
 }
 
 /// Says what is wrong with a command line, or prints the help that it asked for.

@@ -24,6 +24,11 @@ impl Place {
         Place { url }
     }
 
+    /// The URL as it was given. It may hold a password.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Opens it for `dev`: makes it and brings its schema up to date.
     pub(crate) async fn open(&self) -> Result<DynStore, Fault> {
         Ok(outlast_store::open(&self.url, OpenOptions::default()).await?)
@@ -91,7 +96,7 @@ impl Place {
 }
 
 /// The URL with stars where its password is.
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let hidden = || {
         let (scheme, rest) = url.split_once("://")?;
         let (who, rest) = rest.rsplit_once('@')?;

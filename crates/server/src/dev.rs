@@ -8,6 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::Program;
 use crate::cli::DevArgs;
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
@@ -34,7 +35,14 @@ const APPROVAL: &str = r#"approval --data '{"by":"you","ok":true}'"#;
 const KAYAK: &str = r#"start order --input '{"item":"kayak","cents":55000}'"#;
 
 /// Runs until somebody asks it to stop.
-pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn dev(
+    place: &Place,
+    program: &Program,
+    args: DevArgs,
+    format: Format,
+) -> Result<(), Fault> {
+    // Code of its own is worth more than samples.
+    let no_samples = args.no_samples || program.is_own();
     if format != Format::Text {
         return Err(Fault::usage("`dev` tells its story as text: leave -o away"));
     }
@@ -46,29 +54,30 @@ pub(crate) async fn dev(place: &Place, args: DevArgs, format: Format) -> Result<
     let bound = Bound::new(&Outlast::on(store.clone()).client(), Listen::dev(args.port)).await?;
     // Whoever tries things out hears at once of code that does not repeat itself.
     let outlast = Outlast::on(store).settings(|settings| settings.verify = 1);
-    let app = if args.no_samples { outlast } else { samples::register(outlast) }.run().await?;
+    let app = if args.no_samples { outlast } else { program.code(outlast) }.run().await?;
 
     let mut watch = Watch::new(app.client().clone(), since, hint(place));
     // The samples' schedule may have started a run already: that is none from before.
     let before = Filter { until: Some(since), ..Filter::default() };
     let unfinished = open_runs(&app, &before).await?;
     let fresh = app.list(&before, None, 1).await?.runs.is_empty();
-    if fresh && !args.no_samples {
+    if fresh && !no_samples {
         samples::start_all(&app).await?;
     }
     #[cfg(feature = "embed")]
     let bound = bound.ui_proxy(args.ui_proxy);
     let server = bound.serve(app.client()).await?;
-    print(&banner(place, &app, &unfinished, args.no_samples, &server.url()).await?)?;
+    print(&banner(place, &app, &unfinished, no_samples, &server.url()).await?)?;
 
-    let orders =
-        async { if args.no_samples { std::future::pending().await } else { take_orders(&app).await } };
+    let orders = async { if no_samples { std::future::pending().await } else { take_orders(&app).await } };
     let stopped = tokio::select! {
         told = watch.run() => told,
         never = orders => match never {},
         () = signals.next() => Ok(()),
     };
     drain(app, server, place, &mut watch, &mut signals).await?;
+    #[cfg(feature = "otlp")]
+    crate::otlp::stop();
     stopped
 }
 
@@ -121,10 +130,11 @@ pub(crate) fn keep_logs() {
     let ours = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let ours = ours.without_time().with_target(false).compact();
     // A binary that has a subscriber keeps its own.
-    let _ = tracing_subscriber::registry()
-        .with(outlast::RunLogs::default())
-        .with(ours.with_filter(filter))
-        .try_init();
+    let layers =
+        tracing_subscriber::registry().with(outlast::RunLogs::default()).with(ours.with_filter(filter));
+    #[cfg(feature = "otlp")]
+    let layers = layers.with(crate::otlp::layer());
+    let _ = layers.try_init();
 }
 
 /// How to approve an order.
@@ -168,7 +178,7 @@ async fn banner(
         lines.push(format!("  {} from before {go} on:", count(unfinished.len(), "unfinished run")));
         let now = app.store().now().await?;
         for view in unfinished.iter().take(NAMED) {
-            let words = standing(view, Some(&Story::read(app, view).await?), now);
+            let words = standing(view, Some(&Story::read(app.client(), view).await?), now);
             lines.push(format!("    {:<22}  {}", shorten(&label(view), 22), painted(DIM, words)));
         }
         if unfinished.len() > NAMED {

@@ -1,12 +1,13 @@
-//! `outlast explain`: why a run is not progressing; `outlast verify`: whether something wakes every unfinished run.
+//! `outlast explain`: why a run is not progressing; `outlast verify`: whether something wakes every unfinished run,
+//! and whether the tables agree about all.
 
-use outlast::{Client, Explained, Verified};
+use outlast::{Explained, Verified};
 use outlast_core::WakeSource;
 use serde::Serialize;
 
+use crate::backend::{Backend, Which};
 use crate::fault::{Exit, Fault};
 use crate::output::{Format, call, note, print_one};
-use crate::run_commands::target;
 use crate::words::count;
 
 /// A reason as JSON: the fields of its kind, and the sentence.
@@ -18,8 +19,8 @@ pub(crate) struct ExplainedJson<'a> {
 }
 
 /// Says why a run is not progressing.
-pub(crate) async fn explain(client: &Client, id: &str, format: Format) -> Result<(), Fault> {
-    let explained = client.explain(target(id)?).await?;
+pub(crate) async fn explain(client: &Backend, id: &str, format: Format) -> Result<(), Fault> {
+    let explained = client.explain(&Which::read(id)?).await?;
     let text = told(&explained);
     let json = ExplainedJson { explained: &explained, text: explained.why.to_string() };
     print_one(format, &json, explained.why.kind(), || text)
@@ -32,12 +33,16 @@ fn told(explained: &Explained) -> String {
     format!("{run} is {status}: {why}{}", asked.unwrap_or_default())
 }
 
-/// Looks whether something wakes every unfinished run.
-pub(crate) async fn verify(client: &Client, format: Format) -> Result<(), Fault> {
-    let verified = client.verify().await?;
+/// Looks whether something wakes every unfinished run, and whether the tables agree.
+pub(crate) async fn verify(client: &Backend, format: Format) -> Result<(), Fault> {
+    let verified = client.direct("verify")?.verify().await?;
     print_one(format, &verified, verified.lacking, || lines(&verified))?;
-    if verified.lacking == 0 {
+    if verified.is_fine() {
         return Ok(());
+    }
+    if verified.lacking == 0 {
+        let message = "the tables contradict each other: restore a backup, or tell us how it came to be";
+        return Err(Fault::new(Exit::Conflict, "precondition_failed", message));
     }
     if format == Format::Text {
         note(&format!("`{}` shows a run, and `{}` ends it", call("show ID"), call("cancel ID")));
@@ -69,6 +74,9 @@ fn lines(verified: &Verified) -> String {
     let more = verified.lacking.saturating_sub(verified.without.len() as u64);
     if more > 0 {
         lines.push(format!("    and {more} more"));
+    }
+    for found in &verified.contradictions {
+        lines.push(format!("  {} ({} times)", found.what, found.times));
     }
     lines.join("\n")
 }

@@ -24,7 +24,9 @@ pub(crate) enum Exit {
     NotFound = 3,
     /// What is there stands against it.
     Conflict = 4,
-    /// The database is out of reach.
+    /// Who asks is not known, or may not.
+    Auth = 5,
+    /// The database, or the server, is out of reach.
     Unreachable = 6,
     /// It took longer than it may.
     Timeout = 7,

@@ -1,21 +1,25 @@
-//! `outlast list`: runs by filter, queues, schedules, nodes, definitions.
+//! `outlast list`: runs by filter, queues, schedules, nodes, definitions, bulks; errors are in their own file.
 
 use outlast::{
-    Client, DefinitionCard, Filter, NodeView, QueueState, QueueView, RunView, ScheduleView, Status, Timestamp,
+    DefinitionCard, Filter, NodeView, QueueState, QueueView, RunView, ScheduleView, Status, Timestamp,
 };
-use serde::Serialize;
 
+use crate::backend::Backend;
 use crate::cli::ListArgs;
+use crate::errors;
 use crate::fault::Fault;
-use crate::output::{BOLD, Column, Format, Row, WAIT, call, json, note, print, style_of, table};
+use crate::output::{BOLD, Column, Format, Row, WAIT, call, note, print, print_list, style_of, table};
 use crate::queue_commands::{rules, state};
 use crate::schedule_commands::{Plan, catch_up_word, coming, overlap_word};
-use crate::shapes::{DefinitionJson, Items, NodeJson, QueueJson, RunJson, ScheduleJson, kind};
+use crate::shapes::{DefinitionJson, NodeJson, QueueJson, RunJson, ScheduleJson, kind};
 use crate::story::{Story, standing};
 use crate::words::{ago, parse_duration, took};
 
 /// The most runs of one list: a page of the store.
 pub(crate) const PAGE: u32 = 500;
+
+/// The definition of which bulks are runs.
+const BULK: &str = "outlast.bulk";
 
 /// What can be listed.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,11 +29,13 @@ enum What {
     Schedules,
     Nodes,
     Definitions,
+    Bulks,
+    Errors,
 }
 
 /// Lists what was asked for.
-pub(crate) async fn list(client: &Client, args: ListArgs, format: Format) -> Result<(), Fault> {
-    let now = client.store().now().await?;
+pub(crate) async fn list(client: &Backend, args: ListArgs, format: Format) -> Result<(), Fault> {
+    let now = client.now().await?;
     let (what, filters) = what(&args.words)?;
     match what {
         What::Runs => runs(client, &filter(filters, now)?, args.limit, format, now).await,
@@ -37,6 +43,11 @@ pub(crate) async fn list(client: &Client, args: ListArgs, format: Format) -> Res
         What::Queues => queues(&client.queues().await?, format, now),
         What::Schedules => schedules(&client.schedules().await?, format, now),
         What::Nodes => nodes(&client.nodes().await?, format, now),
+        What::Errors => errors::list(client, args.limit, format).await,
+        What::Bulks => {
+            let bulks = Filter { definition: Some(BULK.to_owned()), ..Filter::default() };
+            runs(client, &bulks, args.limit, format, now).await
+        }
         What::Definitions => definitions(&client.definitions().await?, format),
     }
 }
@@ -49,10 +60,12 @@ fn what(words: &[String]) -> Result<(What, &[String]), Fault> {
         "schedules" | "schedule" => Ok((What::Schedules, rest)),
         "nodes" | "node" => Ok((What::Nodes, rest)),
         "definitions" | "definition" => Ok((What::Definitions, rest)),
+        "bulk" | "bulks" => Ok((What::Bulks, rest)),
+        "errors" | "error" => Ok((What::Errors, rest)),
         filter if filter.contains(':') => Ok((What::Runs, words)),
         other => {
             let message = format!(
-                "{other:?} cannot be listed: say runs, queues, schedules, nodes or definitions, or a filter such \
+                "{other:?} cannot be listed: say runs, queues, schedules, nodes, definitions, bulk or errors, or a filter such \
                  as status:failed"
             );
             Err(Fault::usage(message))
@@ -92,7 +105,7 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
 }
 
 /// A time: as it is written in full, or so long ago.
-fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let ago = text.strip_prefix('-').unwrap_or(text);
     match (parse_duration(ago), text.parse()) {
         (Ok(past), _) => {
@@ -105,19 +118,18 @@ fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 }
 
 async fn runs(
-    client: &Client,
+    client: &Backend,
     filter: &Filter,
     limit: u32,
     format: Format,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    let page = client.list(filter, None, limit).await?;
-    let more = page.next.is_some();
+    let (views, more) = client.list(filter, limit).await?;
     if format != Format::Text {
-        let items: Vec<RunJson> = page.runs.iter().map(RunJson::new).collect();
-        return print_items(format, items, more, |run| run.id.clone());
+        let items: Vec<RunJson> = views.iter().map(RunJson::new).collect();
+        return print_list(format, items, more, |run| run.id.clone());
     }
-    if page.runs.is_empty() {
+    if views.is_empty() {
         let any = *filter == Filter::default();
         note(&match any {
             true => format!("no runs yet: start one with `{}`", call("start NAME")),
@@ -126,7 +138,7 @@ async fn runs(
         return Ok(());
     }
     let mut rows = Vec::new();
-    for view in &page.runs {
+    for view in &views {
         rows.push(row(view, &words(client, view, now).await?, now));
     }
     let columns = [
@@ -145,7 +157,7 @@ async fn runs(
 }
 
 /// Where a run stands. Only a waiting run's journal has to be read for that.
-async fn words(client: &Client, view: &RunView, now: Timestamp) -> Result<String, Fault> {
+async fn words(client: &Backend, view: &RunView, now: Timestamp) -> Result<String, Fault> {
     let story = match view.status {
         Status::Waiting => Some(Story::read(client, view).await?),
         _ => None,
@@ -171,7 +183,7 @@ fn row(view: &RunView, words: &str, now: Timestamp) -> Row {
 fn queues(queues: &[QueueView], format: Format, now: Timestamp) -> Result<(), Fault> {
     if format != Format::Text {
         let items = queues.iter().map(QueueJson::new).collect();
-        return print_items(format, items, false, |queue| queue.name.clone());
+        return print_list(format, items, false, |queue| queue.name.clone());
     }
     if queues.is_empty() {
         note("no queue has rules or unfinished runs");
@@ -207,7 +219,7 @@ fn queues(queues: &[QueueView], format: Format, now: Timestamp) -> Result<(), Fa
 pub(crate) fn schedules(schedules: &[ScheduleView], format: Format, now: Timestamp) -> Result<(), Fault> {
     if format != Format::Text {
         let items = schedules.iter().map(ScheduleJson::new).collect();
-        return print_items(format, items, false, |schedule| schedule.name.clone());
+        return print_list(format, items, false, |schedule| schedule.name.clone());
     }
     if schedules.is_empty() {
         let add = call("schedule add NAME EXPRESSION DEFINITION");
@@ -253,7 +265,7 @@ pub(crate) fn schedules(schedules: &[ScheduleView], format: Format, now: Timesta
 fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault> {
     if format != Format::Text {
         let items = nodes.iter().map(NodeJson::new).collect();
-        return print_items(format, items, false, |node| node.id.clone());
+        return print_list(format, items, false, |node| node.id.clone());
     }
     if nodes.is_empty() {
         note(&format!("no node is up: start one with `{}`", call("dev")));
@@ -284,7 +296,7 @@ fn nodes(nodes: &[NodeView], format: Format, now: Timestamp) -> Result<(), Fault
 fn definitions(cards: &[DefinitionCard], format: Format) -> Result<(), Fault> {
     if format != Format::Text {
         let items = cards.iter().map(DefinitionJson::new).collect();
-        return print_items(format, items, false, |card| card.name.clone());
+        return print_list(format, items, false, |card| card.name.clone());
     }
     if cards.is_empty() {
         note("no node has registered a workflow or job yet");
@@ -310,20 +322,6 @@ fn definitions(cards: &[DefinitionCard], format: Format) -> Result<(), Fault> {
         Row { style: BOLD, cells }
     };
     print(&table(&columns, &cards.iter().map(row).collect::<Vec<_>>()))
-}
-
-fn print_items<T: Serialize>(
-    format: Format,
-    items: Vec<T>,
-    more: bool,
-    name: impl Fn(&T) -> String,
-) -> Result<(), Fault> {
-    let lines = match format {
-        Format::Name => items.iter().map(name).collect(),
-        Format::Jsonl => items.iter().map(|item| json(item, false)).collect::<Result<Vec<_>, _>>()?,
-        _ => vec![json(&Items { items, more }, true)?],
-    };
-    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
 }
 
 #[cfg(test)]
@@ -365,6 +363,8 @@ mod tests {
         assert_eq!(what(&words(&["nodes"])).unwrap().0, What::Nodes);
         assert_eq!(what(&words(&["queues"])).unwrap().0, What::Queues);
         assert_eq!(what(&words(&["schedules"])).unwrap().0, What::Schedules);
-        assert!(what(&words(&["bulk"])).unwrap_err().to_string().contains("nodes or definitions"));
+        assert_eq!(what(&words(&["bulk"])).unwrap().0, What::Bulks);
+        assert_eq!(what(&words(&["errors"])).unwrap().0, What::Errors);
+        assert!(what(&words(&["cats"])).unwrap_err().to_string().contains("bulk or errors"));
     }
 }

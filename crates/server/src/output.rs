@@ -7,8 +7,8 @@ use anstyle::{AnsiColor, Style};
 use outlast::Status;
 use serde::Serialize;
 
-use crate::database::Place;
 use crate::fault::Fault;
+use crate::shapes::Items;
 use crate::words::shorten;
 
 /// How an answer is written.
@@ -20,8 +20,53 @@ pub(crate) enum Format {
     Json,
     /// One JSON object per line.
     Jsonl,
+    /// The same as JSON, easier to read.
+    Yaml,
+    /// For people, with nothing left away on a narrow terminal.
+    Wide,
     /// Ids or names alone, one per line.
     Name,
+}
+
+impl Format {
+    /// Whether people read it.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Format::Text | Format::Wide)
+    }
+}
+
+/// How times are written for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TimeStyle {
+    /// How long ago, or until when; the clock on the wall otherwise.
+    Relative,
+    /// Date and time of this machine's zone.
+    Local,
+    /// Date and time in UTC.
+    Utc,
+    /// As programs write it.
+    Rfc3339,
+}
+
+/// How this process writes, whatever it writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) time: TimeStyle,
+    /// Nothing but answers and errors.
+    pub(crate) quiet: bool,
+    /// Tables keep all columns.
+    pub(crate) wide: bool,
+}
+
+static MANNER: OnceLock<Manner> = OnceLock::new();
+
+/// Settles how this process writes. The first stays.
+pub(crate) fn settle(manner: Manner) {
+    let _ = MANNER.set(manner);
+}
+
+pub(crate) fn manner() -> Manner {
+    MANNER.get().copied().unwrap_or(Manner { time: TimeStyle::Relative, quiet: false, wide: false })
 }
 
 /// When to use colours.
@@ -81,11 +126,17 @@ pub(crate) fn print(text: &str) -> Result<(), Fault> {
 
 /// Writes what is not the answer to stderr. Nobody has to hear it.
 pub(crate) fn note(text: &str) {
+    if !manner().quiet {
+        tell(text);
+    }
+}
+
+fn tell(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 pub(crate) fn print_error(fault: &Fault) {
-    note(&format!("{} {fault}", painted(BAD.bold(), "error:")));
+    tell(&format!("{} {fault}", painted(BAD.bold(), "error:")));
 }
 
 /// Writes one thing as JSON, or as its text or name.
@@ -96,11 +147,33 @@ pub(crate) fn print_one(
     text: impl FnOnce() -> String,
 ) -> Result<(), Fault> {
     match format {
-        Format::Text => print(&text()),
+        Format::Text | Format::Wide => print(&text()),
         Format::Name => print(&name.to_string()),
         Format::Json => print(&json(value, true)?),
         Format::Jsonl => print(&json(value, false)?),
+        Format::Yaml => print(&yaml(value)?),
     }
+}
+
+/// Writes a list for programs; people get theirs from a [`table`].
+pub(crate) fn print_list<T: Serialize>(
+    format: Format,
+    items: Vec<T>,
+    more: bool,
+    name: impl Fn(&T) -> String,
+) -> Result<(), Fault> {
+    let lines = match format {
+        Format::Name => items.iter().map(name).collect(),
+        Format::Jsonl => items.iter().map(|item| json(item, false)).collect::<Result<Vec<_>, _>>()?,
+        Format::Yaml => vec![yaml(&Items { items, more })?],
+        _ => vec![json(&Items { items, more }, true)?],
+    };
+    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
+}
+
+/// A value as YAML.
+fn yaml(value: &impl Serialize) -> Result<String, Fault> {
+    crate::yaml::yaml(&json(value, false)?).map_err(|error| io::Error::other(error).into())
 }
 
 /// A value as JSON.
@@ -111,7 +184,8 @@ pub(crate) fn json(value: &impl Serialize, pretty: bool) -> Result<String, Fault
 
 /// The width of the terminal; `None` when the output goes elsewhere.
 pub(crate) fn width() -> Option<usize> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+    let width = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    if manner().wide { None } else { width() }
 }
 
 /// A column of a table.
@@ -177,10 +251,17 @@ pub(crate) fn call(command: &str) -> String {
 /// What [`call`] adds so that a command finds the same database.
 static DATABASE: OnceLock<String> = OnceLock::new();
 
-/// Lets every [`call`] name a database.
-pub(crate) fn calls_name(place: &Place) {
+/// Lets every [`call`] name what this process asks: a database, or a server.
+pub(crate) fn calls_name(argument: String) {
     // The first stays: a process works on one database.
-    let _ = DATABASE.set(place.argument());
+    let _ = DATABASE.set(argument);
+}
+
+/// The name of this program, without its folder.
+pub(crate) fn program_name() -> String {
+    let called = std::env::args_os().next().unwrap_or_else(|| "outlast".into());
+    let name = std::path::Path::new(&called).file_stem().map(|name| name.to_string_lossy().into_owned());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "outlast".to_owned())
 }
 
 /// How the reader calls this program: through cargo where `cargo run` started it, else as it was called.

@@ -1,20 +1,21 @@
 //! Commands that hold runs back and let them go on.
 
-use outlast::{Client, Error, Status};
+use outlast::{Error, Status};
 use serde_json::json;
 
+use crate::backend::Backend;
 use crate::cli::{CancelArgs, ResumeArgs};
 use crate::fault::Fault;
 use crate::output::{Format, print_one};
 use crate::run_commands::{each, find, no_dry_run};
 
 /// Pauses runs. Goes through all of them, whatever one of them says.
-pub(crate) async fn pause(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn pause(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
     no_dry_run(&args.many)?;
     each(&args.ids, async |text| pause_one(client, text, &args.reason, format).await).await
 }
 
-async fn pause_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+async fn pause_one(client: &Backend, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
     let run = find(client, text).await?.record.id;
     let is_taken = client.pause(run, reason).await?;
     let status = client.status(run).await?.status;
@@ -28,12 +29,12 @@ async fn pause_one(client: &Client, text: &str, reason: &str, format: Format) ->
 }
 
 /// Resumes runs. Goes through all of them, whatever one of them says.
-pub(crate) async fn resume(client: &Client, args: ResumeArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn resume(client: &Backend, args: ResumeArgs, format: Format) -> Result<(), Fault> {
     no_dry_run(&args.many)?;
     each(&args.ids, async |text| resume_one(client, text, format).await).await
 }
 
-async fn resume_one(client: &Client, text: &str, format: Format) -> Result<(), Fault> {
+async fn resume_one(client: &Backend, text: &str, format: Format) -> Result<(), Fault> {
     let run = find(client, text).await?.record.id;
     let is_ours = client.resume(run).await?;
     let status = client.status(run).await?.status;

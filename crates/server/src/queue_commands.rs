@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use outlast::{Client, QueueCard, QueueRules, QueueState, QueueView, Rate, Timestamp};
 use outlast_core::duration_text;
 
+use crate::backend::Backend;
 use crate::cli::{LimitArgs, QueueCommand};
 use crate::fault::{Exit, Fault};
 use crate::output::{Format, call, note, print_one};
@@ -44,22 +45,22 @@ pub(crate) fn parse_rate(text: &str) -> Result<Rule<Rate>, String> {
 }
 
 /// Does something to a queue and says how it stands.
-pub(crate) async fn queue(client: &Client, command: QueueCommand, format: Format) -> Result<(), Fault> {
+pub(crate) async fn queue(client: &Backend, command: QueueCommand, format: Format) -> Result<(), Fault> {
     match command {
         QueueCommand::Pause(args) => {
-            known(client, &args.name).await?;
+            client.queue(&args.name).await?;
             let card = client.pause_queue(&args.name).await?;
             let resume = call(&format!("queue resume {}", args.name));
             let more = format!("what runs goes on, and nothing of it begins until `{resume}`");
             told(client, card, &more, format).await
         }
         QueueCommand::Resume(args) => {
-            known(client, &args.name).await?;
+            client.queue(&args.name).await?;
             let card = client.resume_queue(&args.name).await?;
             told(client, card, "", format).await
         }
         QueueCommand::Drain(args) => {
-            known(client, &args.name).await?;
+            client.queue(&args.name).await?;
             let card = client.drain_queue(&args.name).await?;
             let resume = call(&format!("queue resume {}", args.name));
             let more =
@@ -70,13 +71,13 @@ pub(crate) async fn queue(client: &Client, command: QueueCommand, format: Format
     }
 }
 
-async fn limit(client: &Client, args: &LimitArgs, format: Format) -> Result<(), Fault> {
+async fn limit(client: &Backend, args: &LimitArgs, format: Format) -> Result<(), Fault> {
     let changed = args.reset || args.changes(QueueRules::default()).1;
     let name = &args.name;
     if !changed {
         return Err(Fault::usage(format!("say what shall hold for queue {name}: {RULES}")));
     }
-    let before = known(client, name).await?;
+    let before = client.queue(name).await?;
     let rules = if args.reset { None } else { Some(args.changes(before.rules).0) };
     let card = client.set_queue_rules(name, rules).await?;
     let more = match card.is_own {
@@ -129,11 +130,11 @@ pub(crate) async fn known(client: &Client, name: &str) -> Result<QueueCard, Faul
 }
 
 /// Says how a queue stands, and for people what that means.
-async fn told(client: &Client, card: QueueCard, more: &str, format: Format) -> Result<(), Fault> {
+async fn told(client: &Backend, card: QueueCard, more: &str, format: Format) -> Result<(), Fault> {
     let found = client.queues().await?.into_iter().find(|view| view.queue.name == card.name);
     // What we did is what we say, whatever others have done since.
     let view = QueueView { queue: card, ..found.unwrap_or_default() };
-    let now = client.store().now().await?;
+    let now = client.now().await?;
     print_one(format, &QueueJson::new(&view), &view.queue.name, || line(&view, now))?;
     if format == Format::Text && !more.is_empty() {
         note(more);

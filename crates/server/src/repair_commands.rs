@@ -1,41 +1,34 @@
 //! `outlast fork` and `outlast replace`: another run from a step on, and another result for a step.
 
-use outlast::{Bulk, Client, RepairPlan};
+use outlast::{Bulk, RepairPlan};
 use serde_json::json;
 
+use crate::backend::{Backend, ForkAsk, RepairAsk, Version};
 use crate::cli::{ForkArgs, ReplaceArgs};
 use crate::fault::Fault;
 use crate::output::{Format, call, note, print_one};
 use crate::run_commands::{each, find, given, note_without_node};
-use crate::words::{count, user};
+use crate::words::count;
 
 /// Starts other runs from a step of those that are named.
-pub(crate) async fn fork(client: &Client, args: ForkArgs, format: Format) -> Result<(), Fault> {
-    let input = args.input.as_deref().map(|text| given("input", text)).transpose()?;
+pub(crate) async fn fork(client: &Backend, args: ForkArgs, format: Format) -> Result<(), Fault> {
+    let ask = ForkAsk {
+        from: args.from,
+        from_start: args.from_start,
+        input: args.input.as_deref().map(|text| given("input", text)).transpose()?,
+        version: match args.version.as_deref() {
+            None => None,
+            Some("latest") => Some(Version::Latest),
+            Some(number) => Some(Version::Number(number.parse().map_err(|_| no_version(number))?)),
+        },
+        reason: args.reason,
+    };
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
-        let mut fork = client.fork(run);
-        fork = match (&args.from, args.from_start) {
-            (Some(step), _) => fork.from(step),
-            (None, true) => fork.from_start(),
-            (None, false) => fork,
-        };
-        if let Some(input) = &input {
-            fork = fork.input(input);
-        }
-        fork = match args.version.as_deref() {
-            None => fork,
-            Some("latest") => fork.active_version(),
-            Some(number) => fork.version(number.parse().map_err(|_| no_version(number))?),
-        };
-        if let Some(reason) = &args.reason {
-            fork = fork.reason(reason);
-        }
-        fork = user().into_iter().fold(fork, |fork, user| fork.by(user));
         if args.many.dry_run {
-            return print_plan(&fork.plan().await?, format);
+            return print_plan(&client.plan_fork(run, &ask).await?, format);
         }
-        let id = fork.await?;
+        let id = client.fork(run, &ask).await?;
         print_one(format, &json!({ "id": id, "fork_of": run }), id, || id.to_string())?;
         if format == Format::Text {
             note(&format!("forked from {run}; look at it with `{}`", call(&format!("show {id}"))));
@@ -63,16 +56,15 @@ fn no_version(given: &str) -> Fault {
 }
 
 /// Gives a step another result.
-pub(crate) async fn replace(client: &Client, args: ReplaceArgs, format: Format) -> Result<(), Fault> {
-    let result = given("result", &args.result)?;
+pub(crate) async fn replace(client: &Backend, args: ReplaceArgs, format: Format) -> Result<(), Fault> {
+    let replace = Some((args.step.clone(), given("result", &args.result)?));
+    let ask = RepairAsk { replace, reason: Some(args.reason), ..RepairAsk::default() };
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
-        let repair = client.repair(run).replace(&args.step, &result).reason(&args.reason);
-        let repair = user().into_iter().fold(repair, |repair, user| repair.by(user));
         if args.many.dry_run {
-            return print_plan(&repair.plan().await?, format);
+            return print_plan(&client.plan_repair(run, &ask).await?, format);
         }
-        let replaced = repair.await?;
+        let replaced = client.repair(run, &ask).await?;
         print_one(format, &json!({ "id": run, "replaced": replaced }), run, || match replaced {
             true => format!("{run} goes on with another result of {}", args.step),
             false => format!("{run} has moved on: nothing was changed"),

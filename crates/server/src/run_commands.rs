@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::time::Duration;
 
-use outlast::{Client, Error, RunId, RunView, Status, Target};
+use outlast::{Error, RunId, RunView, Status};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::cli::{CancelArgs, ManyArgs, MessageArgs, PurgeArgs, StartArgs, WaitArgs};
+use crate::backend::{Backend, StartAsk, Which};
+use crate::cli::{CancelArgs, DeleteArgs, ManyArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs};
 use crate::fault::{Exit, Fault};
+use crate::follow::follow_run;
 use crate::output::{Format, call, note, print_error, print_one};
 use crate::shapes::RunJson;
 use crate::story::{Story, failure, label};
@@ -17,54 +19,42 @@ use crate::words::{count, json_of, took};
 /// How often a waiting command looks without any hint.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Reads how a run is named: `run_…`, or `definition/key`.
-pub(crate) fn target(text: &str) -> Result<Target, Fault> {
-    // Keys hold no slash; names of definitions may.
-    if let Some((definition, key)) = text.rsplit_once('/') {
-        return Ok(Target::key(definition, key));
-    }
-    match text.parse::<RunId>() {
-        Ok(run) => Ok(run.into()),
-        Err(_) => Err(Fault::usage(format!(
-            "{text:?} names no run: write its id (run_ and 26 letters and digits) or DEFINITION/KEY"
-        ))),
-    }
-}
-
 /// The run that `text` names, if it exists.
-pub(crate) async fn find(client: &Client, text: &str) -> Result<RunView, Fault> {
-    let run = client.find(target(text)?).await?;
-    Ok(client.status(run).await?)
+pub(crate) async fn find(client: &Backend, text: &str) -> Result<RunView, Fault> {
+    client.run(&Which::read(text)?).await
 }
 
 /// Starts a run.
-pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn start(
+    client: &Backend,
+    args: StartArgs,
+    timeout: Option<Duration>,
+    format: Format,
+) -> Result<(), Fault> {
     let input = given("input", &args.input)?;
-    let mut start = client.start_by_name(&args.name, input.get());
-    if let Some(key) = args.key {
-        start = start.key(key);
-    }
-    if let Some(queue) = args.queue {
-        start = start.queue(queue);
-    }
-    if let Some(priority) = args.priority {
-        start = start.priority(priority);
-    }
-    if let Some(delay) = args.delay {
-        start = start.delay(delay);
-    }
-    for tag in &args.tags {
-        let (name, value) = tag
-            .split_once('=')
-            .ok_or_else(|| Fault::usage(format!("tag {tag:?}: write it like --tag city=Bern")))?;
-        start = start.tag(name, value);
-    }
-    let run = start.await?;
-    let (id, created) = (run.id(), run.created());
+    let tag = |tag: &String| match tag.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(Fault::usage(format!("tag {tag:?}: write it like --tag city=Bern"))),
+    };
+    let ask = StartAsk {
+        definition: args.name,
+        input,
+        key: args.key,
+        queue: args.queue,
+        priority: args.priority,
+        delay: args.delay,
+        at: args.at,
+        tags: args.tags.iter().map(tag).collect::<Result<_, _>>()?,
+    };
+    let (id, created) = client.start(ask).await?;
     note_without_node(client).await?;
+    if args.follow {
+        note(&format!("{} {id}", if created { "started" } else { "found" }));
+        return follow_run(client, id, timeout, format).await;
+    }
     if args.wait {
         note(&format!("{} {id}; waiting for its end", if created { "started" } else { "found" }));
-        return end_of(&ended(client, id, None).await?, format);
+        return end_of(&ended(client, id, timeout).await?, format);
     }
     print_one(format, &json!({ "id": id, "created": created }), id, || id.to_string())?;
     if format == Format::Text {
@@ -75,59 +65,57 @@ pub(crate) async fn start(client: &Client, args: StartArgs, format: Format) -> R
 }
 
 /// Sends an event.
-pub(crate) async fn send(client: &Client, args: MessageArgs, format: Format) -> Result<(), Fault> {
-    let (to, data) = (target(&args.id)?, given("data", &args.data)?);
-    known_definition(client, &args.id).await?;
-    let awaited = awaited(client, &to, &args.name).await?;
-    client.send(to.clone(), &args.name, &data).await?;
-    told(client, to, |run| format!("event {} sent{}", args.name, near(" to", run)), format).await?;
+pub(crate) async fn send(client: &Backend, args: SendArgs, format: Format) -> Result<(), Fault> {
+    let MessageArgs { id, name, data } = &args.message;
+    let (to, data) = (Which::read(id)?, given("data", data)?);
+    known_definition(client, &to).await?;
+    let awaited = awaited(client, &to, name).await?;
+    client.send(&to, name, &data, args.idempotency_key.as_deref()).await?;
+    told(client, &to, |run| format!("event {name} sent{}", near(" to", run)), format).await?;
     if !awaited && format == Format::Text {
-        note(&format!("it does not wait for {} now: the event is kept until it does", args.name));
+        note(&format!("it does not wait for {name} now: the event is kept until it does"));
     }
     Ok(())
 }
 
 /// Settles a promise.
-pub(crate) async fn settle(client: &Client, args: MessageArgs, format: Format) -> Result<(), Fault> {
-    let (of, data) = (target(&args.id)?, given("data", &args.data)?);
-    known_definition(client, &args.id).await?;
-    client.settle(of.clone(), &args.name, &data).await?;
-    told(client, of, |run| format!("promise {}{} settled", args.name, near(" of", run)), format).await
+pub(crate) async fn settle(client: &Backend, args: MessageArgs, format: Format) -> Result<(), Fault> {
+    let (of, data) = (Which::read(&args.id)?, given("data", &args.data)?);
+    known_definition(client, &of).await?;
+    client.settle(&of, &args.name, &data).await?;
+    told(client, &of, |run| format!("promise {}{} settled", args.name, near(" of", run)), format).await
 }
 
 /// Whether a run that exists waits for this event. That it does not may be a typo, or just early.
-async fn awaited(client: &Client, to: &Target, name: &str) -> Result<bool, Fault> {
-    match client.find(to.clone()).await {
-        Ok(run) => {
-            let story = Story::read(client, &client.status(run).await?).await?;
-            Ok(story.awaits_event(name, client.store().now().await?))
-        }
-        Err(Error::UnknownRun { .. }) => Ok(true),
-        Err(other) => Err(other.into()),
+async fn awaited(client: &Backend, to: &Which, name: &str) -> Result<bool, Fault> {
+    match client.run_if_any(to).await? {
+        Some(view) => Ok(Story::read(client, &view).await?.awaits_event(name, client.now().await?)),
+        // A key whose run is still to come.
+        None => Ok(true),
     }
 }
 
 /// A message to a key may come before its run, but not to a definition that nobody knows: that is a typo.
-async fn known_definition(client: &Client, text: &str) -> Result<(), Fault> {
-    if let Some((definition, _)) = text.rsplit_once('/') {
-        client.definition(definition).await?;
+async fn known_definition(client: &Backend, which: &Which) -> Result<(), Fault> {
+    match which {
+        Which::Key { definition, .. } => client.known_definition(definition).await,
+        Which::Id(_) => Ok(()),
     }
-    Ok(())
 }
 
 async fn told(
-    client: &Client,
-    to: Target,
+    client: &Backend,
+    to: &Which,
     done: impl Fn(Option<RunId>) -> String,
     format: Format,
 ) -> Result<(), Fault> {
-    match client.find(to).await {
-        Ok(run) => print_one(format, &json!({ "run": run }), run, || done(Some(run))),
-        Err(Error::UnknownRun { .. }) => {
+    match client.run_if_any(to).await?.map(|view| view.record.id) {
+        Some(run) => print_one(format, &json!({ "run": run }), run, || done(Some(run))),
+        None if matches!(to, Which::Key { .. }) => {
             let text = || format!("{}; it is kept until a run with this key is started", done(None));
             print_one(format, &json!({ "run": null }), "", text)
         }
-        Err(other) => Err(other.into()),
+        None => print_one(format, &json!({ "run": null }), "", || done(None)),
     }
 }
 
@@ -137,13 +125,13 @@ fn near(word: &str, run: Option<RunId>) -> String {
 }
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.
-pub(crate) async fn cancel(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn cancel(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
     no_dry_run(&args.many)?;
     each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
 }
 
 /// Ends runs at once. Goes through all of them, whatever one of them says.
-pub(crate) async fn kill(client: &Client, args: CancelArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn kill(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
     no_dry_run(&args.many)?;
     each(&args.ids, async |text| kill_one(client, text, &args.reason, format).await).await
 }
@@ -173,7 +161,7 @@ pub(crate) async fn each(ids: &[String], one: impl AsyncFn(&str) -> Result<(), F
     first_fault.map_or(Ok(()), Err)
 }
 
-async fn cancel_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+async fn cancel_one(client: &Backend, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
     let view = find(client, text).await?;
     let run = view.record.id;
     if !client.cancel(run, reason).await? {
@@ -188,7 +176,7 @@ async fn cancel_one(client: &Client, text: &str, reason: &str, format: Format) -
     })
 }
 
-async fn kill_one(client: &Client, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
+async fn kill_one(client: &Backend, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
     let run = find(client, text).await?.record.id;
     let is_ours = client.kill(run, reason).await?;
     let status = client.status(run).await?.status;
@@ -199,31 +187,42 @@ async fn kill_one(client: &Client, text: &str, reason: &str, format: Format) -> 
 }
 
 /// Waits for a run's end.
-pub(crate) async fn wait(client: &Client, args: WaitArgs, format: Format) -> Result<(), Fault> {
-    let view = find(client, &args.id).await?;
+pub(crate) async fn wait(
+    client: &Backend,
+    id: &str,
+    timeout: Option<Duration>,
+    format: Format,
+) -> Result<(), Fault> {
+    let view = find(client, id).await?;
     // However short the timeout is: what has ended has ended.
     let view = match view.status.is_final() {
         true => view,
         false => {
             note_without_node(client).await?;
-            ended(client, view.record.id, args.timeout).await?
+            ended(client, view.record.id, timeout).await?
         }
     };
     end_of(&view, format)
 }
 
 /// Says that nothing will happen for now, if so.
-pub(crate) async fn note_without_node(client: &Client) -> Result<(), Fault> {
-    if client.nodes().await?.is_empty() {
+pub(crate) async fn note_without_node(client: &Backend) -> Result<(), Fault> {
+    // Whoever may not know of nodes is not told of them.
+    let is_lonely = match client.nodes().await {
+        Ok(nodes) => nodes.is_empty(),
+        Err(fault) if fault.exit == Exit::Auth => false,
+        Err(fault) => return Err(fault),
+    };
+    if is_lonely {
         note(&format!("no node is up: it waits for the next `{}`", call("dev")));
     }
     Ok(())
 }
 
 /// The run once it has ended.
-async fn ended(client: &Client, run: RunId, timeout: Option<Duration>) -> Result<RunView, Fault> {
+async fn ended(client: &Backend, run: RunId, timeout: Option<Duration>) -> Result<RunView, Fault> {
     // Listening before looking, so that an end in between is not missed.
-    let mut signals = client.store().signals();
+    let mut news = client.news();
     let look = async {
         loop {
             let view = client.status(run).await?;
@@ -231,16 +230,21 @@ async fn ended(client: &Client, run: RunId, timeout: Option<Duration>) -> Result
                 return Ok(view);
             }
             // A hint, a missed hint or the clock: all mean to look again.
-            let _ = tokio::time::timeout(LOOK_EVERY, signals.recv()).await;
+            news.within(LOOK_EVERY).await;
         }
     };
     match timeout {
         None => look.await,
-        Some(timeout) => tokio::time::timeout(timeout, look).await.unwrap_or_else(|_| {
-            let message = format!("{run} has not ended after {}: it goes on", took(timeout));
-            Err(Fault::new(Exit::Timeout, "timeout", message))
-        }),
+        Some(timeout) => {
+            tokio::time::timeout(timeout, look).await.unwrap_or_else(|_| Err(unfinished(run, timeout)))
+        }
     }
+}
+
+/// Whoever waited for a run waits no more.
+pub(crate) fn unfinished(run: RunId, timeout: Duration) -> Fault {
+    let message = format!("{run} has not ended after {}: it goes on", took(timeout));
+    Fault::new(Exit::Timeout, "timeout", message)
 }
 
 /// Prints a run's output, as JSON the whole run; a run without an output is a fault.
@@ -248,7 +252,7 @@ fn end_of(view: &RunView, format: Format) -> Result<(), Fault> {
     let output =
         || view.ended.as_ref().and_then(|ended| ended.output.as_ref()).map_or("null".into(), json_of);
     let completed = view.status == Status::Completed;
-    if completed || matches!(format, Format::Json | Format::Jsonl) {
+    if completed || matches!(format, Format::Json | Format::Jsonl | Format::Yaml) {
         print_one(format, &RunJson::new(view), view.record.id, output)?;
     }
     if completed {
@@ -263,9 +267,19 @@ fn end_of(view: &RunView, format: Format) -> Result<(), Fault> {
     Err(Fault::new(Exit::Failed, code, message))
 }
 
+/// Deletes runs that have ended. Goes through all of them, whatever one of them says.
+pub(crate) async fn delete(client: &Backend, args: DeleteArgs, format: Format) -> Result<(), Fault> {
+    each(&args.ids, async |text| {
+        let run = find(client, text).await?.record.id;
+        client.delete(run).await?;
+        print_one(format, &json!({ "id": run, "deleted": true }), run, || format!("{run} is deleted"))
+    })
+    .await
+}
+
 /// Deletes runs that ended long ago.
-pub(crate) async fn purge(client: &Client, args: PurgeArgs, format: Format) -> Result<(), Fault> {
-    let purged = client.purge(args.older_than).await?;
+pub(crate) async fn purge(client: &Backend, args: PurgeArgs, format: Format) -> Result<(), Fault> {
+    let purged = client.direct("purge")?.purge(args.older_than).await?;
     let text = || {
         let runs = count(usize::try_from(purged).unwrap_or(usize::MAX), "run");
         match args.older_than {

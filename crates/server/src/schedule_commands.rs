@@ -2,12 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use outlast::{CatchUp, Client, Overlap, Schedule, ScheduleView, Timestamp, Timetable};
+use outlast::{CatchUp, Overlap, ScheduleView, Timestamp, Timetable};
 use outlast_core::{check_count, distance, duration_text};
 use outlast_store::ScheduleCard;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::backend::{Backend, ScheduleAsk};
 use crate::cli::{AddArgs, BackfillArgs, NextArgs, ScheduleCommand};
 use crate::fault::{Exit, Fault};
 use crate::list;
@@ -108,11 +109,13 @@ pub(crate) fn coming(view: &ScheduleView, now: Timestamp) -> String {
 }
 
 /// Does what was asked about schedules.
-pub(crate) async fn schedule(client: &Client, command: ScheduleCommand, format: Format) -> Result<(), Fault> {
+pub(crate) async fn schedule(
+    client: &Backend,
+    command: ScheduleCommand,
+    format: Format,
+) -> Result<(), Fault> {
     match command {
-        ScheduleCommand::List => {
-            list::schedules(&client.schedules().await?, format, client.store().now().await?)
-        }
+        ScheduleCommand::List => list::schedules(&client.schedules().await?, format, client.now().await?),
         ScheduleCommand::Next(args) => next_of_schedule(client, &args, format).await,
         ScheduleCommand::Add(args) => add(client, args, format).await,
         ScheduleCommand::Pause(args) => {
@@ -130,7 +133,7 @@ pub(crate) async fn schedule(client: &Client, command: ScheduleCommand, format: 
 }
 
 /// The schedule of this name; else names that look alike.
-async fn find(client: &Client, name: &str) -> Result<ScheduleView, Fault> {
+async fn find(client: &Backend, name: &str) -> Result<ScheduleView, Fault> {
     let views = client.schedules().await?;
     let mut known: Vec<String> = views.iter().map(|view| view.name.clone()).collect();
     if let Some(view) = views.into_iter().find(|view| view.name == name) {
@@ -150,8 +153,8 @@ async fn find(client: &Client, name: &str) -> Result<ScheduleView, Fault> {
 }
 
 /// Says how a schedule stands.
-async fn told(client: &Client, view: &ScheduleView, format: Format) -> Result<(), Fault> {
-    let now = client.store().now().await?;
+async fn told(client: &Backend, view: &ScheduleView, format: Format) -> Result<(), Fault> {
+    let now = client.now().await?;
     print_one(format, &ScheduleJson::new(view), &view.name, || {
         let what =
             format!("{} starts {}: {}", view.name, view.card.definition, Plan::read(&view.card).words());
@@ -163,18 +166,21 @@ async fn told(client: &Client, view: &ScheduleView, format: Format) -> Result<()
     })
 }
 
-async fn add(client: &Client, args: AddArgs, format: Format) -> Result<(), Fault> {
+async fn add(client: &Backend, args: AddArgs, format: Format) -> Result<(), Fault> {
     let input = given("input", &args.input)?;
-    let mut schedule = Schedule::cron(&args.name, &args.expression)
-        .zone(&args.tz)
-        .overlap(args.overlap)
-        .catch_up(args.catch_up)
-        .jitter(args.jitter.unwrap_or_default());
-    if let Some(queue) = &args.queue {
-        schedule = schedule.queue(queue);
-    }
     let before = client.schedules().await?.into_iter().find(|view| view.name == args.name);
-    let view = client.schedule_by_name(schedule, &args.definition, input.get()).await?;
+    let ask = ScheduleAsk {
+        name: args.name,
+        expression: args.expression,
+        zone: args.tz,
+        definition: args.definition,
+        input,
+        overlap: args.overlap,
+        catch_up: args.catch_up,
+        jitter: args.jitter.unwrap_or_default(),
+        queue: args.queue,
+    };
+    let view = client.set_schedule(ask).await?;
     told(client, &view, format).await?;
     if format == Format::Text {
         match before {
@@ -188,7 +194,7 @@ async fn add(client: &Client, args: AddArgs, format: Format) -> Result<(), Fault
     Ok(())
 }
 
-async fn trigger(client: &Client, name: &str, format: Format) -> Result<(), Fault> {
+async fn trigger(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {
     find(client, name).await?;
     let run = client.trigger_schedule(name).await?;
     note_without_node(client).await?;
@@ -199,7 +205,7 @@ async fn trigger(client: &Client, name: &str, format: Format) -> Result<(), Faul
     Ok(())
 }
 
-async fn delete(client: &Client, name: &str, format: Format) -> Result<(), Fault> {
+async fn delete(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {
     find(client, name).await?;
     client.delete_schedule(name).await?;
     print_one(format, &json!({ "deleted": name }), name, || format!("{name} is deleted; its runs stay"))?;
@@ -209,7 +215,7 @@ async fn delete(client: &Client, name: &str, format: Format) -> Result<(), Fault
     Ok(())
 }
 
-async fn backfill(client: &Client, args: &BackfillArgs, format: Format) -> Result<(), Fault> {
+async fn backfill(client: &Backend, args: &BackfillArgs, format: Format) -> Result<(), Fault> {
     let BackfillArgs { name, from, to, yes } = args;
     let view = find(client, name).await?;
     if from >= to {
@@ -217,7 +223,7 @@ async fn backfill(client: &Client, args: &BackfillArgs, format: Format) -> Resul
     }
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
     // Those that are still to come start when they come.
-    let to = (*to).min(client.store().now().await?);
+    let to = (*to).min(client.now().await?);
     let times = table.fire_times(*from, to, BACKFILL + 1);
     check_count("times in this range", times.len(), BACKFILL)?;
     if let ([first, .., last] | [first @ last], false) = (&times[..], yes) {
@@ -249,7 +255,7 @@ pub(crate) fn next_of_expression(args: &NextArgs, format: Format) -> Result<(), 
 }
 
 /// The next times of a schedule, by the database's clock.
-async fn next_of_schedule(client: &Client, args: &NextArgs, format: Format) -> Result<(), Fault> {
+async fn next_of_schedule(client: &Backend, args: &NextArgs, format: Format) -> Result<(), Fault> {
     let view = find(client, &args.what).await?;
     if args.tz.is_some() {
         let zone = &view.card.zone;
@@ -264,7 +270,7 @@ async fn next_of_schedule(client: &Client, args: &NextArgs, format: Format) -> R
         Duration::ZERO => {}
         jitter => notes.push(format!("each is acted on up to {} later", duration_text(jitter))),
     }
-    print_next(&table, args.number, notes, client.store().now().await?, format)
+    print_next(&table, args.number, notes, client.now().await?, format)
 }
 
 /// The times of a timetable to come, as JSON.

@@ -235,6 +235,11 @@ impl ErrorJson {
 }
 
 impl StepJson {
+    /// One operation of several that somebody else keeps.
+    pub(crate) fn of(operation: &Operation, run_ended: Option<Timestamp>) -> StepJson {
+        StepJson::new(operation.clone(), run_ended)
+    }
+
     pub(crate) fn new(operation: Operation, run_ended: Option<Timestamp>) -> StepJson {
         let state = match (&operation.end, operation.attempts.is_empty()) {
             (Some(end), _) if end.result.is_err() => "failed",

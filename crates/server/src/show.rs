@@ -1,37 +1,65 @@
-//! `outlast show` and `outlast logs`: one run with everything it did, as a tree with bars.
+//! `outlast show`: one run with everything it did, as a tree with bars.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use anstyle::Style;
-use outlast::{Client, LogLine, Op, RunView, Status, Timestamp};
+use outlast::{Entry, LogLine, Op, RunExport, RunId, RunView, Status, Timestamp};
 use outlast_core::Payload;
 
-use crate::fault::Fault;
-use crate::output::{
-    BAD, BOLD, DIM, Format, GOOD, NEWS, WAIT, json, note, painted, print, print_one, style_of, width,
-};
+use crate::backend::{Backend, Journals};
+use crate::fault::{Exit, Fault};
+use crate::output::{BAD, BOLD, DIM, Format, GOOD, NEWS, WAIT, painted, print, print_one, style_of, width};
 use crate::run_commands::find;
-use crate::shapes::{EntryJson, LogJson, RunJson, WholeRun};
+use crate::shapes::{EntryJson, LogJson, RunJson, StepJson, WholeRun};
 use crate::story::{Operation, Story, failure, far, label, revised, standing};
 use crate::words::{ago, clock, json_of, shorten, took};
 
 /// The most log lines that are shown.
-const LOG_LINES: u32 = 1000;
+pub(crate) const LOG_LINES: u32 = 1000;
+/// The most entries of a journal that are printed, and how many are read at once.
+const ENTRIES: usize = 10_000;
+const PAGE: u32 = 1000;
 /// How deep children are followed, and how many of them in all.
 const DEPTH: usize = 3;
 const CHILDREN: usize = 50;
 /// How wide a bar is.
 const BAR: usize = 24;
 
-/// Shows a run.
-pub(crate) async fn show(client: &Client, id: &str, format: Format) -> Result<(), Fault> {
+/// Which part of a run is asked for.
+pub(crate) enum Part {
+    Whole,
+    Step(String),
+    Input,
+    Output,
+}
+
+impl Part {
+    pub(crate) fn new(step: Option<String>, input: bool, output: bool) -> Part {
+        match (step, input, output) {
+            (Some(step), ..) => Part::Step(step),
+            (None, true, _) => Part::Input,
+            (None, false, true) => Part::Output,
+            (None, false, false) => Part::Whole,
+        }
+    }
+}
+
+/// Shows a run, or a part of it.
+pub(crate) async fn show(client: &Backend, id: &str, part: &Part, format: Format) -> Result<(), Fault> {
     let view = find(client, id).await?;
     let run = view.record.id;
+    if !matches!(part, Part::Whole) {
+        return show_part(&view, &Story::read(client, &view).await?, part, format);
+    }
     match format {
-        Format::Text => print(&page(client, &view).await?),
+        Format::Text | Format::Wide => {
+            let (now, logs) = (client.now().await?, client.logs(run, LOG_LINES).await?);
+            print(&page(Some(client), &view, &Story::read(client, &view).await?, &logs, now).await?)
+        }
         Format::Name => print(&run.to_string()),
         _ => {
-            let journal = client.journal(run, 0, 10_000).await?.iter().map(EntryJson::new).collect();
+            let journal = whole_journal(client, run).await?.iter().map(EntryJson::new).collect();
             let logs = client.logs(run, LOG_LINES).await?.iter().map(LogJson::new).collect();
             let whole = WholeRun { run: RunJson::new(&view), journal, logs };
             print_one(format, &whole, run, String::new)
@@ -39,36 +67,130 @@ pub(crate) async fn show(client: &Client, id: &str, format: Format) -> Result<()
     }
 }
 
-/// Prints what a run's handlers logged.
-pub(crate) async fn logs(client: &Client, id: &str, format: Format) -> Result<(), Fault> {
-    let view = find(client, id).await?;
-    let lines = client.logs(view.record.id, LOG_LINES).await?;
-    if lines.is_empty() && format == Format::Text {
-        note("nothing was logged");
-        return Ok(());
+/// Shows a run that `export` wrote, or a part of it. What was not exported (its children, logs, output) is not there.
+pub(crate) async fn show_file(file: &Path, part: &Part, format: Format) -> Result<(), Fault> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Fault::usage(format!("cannot read {}: {error}", file.display())))?;
+    let export = RunExport::from_json(&text)?;
+    let view = export.view();
+    let mut story = Story::new(view.record.created_at);
+    for entry in export.entries() {
+        story.add(entry);
     }
-    let now = client.store().now().await?;
-    let text: Result<Vec<String>, Fault> = match format {
-        Format::Text | Format::Name => Ok(lines.iter().map(|line| log_line(line, now)).collect()),
-        Format::Jsonl => lines.iter().map(|line| json(&LogJson::new(line), false)).collect(),
-        Format::Json => Ok(vec![json(&lines.iter().map(LogJson::new).collect::<Vec<_>>(), true)?]),
-    };
-    print(&text?.join("\n"))
+    if !matches!(part, Part::Whole) {
+        return show_part(&view, &story, part, format);
+    }
+    match format {
+        Format::Text | Format::Wide => {
+            let now = view.finished_at.unwrap_or_else(|| Timestamp::from(SystemTime::now()));
+            print(&page(None, &view, &story, &[], now).await?)
+        }
+        Format::Name => print(&export.run().to_string()),
+        _ => {
+            let journal = export.entries().iter().map(EntryJson::new).collect();
+            let whole = WholeRun { run: RunJson::new(&view), journal, logs: Vec::new() };
+            print_one(format, &whole, export.run(), String::new)
+        }
+    }
 }
 
-async fn page(client: &Client, view: &RunView) -> Result<String, Fault> {
-    let now = client.store().now().await?;
-    let story = Story::read(client, view).await?;
-    let mut lines = head(view, &story, now);
+/// Prints a part of a run: a payload exactly as it is, a step with everything about it.
+fn show_part(view: &RunView, story: &Story, part: &Part, format: Format) -> Result<(), Fault> {
+    let run = view.record.id;
+    match part {
+        Part::Input => print(&json_of(&view.record.input)),
+        Part::Output => match view.ended.as_ref().and_then(|ended| ended.output.as_ref()) {
+            Some(output) => print(&json_of(output)),
+            None => {
+                let message = format!("{run} is {} and has no output", view.status);
+                Err(Fault::new(Exit::NotFound, "not_found", message))
+            }
+        },
+        Part::Whole => Ok(()),
+        Part::Step(which) => {
+            let steps: Vec<&Operation> = story.operations.iter().filter(|step| is_shown(step)).collect();
+            let by_number =
+                || which.parse::<usize>().ok()?.checked_sub(1).and_then(|at| steps.get(at).copied());
+            let found = steps.iter().copied().find(|step| step.name == *which || named(step) == *which);
+            let Some(step) = found.or_else(by_number) else {
+                let names: Vec<String> = steps.iter().map(|step| named(step)).collect();
+                let message = format!("{run} has no step {which:?}: it has {}", names.join(", "));
+                return Err(Fault::new(Exit::NotFound, "not_found", message));
+            };
+            print_one(format, &StepJson::of(step, view.finished_at), &step.name, || step_text(step, view))
+        }
+    }
+}
+
+/// A step with everything about it.
+fn step_text(step: &Operation, view: &RunView) -> String {
+    let now = view.finished_at.unwrap_or_else(|| Timestamp::from(SystemTime::now()));
+    let mut lines = vec![format!("{}  {}", painted(BOLD, named(step)), painted(DIM, step.op.word()))];
+    let mut field = |name: &str, value: String| {
+        lines.push(format!("  {}  {value}", painted(DIM, format!("{name:<8}"))));
+    };
+    field("began", clock(step.began, now));
+    for attempt in &step.attempts {
+        let lasted = took(attempt.failed_at.since(attempt.began));
+        field(
+            "failed",
+            painted(BAD, format!("attempt {} after {lasted}: {}", attempt.number, attempt.failure.message())),
+        );
+    }
+    if let Some(until) = step.until {
+        field("until", clock(until, now));
+    }
+    if let Some(child) = step.child {
+        field("child", child.to_string());
+    }
+    match &step.end {
+        None => field("now", open_words(step, now)),
+        Some(end) => {
+            field(
+                "ended",
+                format!("{} (took {})", clock(end.at, now), took(end.at.since(step.began_last()))),
+            );
+            match &end.result {
+                Ok(Some(body)) => field("result", json_of(body)),
+                Ok(None) => {}
+                Err(why) => field("error", painted(BAD, why.message())),
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+/// The whole journal, as far as it is shown.
+async fn whole_journal(client: &Backend, run: RunId) -> Result<Vec<Entry>, Fault> {
+    let mut entries: Vec<Entry> = Vec::new();
+    while entries.len() < ENTRIES {
+        let after = entries.last().map_or(0, |entry| entry.pos);
+        let page = client.entries(run, after, PAGE).await?;
+        let is_last = page.len() < PAGE as usize;
+        entries.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    Ok(entries)
+}
+
+async fn page(
+    client: Option<&Backend>,
+    view: &RunView,
+    story: &Story,
+    logs: &[LogLine],
+    now: Timestamp,
+) -> Result<String, Fault> {
+    let mut lines = head(view, story, now);
 
     let mut tree = Tree::new(view, now);
-    tree.add_run(client, view, &story, 0).await?;
+    tree.add_run(client, view, story, 0).await?;
     if !tree.rows.is_empty() {
         lines.push(String::new());
         lines.extend(tree.lines());
     }
 
-    let logs = client.logs(view.record.id, LOG_LINES).await?;
     if !logs.is_empty() {
         lines.push(String::new());
         lines.push(painted(BOLD, "logs"));
@@ -112,7 +234,7 @@ fn head(view: &RunView, story: &Story, now: Timestamp) -> Vec<String> {
     lines
 }
 
-fn log_line(line: &LogLine, now: Timestamp) -> String {
+pub(crate) fn log_line(line: &LogLine, now: Timestamp) -> String {
     let style = match line.level.as_str() {
         "error" => BAD,
         "warn" => WAIT,
@@ -150,7 +272,7 @@ impl Tree {
 
     async fn add_run(
         &mut self,
-        client: &Client,
+        client: Option<&Backend>,
         view: &RunView,
         story: &Story,
         depth: usize,
@@ -159,10 +281,10 @@ impl Tree {
             self.add(operation, view, depth);
             let Some(child) = operation.child.filter(|_| operation.op == Op::Child) else { continue };
             self.children += 1;
-            if depth < DEPTH && self.children <= CHILDREN {
+            if let Some(reader) = client.filter(|_| depth < DEPTH && self.children <= CHILDREN) {
                 // A purged child has nothing more to say.
-                if let Ok(child) = client.status(child).await {
-                    let story = Story::read(client, &child).await?;
+                if let Ok(child) = reader.status(child).await {
+                    let story = Story::read(reader, &child).await?;
                     Box::pin(self.add_run(client, &child, &story, depth + 1)).await?;
                 }
             }

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast::{Client, Doing, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
+use outlast::{Doing, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
 use outlast_core::repair::Replaced;
 use outlast_core::{AttemptNote, OpenNote, Payload, Revision};
 
+use crate::backend::Journals;
 use crate::fault::Fault;
 use crate::words::{clock, took};
 
@@ -32,7 +33,7 @@ pub(crate) struct Story {
 }
 
 /// One operation of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) op: Op,
     /// The name, with its occurrence when it is not the first.
@@ -48,7 +49,7 @@ pub(crate) struct Operation {
 }
 
 /// A failed attempt.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) began: Timestamp,
@@ -59,7 +60,7 @@ pub(crate) struct Attempt {
 }
 
 /// How an operation ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct End {
     pub(crate) at: Timestamp,
     pub(crate) result: Result<Option<Payload>, FailureDoc>,
@@ -72,7 +73,7 @@ impl Story {
     }
 
     /// Reads the journal of a run.
-    pub(crate) async fn read(client: &Client, view: &RunView) -> Result<Story, Fault> {
+    pub(crate) async fn read(client: &impl Journals, view: &RunView) -> Result<Story, Fault> {
         let mut story = Story::new(view.record.created_at);
         story.go_on(client, view.record.id, |_, _, _| {}).await?;
         Ok(story)
@@ -81,12 +82,12 @@ impl Story {
     /// Reads what is new and tells of each entry: with what it belongs to, and since when that goes on.
     pub(crate) async fn go_on(
         &mut self,
-        client: &Client,
+        client: &impl Journals,
         run: RunId,
         mut tell: impl FnMut(&Entry, Option<&Operation>, Duration),
     ) -> Result<(), Fault> {
         for _ in 0..MOST / PAGE as usize {
-            let page = client.journal(run, self.pos, PAGE).await?;
+            let page = client.entries(run, self.pos, PAGE).await?;
             for entry in &page {
                 let since = self.add(entry);
                 tell(entry, self.operation(entry), entry.at.since(since));

@@ -1,18 +1,17 @@
 //! `outlast token`: who may use the HTTP API.
 
-use outlast::Client;
-use outlast_store::{Access, Accessed, TokenView};
+use outlast_store::TokenView;
 use serde_json::json;
 
+use crate::backend::{Backend, MadeToken, TokenAsk};
 use crate::cli::{TokenArgs, TokenCommand};
 use crate::fault::{Exit, Fault};
 use crate::http::{self, TokenJson};
-use crate::output::{BOLD, Column, DIM, Format, Row, call, json as to_json, note, print, print_one, table};
-use crate::shapes::Items;
-use crate::words::{ago, ahead, user};
+use crate::output::{BOLD, Column, DIM, Format, Row, call, note, print, print_list, print_one, table};
+use crate::words::{ago, ahead};
 
 /// Does what was asked about tokens.
-pub(crate) async fn token(client: &Client, command: TokenCommand, format: Format) -> Result<(), Fault> {
+pub(crate) async fn token(client: &Backend, command: TokenCommand, format: Format) -> Result<(), Fault> {
     match command {
         TokenCommand::Create(args) => create(client, args, format).await,
         TokenCommand::List => list(client, format).await,
@@ -20,47 +19,36 @@ pub(crate) async fn token(client: &Client, command: TokenCommand, format: Format
     }
 }
 
-async fn create(client: &Client, args: TokenArgs, format: Format) -> Result<(), Fault> {
-    let by = user().unwrap_or_else(|| "command line".to_owned());
+async fn create(client: &Backend, args: TokenArgs, format: Format) -> Result<(), Fault> {
     let age = args.expires.unwrap_or(http::DEFAULT_AGE);
-    let was_open = !http::any_token(client).await?;
-    let made = http::create_token(client, &args.subject, args.role, args.tenant, age, &by).await;
-    let (view, secret) = made.map_err(|problem| Fault::usage(problem.detail))?;
+    let ask = TokenAsk { subject: args.subject, role: args.role, tenant: args.tenant, age };
+    let MadeToken { view, secret, is_first } = client.create_token(ask).await?;
     let mut shape = serde_json::to_value(TokenJson::new(&view, view.created_at)).unwrap_or_default();
-    shape["secret"] = secret.shown().into();
-    print_one(format, &shape, secret.shown(), || secret.shown().to_owned())?;
+    shape["secret"] = secret.clone().into();
+    print_one(format, &shape, &secret, || secret.clone())?;
     if format == Format::Text {
-        let now = client.store().now().await?;
+        let now = client.now().await?;
         let until = ahead(view.card.expires_at, now);
         let id = http::token_name(view.card.id);
         let (subject, role) = (&view.card.subject, &view.card.role);
         note(&format!("{subject} may use the API as {role}; this expires {until} and is shown this once"));
         note(&format!("`{}` takes it back", call(&format!("token revoke {id}"))));
-        if was_open {
+        if is_first {
             note("servers that were started before there was a token ask for it after a restart");
         }
     }
     Ok(())
 }
 
-async fn list(client: &Client, format: Format) -> Result<(), Fault> {
-    let (tokens, now) = (client.store().tokens().await?, client.store().now().await?);
+async fn list(client: &Backend, format: Format) -> Result<(), Fault> {
+    let (tokens, now) = (client.tokens().await?, client.now().await?);
     let shapes: Vec<TokenJson> = tokens.iter().map(|view| TokenJson::new(view, now)).collect();
-    match format {
-        Format::Json => return print(&to_json(&Items { items: shapes, more: false }, true)?),
-        Format::Jsonl | Format::Name => {
-            let line = |shape: &TokenJson| match format {
-                Format::Name => Ok(shape.id.clone()),
-                _ => to_json(shape, false),
-            };
-            let lines = shapes.iter().map(line).collect::<Result<Vec<_>, _>>()?;
-            return if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) };
-        }
-        Format::Text if tokens.is_empty() => {
-            note(&format!("there is no token: make one with `{}`", call("token create NAME")));
-            return Ok(());
-        }
-        Format::Text => {}
+    if format != Format::Text {
+        return print_list(format, shapes, false, |shape| shape.id.clone());
+    }
+    if tokens.is_empty() {
+        note(&format!("there is no token: make one with `{}`", call("token create NAME")));
+        return Ok(());
     }
     let columns = [
         Column { head: "SUBJECT", spare: 0 },
@@ -89,20 +77,19 @@ async fn list(client: &Client, format: Format) -> Result<(), Fault> {
     print(&table(&columns, &tokens.iter().map(row).collect::<Vec<_>>()))
 }
 
-async fn revoke(client: &Client, name: &str, format: Format) -> Result<(), Fault> {
+async fn revoke(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {
     let unknown = || {
         let message =
             format!("there is no token {name:?}: `{}` shows those that are there", call("token list"));
         Fault::new(Exit::NotFound, "not_found", message)
     };
-    let token = http::parse_token_name(name).ok_or_else(unknown)?;
-    match client.store().access(&Access::Revoke { token }).await? {
-        Accessed::Token(Some(view)) => {
+    match client.revoke_token(name).await? {
+        Some(view) => {
             let answer = json!({ "id": name, "subject": view.card.subject, "revoked": true });
             print_one(format, &answer, name, || {
                 format!("{name} of {} opens nothing any more", view.card.subject)
             })
         }
-        _ => Err(unknown()),
+        None => Err(unknown()),
     }
 }

@@ -273,7 +273,7 @@ fn started(view: &RunView, parent: Option<&str>) -> String {
 }
 
 /// What a new entry tells; nothing when it is of no interest to people.
-fn told(
+pub(crate) fn told(
     view: &RunView,
     entry: &Entry,
     operation: Option<&Operation>,
@@ -339,7 +339,7 @@ fn value(body: Option<&Payload>) -> String {
 }
 
 /// How a run ended, or why it cannot go on.
-fn ended(view: &RunView, now: Timestamp) -> Option<(Timestamp, Style, String)> {
+pub(crate) fn ended(view: &RunView, now: Timestamp) -> Option<(Timestamp, Style, String)> {
     let at = view.finished_at.unwrap_or(now);
     let lasted = took(at.since(view.record.created_at));
     let output = value(view.ended.as_ref().and_then(|ended| ended.output.as_ref()));

@@ -8,6 +8,8 @@ use std::time::Duration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use outlast::Timestamp;
 use outlast_core::Payload;
+
+use crate::output::{TimeStyle, manner};
 pub(crate) use outlast_core::parse_duration;
 
 /// Reads how long to wait: a duration in which something can happen.
@@ -45,14 +47,30 @@ pub(crate) fn took(duration: Duration) -> String {
     }
 }
 
-/// A time on the clock on the wall; with its date when it is not within a day of `now`.
+/// A time on the clock on the wall; with its date when it is not within a day of `now`. Or as `--time` says.
 pub(crate) fn clock(time: Timestamp, now: Timestamp) -> String {
+    if let Some(said) = spelled(time) {
+        return said;
+    }
     let near = time.since(now).max(now.since(time)) < Duration::from_secs(20 * 3_600);
     local(time, if near { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" })
 }
 
+/// A time in full, where `--time` asks for that.
+fn spelled(time: Timestamp) -> Option<String> {
+    match manner().time {
+        TimeStyle::Relative => None,
+        TimeStyle::Local => Some(local(time, "%Y-%m-%d %H:%M:%S")),
+        TimeStyle::Utc => Some(in_zone_as(time, "UTC", "%Y-%m-%d %H:%M:%S")),
+        TimeStyle::Rfc3339 => Some(time.to_string()),
+    }
+}
+
 /// How long ago something was.
 pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
+    if let Some(said) = spelled(time) {
+        return said;
+    }
     match now.since(time) {
         past if past < Duration::from_secs(1) => "just now".to_owned(),
         past => format!("{} ago", took(Duration::from_secs(past.as_secs()))),
@@ -61,6 +79,9 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
 
 /// How long until something is.
 pub(crate) fn ahead(time: Timestamp, now: Timestamp) -> String {
+    if let Some(said) = spelled(time) {
+        return said;
+    }
     match time.since(now) {
         Duration::ZERO => "now".to_owned(),
         // Rounded up: what is to come is not yet here.
@@ -94,9 +115,13 @@ pub(crate) fn json_of(payload: &Payload) -> String {
 
 /// A time as clocks show it in a zone that the program knows, whatever zones the machine has.
 pub(crate) fn in_zone(time: Timestamp, zone: &str) -> String {
+    in_zone_as(time, zone, "%a %Y-%m-%d %H:%M:%S %Z")
+}
+
+fn in_zone_as(time: Timestamp, zone: &str, format: &str) -> String {
     let zone = TimeZoneDatabase::bundled().get(zone);
     match (jiff::Timestamp::from_microsecond(time.micros()), zone) {
-        (Ok(time), Ok(zone)) => time.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
+        (Ok(time), Ok(zone)) => time.to_zoned(zone).strftime(format).to_string(),
         _ => time.to_string(),
     }
 }

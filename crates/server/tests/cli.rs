@@ -299,7 +299,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         (&["list", "since:3000000d"], 2, "at most 100 years"),
         (&["list", "status:done"], 2, "one of ready, running"),
         (&["list", "colour:red"], 2, "use status:, def:, queue:"),
-        (&["list", "bulk"], 2, "say runs, queues, schedules, nodes or definitions"),
+        (&["list", "cats"], 2, "say runs, queues, schedules, nodes, definitions, bulk or errors"),
         (&["list", "nodes", "status:failed"], 2, "filters are for runs"),
         (&["list", "--limit", "0"], 2, "a whole number from 1 to 500, not \"0\""),
         (&["list", "--limit", "-3"], 2, "a whole number from 1 to 500, not \"-3\""),

@@ -59,6 +59,7 @@ fn verify_names_a_run_that_nothing_wakes_and_ends_with_4() {
     assert_eq!(found.code, 4, "{found:?}");
     let run = shop.show("ship/two")["id"].as_str().unwrap().to_owned();
     assert!(found.out.contains(&format!("{run}: it is ready and due at no time")), "{found:?}");
+    assert!(found.out.contains("a ready run is not due at any time, or is held (1 times)"), "{found:?}");
     assert!(
         found.err.contains("nothing wakes 1 of ") && found.err.contains("(precondition_failed)"),
         "{found:?}"

@@ -6,6 +6,7 @@
 
 pub mod adapters;
 mod address;
+mod backup;
 mod clock;
 mod driver;
 mod ended;
@@ -17,6 +18,7 @@ mod postgres;
 mod reads;
 mod render;
 mod rows;
+mod schema;
 mod seam;
 mod sql;
 mod sqlite;
@@ -26,20 +28,24 @@ mod transitions;
 mod user_tx;
 mod verified;
 mod views;
+mod vitals;
 
+pub use backup::backup;
 pub use clock::Clock;
 pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
 pub use error::{DriverError, StoreError};
 pub use model::*;
 pub use render::{Dialect, Rendered, Shape, render};
+pub use schema::{Schema, SchemaFile, migrate, schema, schema_text};
 pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
 #[doc(hidden)]
 pub use sqlite::SharedMemory;
 pub use store::{SqlStore, open};
 pub use user_tx::{UserTx, Value, ValueRow};
-pub use verified::{Unwakeable, VerifyMark, VerifyPage};
+pub use verified::{Contradiction, Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;
+pub use vitals::{PostgresVitals, SqliteVitals, TableVitals, Vitals, VitalsKind};
 
 /// For `bench/instructions`, which counts what a commit costs before a database has anything to do: over a
 /// transaction of its own, whose answers are made before. Not for people.

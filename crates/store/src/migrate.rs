@@ -53,6 +53,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     // What is only added is no matter to those who do not know it.
     added(18, "access", include_str!("../migrations/0018_access.sql"), 17),
     added(19, "rollups", include_str!("../migrations/0019_rollups.sql"), 17),
+    added(20, "sessions_and_depths", include_str!("../migrations/0020_sessions_and_depths.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -221,7 +222,7 @@ pub(crate) fn next(
     if no_migrate && let Some(_) = todo {
         let has = if at == 0 { "no schema of ours".to_owned() } else { format!("schema version {at}") };
         return refused(format!(
-            "{place} has {has}, and this program needs version {newest}: start a node of this version, which brings it up to date"
+            "{place} has {has}, and this program needs version {newest}: run `outlast migrate up`, or start a node of this version, which brings it up to date"
         ));
     }
     Ok(todo)

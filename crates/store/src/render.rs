@@ -80,7 +80,8 @@ pub(crate) fn named(text: &str, dialect: Dialect) -> Cow<'_, str> {
 #[derive(Debug)]
 pub(crate) struct Texts {
     dialect: Dialect,
-    known: RwLock<HashMap<(&'static str, Shape), Arc<Rendered>>>,
+    /// By where the statement stands: each is a static.
+    known: RwLock<HashMap<(usize, Shape), Arc<Rendered>>>,
 }
 
 impl Texts {
@@ -88,9 +89,9 @@ impl Texts {
         Texts { dialect, known: RwLock::default() }
     }
 
-    /// The text of a statement. Statements are known by their names, each of which is given once.
+    /// The text of a statement.
     pub(crate) fn of(&self, sql: &'static Sql, shape: Shape) -> Arc<Rendered> {
-        let key = (sql.name, shape);
+        let key = (std::ptr::from_ref(sql).addr(), shape);
         if let Some(known) = self.known.read().get(&key) {
             return Arc::clone(known);
         }

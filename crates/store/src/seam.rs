@@ -13,11 +13,11 @@ use tokio::sync::broadcast;
 
 use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, Ended, FailureAsk, FailureGroup,
-    Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded,
-    LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll,
-    RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, StoreError, Sweep, Swept, TokenView,
-    UserTx, VerifyMark, VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView,
+    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 
 /// Where runs live.
@@ -83,6 +83,9 @@ pub trait Store: Reads {
 
     /// Sums up how runs ended since the last time; gives how many.
     async fn roll(&self, ask: &Roll) -> Result<u32, StoreError>;
+
+    /// Notes how long queues are, once for each minute; gives whether this call did it.
+    async fn measure(&self, ask: &Measure) -> Result<bool, StoreError>;
 
     /// Housekeeping.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError>;
@@ -192,6 +195,12 @@ pub trait Reads: Send + Sync + 'static {
     /// Failures that are alike, the last first.
     async fn failures(&self, ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError>;
 
+    /// How long queues were, span by span.
+    async fn depths(&self, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError>;
+
+    /// The session of a browser with this hash.
+    async fn session(&self, hash: &[u8]) -> Result<Option<SessionView>, StoreError>;
+
     /// The token with this hash, whether it is live or not.
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError>;
 
@@ -200,6 +209,9 @@ pub trait Reads: Send + Sync + 'static {
 
     /// Lines of the audit log, newest first.
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError>;
+
+    /// How the database is doing: facts for whoever looks after it. Takes a while, and reads much of an SQLite file.
+    async fn vitals(&self) -> Result<Vitals, StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;
@@ -214,6 +226,8 @@ pub struct OpenOptions {
     pub clock: Clock,
     /// Only look whether the schema is there and of our version; never create or migrate it.
     pub no_migrate: bool,
+    /// Stop at this file of the schema: see [`crate::migrate`]. A store cannot be opened before the last.
+    pub up_to: Option<i64>,
     /// Only read: whatever would change something is refused. Nothing is created or migrated either.
     pub read_only: bool,
 }

@@ -17,12 +17,12 @@ use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
-    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
-    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim,
-    QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started,
-    Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Work, reads,
-    transitions,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, OpenOptions, Page,
+    QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
+    SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind,
+    UserTx, VerifyMark, VerifyPage, Vitals, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -317,6 +317,11 @@ impl Store for SqlStore {
         self.transact(TxKind::Plain, work!(|tx, ask| transitions::roll(tx, &ask))).await
     }
 
+    async fn measure(&self, ask: &Measure) -> Result<bool, StoreError> {
+        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
+        self.transact(TxKind::Plain, work!(|tx, ask| transitions::measure(tx, &ask, shards))).await
+    }
+
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         self.may(TxKind::Plain)?;
         let ask = Arc::new(ask.clone());
@@ -513,6 +518,16 @@ impl Reads for SqlStore {
         self.transact(TxKind::Read, work!(|tx, ask| reads::failures(tx, &ask, shards))).await
     }
 
+    async fn depths(&self, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError> {
+        let ask = Arc::new(ask.clone());
+        self.transact(TxKind::Read, work!(|tx, ask| reads::depths(tx, &ask))).await
+    }
+
+    async fn session(&self, hash: &[u8]) -> Result<Option<SessionView>, StoreError> {
+        let hash = Arc::<[u8]>::from(hash);
+        self.transact(TxKind::Read, work!(|tx, hash| reads::session(tx, &hash))).await
+    }
+
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
         let hash = Arc::<[u8]>::from(hash);
         self.transact(TxKind::Read, work!(|tx, hash| reads::token(tx, &hash))).await
@@ -525,6 +540,13 @@ impl Reads for SqlStore {
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         let ask = Arc::new(ask.clone());
         self.transact(TxKind::Read, work!(|tx, ask| reads::audit(tx, &ask))).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.vitals().await,
+            Database::Postgres(database) => database.vitals().await,
+        }
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

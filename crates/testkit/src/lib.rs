@@ -30,7 +30,6 @@ mod watched;
 mod world;
 
 pub use death::Death;
-pub use invariants::never;
 pub use outlast_testkit_macros::store_test;
 pub use postgres::{TestDatabase, skipped};
 pub use snapshot::{Snapshot, TABLES};

@@ -8,11 +8,12 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 30] = [
+pub const TABLES: [(&str, &str); 32] = [
     ("agenda", "*"),
     ("audit", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
+    ("depths", "*"),
     ("doing", "*"),
     ("failures", "*"),
     ("groups", "*"),
@@ -36,6 +37,7 @@ pub const TABLES: [(&str, &str); 30] = [
     ("rollups", "*"),
     ("runs", "*"),
     ("schedules", "*"),
+    ("sessions", "*"),
     ("tags", "*"),
     ("tokens", "*"),
     ("uniques", "*"),

@@ -13,11 +13,12 @@ use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
-    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
-    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
-    Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
-    StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
+    SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Vitals,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -364,6 +365,10 @@ impl Store for Watched {
         pass_on_write!(self.access(ask))
     }
 
+    async fn measure(&self, ask: &Measure) -> Result<bool, StoreError> {
+        pass_on_write!(self.measure(ask))
+    }
+
     async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
         pass_on_write!(self.roll(ask))
     }
@@ -500,6 +505,14 @@ impl Reads for Watched {
         pass_on!(self.failures(ask))
     }
 
+    async fn depths(&self, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError> {
+        pass_on!(self.depths(ask))
+    }
+
+    async fn session(&self, hash: &[u8]) -> Result<Option<SessionView>, StoreError> {
+        pass_on!(self.session(hash))
+    }
+
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
         pass_on!(self.token(hash))
     }
@@ -510,6 +523,10 @@ impl Reads for Watched {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         pass_on!(self.audit(ask))
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        pass_on!(self.vitals())
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

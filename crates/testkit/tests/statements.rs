@@ -24,6 +24,24 @@ async fn every_statement_is_understood(world: World) {
 }
 
 #[test]
+fn every_statement_names_its_schema() {
+    // Whoever sets another `search_path` on the way (a pooler, a role) does not lead us to other tables.
+    let names: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
+    let mut wrong = Vec::new();
+    for sql in statements::all() {
+        let text = render(sql, Dialect::Postgres, Shape::Many).text.to_lowercase();
+        let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || "(),;".contains(c)).collect();
+        for pair in words.windows(2) {
+            let leads = ["from", "join", "into", "update"].contains(&pair[0]);
+            if leads && names.contains(&pair[1]) {
+                wrong.push(format!("{}: {} {}", sql.name, pair[0], pair[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn hot_statements_are_there_to_look_at() {
     let hot: Vec<&str> =
         statements::all().iter().filter(|sql| sql.index.is_some()).map(|sql| sql.name).collect();

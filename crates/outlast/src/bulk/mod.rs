@@ -4,6 +4,7 @@
 //! it is, is listed, shown and cancelled like any other. What can be done to many runs, and what that would do to each,
 //! is in `op` alone; `preview` says it without doing it.
 
+mod named;
 mod op;
 mod preview;
 mod work;
@@ -22,6 +23,8 @@ const NAME: &str = "outlast.bulk";
 pub(crate) const QUEUE: &str = "outlast";
 /// How often it is tried while the database is out of reach, with pauses of at most half a minute: most of an hour.
 const ATTEMPTS: u32 = 100;
+/// How many runs can be named one by one.
+const MOST_RUNS: usize = 1000;
 
 /// What a bulk is asked to do: the input of its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,9 @@ pub struct BulkAsk {
     pub op: Bulk,
     /// To which runs.
     pub filter: Filter,
+    /// To these alone, of those that the filter fits; none: to all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunId>,
 }
 
 /// What became of a bulk: the output of its run. Of one that was cancelled, how far it had come.
@@ -76,6 +82,7 @@ pub struct BulkCall {
     client: Client,
     op: Bulk,
     filter: Filter,
+    runs: Vec<RunId>,
     is_all: bool,
     by: Option<String>,
     tenant: String,
@@ -111,6 +118,7 @@ impl Client {
             client,
             op,
             filter: Filter::default(),
+            runs: Vec::new(),
             is_all: false,
             by: None,
             tenant: String::new(),
@@ -129,6 +137,13 @@ impl BulkCall {
     /// are cancelled, failed ones tried again.
     pub fn filter(mut self, filter: Filter) -> BulkCall {
         self.filter = filter;
+        self
+    }
+
+    /// To these runs, in this order: at most a thousand. Where the filter names no status, all are meant to which the
+    /// operation can be done.
+    pub fn runs(mut self, runs: impl IntoIterator<Item = RunId>) -> BulkCall {
+        self.runs.extend(runs);
         self
     }
 
@@ -177,7 +192,11 @@ impl BulkCall {
     /// What is asked, or what is wrong with it.
     fn ask(&self) -> Result<BulkAsk, Error> {
         let everything = Filter { oldest_first: self.filter.oldest_first, ..Filter::default() };
-        if self.filter == everything && !self.is_all {
+        if self.runs.len() > MOST_RUNS {
+            let remedy = format!("at most {MOST_RUNS}: use a filter");
+            return Err(Error::invalid("runs", self.runs.len(), remedy));
+        }
+        if self.filter == everything && self.runs.is_empty() && !self.is_all {
             let remedy = "one that names something, or all() where every run is meant";
             return Err(Error::invalid("filter", "(empty)", remedy));
         }
@@ -186,7 +205,8 @@ impl BulkCall {
             filter.tenant = Some(self.tenant.clone());
         }
         if filter.statuses.is_empty() {
-            filter.statuses = self.op.usual();
+            let is_named = !self.runs.is_empty();
+            filter.statuses = if is_named { outlast_core::Status::ALL.to_vec() } else { self.op.usual() };
         }
         filter.statuses.retain(|status| self.op.fits(*status));
         if filter.statuses.is_empty() {
@@ -196,7 +216,10 @@ impl BulkCall {
             return Err(Error::invalid("filter", "status", remedy));
         }
         self.op.check()?;
-        Ok(BulkAsk { op: self.op.clone(), filter })
+        let mut runs = self.runs.clone();
+        let mut known = std::collections::HashSet::new();
+        runs.retain(|run| known.insert(*run));
+        Ok(BulkAsk { op: self.op.clone(), filter, runs })
     }
 }
 

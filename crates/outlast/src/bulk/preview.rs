@@ -2,9 +2,10 @@
 
 use outlast_core::{Error, RunId, Status};
 use outlast_store::RunView;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::BulkAsk;
+use super::named::{Behind, page};
 use super::op::What;
 use crate::Client;
 use crate::client::repeated;
@@ -18,7 +19,7 @@ pub(super) const COUNTED: u64 = 10_000;
 const PAGE: u32 = 500;
 
 /// What a bulk would do: see [`BulkCall::preview`](crate::BulkCall::preview).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preview {
     /// The first five hundred, oldest first, with what would happen to each. There are more where `acts` and `stays` say so.
     pub runs: Vec<Planned>,
@@ -31,7 +32,7 @@ pub struct Preview {
 }
 
 /// What would happen to a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     /// The run.
     pub run: RunId,
@@ -49,10 +50,10 @@ pub struct Planned {
 pub(super) async fn preview(client: &Client, ask: &BulkAsk) -> Result<Preview, Error> {
     let cards = repeated(|| client.store().definitions()).await?;
     let mut preview = Preview { runs: Vec::new(), acts: 0, stays: 0, is_all: true };
-    let mut after = None;
+    let mut behind = Behind::default();
     loop {
-        let page = client.list(&ask.filter, after, PAGE).await?;
-        for view in page.runs.iter().filter(|view| !is_built_in(&view.record.definition)) {
+        let page = page(client, ask, &ask.filter, behind, PAGE).await?;
+        for view in page.views.iter().filter(|view| !is_built_in(&view.record.definition)) {
             let acts = if preview.runs.len() < LISTED {
                 let does = ask.op.plan(client, view, &cards).await?;
                 let acts = does.acts();
@@ -66,10 +67,8 @@ pub(super) async fn preview(client: &Client, ask: &BulkAsk) -> Result<Preview, E
                 false => preview.stays += 1,
             }
         }
-        after = page.next;
-        if after.is_none() {
-            return Ok(preview);
-        }
+        let Some(next) = page.next else { return Ok(preview) };
+        behind = next;
         if preview.acts + preview.stays >= COUNTED {
             preview.is_all = false;
             return Ok(preview);

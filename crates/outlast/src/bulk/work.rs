@@ -11,6 +11,7 @@ use outlast_core::{AnyError, Error, RunId};
 use outlast_store::{Cursor, Filter};
 use serde::{Deserialize, Serialize};
 
+use super::named::{Behind, page};
 use super::op::Doer;
 use super::preview::COUNTED;
 use super::{BulkAsk, BulkFailure, BulkReport};
@@ -34,6 +35,9 @@ struct Mark {
     of: u64,
     /// The last run of the page in hand.
     after: Option<Cursor>,
+    /// Of runs that were named: how many have been in hand.
+    #[serde(default)]
+    named: usize,
     /// Whether there is a page behind that.
     more: bool,
     /// What is left of the page in hand, with the epochs in which they were seen.
@@ -52,7 +56,13 @@ pub(super) async fn work(job: JobCtx, ask: BulkAsk) -> Result<BulkReport, AnyErr
     let mut is_again = saved.is_some();
     let mut mark = match saved {
         Some(mark) => mark,
-        None => Mark { of: count(&client, &filter).await?, more: true, ..Mark::default() },
+        None => {
+            let of = match ask.runs.len() {
+                0 => count(&client, &filter).await?,
+                named => named as u64,
+            };
+            Mark { of, more: true, ..Mark::default() }
+        }
     };
     loop {
         handle(&job, &ask, &mut mark, is_again).await?;
@@ -63,12 +73,18 @@ pub(super) async fn work(job: JobCtx, ask: BulkAsk) -> Result<BulkReport, AnyErr
         if is_asked_to_stop(&job) {
             return stop(&job, &mark).await;
         }
-        let page = client.list(&filter, mark.after, PAGE).await?;
-        let own = page.runs.iter().filter(|view| !is_built_in(&view.record.definition));
+        let behind = Behind { run: mark.after, named: mark.named };
+        let page = page(&client, &ask, &filter, behind, PAGE).await?;
+        for run in page.missing {
+            mark.fail(run, &Error::UnknownRun { run: run.to_string() });
+        }
+        let own = page.views.iter().filter(|view| !is_built_in(&view.record.definition));
         let (acts, stays): (Vec<_>, Vec<_>) = own.partition(|view| ask.op.refuses(view).is_none());
         mark.report.skipped += stays.len() as u64;
         mark.in_hand = acts.iter().map(|view| (view.record.id, view.epoch)).collect();
-        (mark.after, mark.more) = (page.next, page.next.is_some());
+        mark.more = page.next.is_some();
+        let next = page.next.unwrap_or_default();
+        (mark.after, mark.named) = (next.run, next.named);
         job.progress(mark.percent(), &mark.words())?;
         job.save_now(&mark).await?;
     }

@@ -71,7 +71,12 @@ impl JobCtx {
 
     /// The W3C trace context (`traceparent`) with which the run was started: its own, or its parent's.
     pub fn trace(&self) -> Option<&str> {
-        self.job.record.trace.as_deref()
+        self.job.record.trace.as_deref().map(|trace| trace.split(';').next().unwrap_or(trace))
+    }
+
+    /// The `tracestate` that came with it.
+    pub fn trace_state(&self) -> Option<&str> {
+        self.job.record.trace.as_deref()?.split_once(';').map(|(_, state)| state)
     }
 
     /// A value that was registered with [`Outlast::state`](crate::Outlast::state). Without one the run is

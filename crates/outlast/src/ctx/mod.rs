@@ -120,7 +120,12 @@ impl Ctx {
 
     /// The W3C trace context (`traceparent`) with which the run was started; children have it too.
     pub fn trace(&self) -> Option<&str> {
-        self.turn.record.trace.as_deref()
+        self.turn.record.trace.as_deref().map(|trace| trace.split(';').next().unwrap_or(trace))
+    }
+
+    /// The `tracestate` that came with it.
+    pub fn trace_state(&self) -> Option<&str> {
+        self.turn.record.trace.as_deref()?.split_once(';').map(|(_, state)| state)
     }
 
     /// Whether the code is repeating what it did before.

@@ -210,7 +210,7 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
         let asked = engine.clock.asks();
         if let Some(claims) = answer(engine, ask.node, || engine.store.claim(&ask)).await {
             engine.clock.told(claims.now, asked);
-            looks.floors.told(&ask, &claims.runs);
+            looks.floors.told(&ask, &claims, asked.at.elapsed());
             let is_due = claims.next_due.is_some_and(|due| due <= claims.now);
             // Due and not taken: it stood before the floor, or somebody has locked it.
             round.found.maybe_more |= claims.runs.len() == slots.len() || (is_due && ask.from.is_some());

@@ -1,59 +1,80 @@
-//! Where a claim begins to look while there is more to do than this node can take.
+//! Where a claim begins to look.
 //!
 //! Runs leave their line at its beginning, and PostgreSQL keeps what has left until it is vacuumed: for as long as
 //! somebody holds a snapshot open every claim would pass over all that was taken since. So a claim that follows a
-//! full one begins where that ended. Whatever became due further ahead meanwhile (another's transaction was slow,
-//! a clock was behind) is found by the next look at the whole line, which comes soon.
+//! full one begins where that ended; and where looks at whole lines have become slow, one that follows a claim that took
+//! all that was due begins a little before that. Whatever became due further ahead meanwhile (another's transaction was
+//! slow, a clock was behind) is found by the next look at the whole line, which comes soon.
 
 use std::time::Duration;
 
 use outlast_core::Timestamp;
-use outlast_store::{Claim, Claimed};
+use outlast_store::{Claim, Claims};
 use tokio::time::Instant;
 
 /// How long whole lines are not looked at.
 const SOON: Duration = Duration::from_millis(500);
+/// The same where a look takes long, which must not take more than a part of the time.
+const LATEST: Duration = Duration::from_secs(5);
+const PART: u32 = 20;
+/// How long a look at whole lines takes that is worth avoiding.
+const SLOW: Duration = Duration::from_millis(5);
+/// How long transactions take at most that make runs due, but for a few: so far before the last look the next begins.
+const BACK: Duration = Duration::from_secs(2);
 
 /// The floors of all shards.
 #[derive(Default)]
-pub(super) struct Floors(Vec<Option<Floor>>);
+pub(super) struct Floors(Vec<Floor>);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Floor {
     /// Nothing that is due before this was left.
-    at: Timestamp,
+    at: Option<Timestamp>,
     /// When the whole line was looked at.
-    since: Instant,
+    since: Option<Instant>,
+    /// How long that took.
+    took: Duration,
 }
 
 impl Floors {
     /// Where a claim may begin; `None` for a look at everything.
     pub(super) fn of(&self, shard: u16) -> Option<Timestamp> {
-        let floor = self.0.get(usize::from(shard)).copied().flatten()?;
-        (floor.since.elapsed() < SOON).then_some(floor.at)
+        let floor = self.0.get(usize::from(shard)).copied()?;
+        let rest = (floor.took * PART).clamp(SOON, LATEST);
+        floor.at.filter(|_| floor.since.is_some_and(|since| since.elapsed() < rest))
     }
 
-    /// What a claim took. Only what stood in one line tells where the next may begin.
-    pub(super) fn told(&mut self, ask: &Claim, runs: &[Claimed]) {
+    /// What a claim took, and how long it took itself.
+    pub(super) fn told(&mut self, ask: &Claim, claims: &Claims, took: Duration) {
         let shard = usize::from(ask.shard);
-        self.0.resize(self.0.len().max(shard + 1), None);
-        let first = runs.first().map(|run| run.priority);
-        let one_line = ask.queues.len() == 1 && runs.iter().all(|run| Some(run.priority) == first);
-        let full = runs.len() == ask.limit as usize && one_line && ask.early.is_zero();
-        let at = runs.iter().map(|run| run.due_at).max().filter(|_| full);
-        let since = match (ask.from, self.0[shard]) {
-            (Some(_), Some(floor)) => floor.since,
-            _ => Instant::now(),
+        self.0.resize(self.0.len().max(shard + 1), Floor::default());
+        let floor = &mut self.0[shard];
+        if ask.from.is_none() {
+            (floor.since, floor.took) = (Some(Instant::now()), took);
+        }
+        floor.at = if claims.runs.len() < ask.limit as usize {
+            // Whoever is due and was not taken is locked, and must be found as soon as that is over.
+            let is_left = claims.next_due.is_some_and(|due| due <= claims.now);
+            let back = Timestamp::from_micros(claims.now.micros() - BACK.as_micros() as i64);
+            (floor.took >= SLOW && !is_left).then_some(back)
+        } else {
+            // Only what stood in one line tells where the next may begin.
+            let first = claims.runs.first().map(|run| run.priority);
+            let one_line = ask.queues.len() == 1 && claims.runs.iter().all(|run| Some(run.priority) == first);
+            let last = claims.runs.iter().map(|run| run.due_at).max();
+            last.filter(|_| one_line && ask.early.is_zero())
         };
-        self.0[shard] = at.map(|at| Floor { at, since });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use outlast_core::{NodeId, RunId};
+    use outlast_store::Claimed;
 
     use super::*;
+
+    const QUICK: Duration = Duration::from_millis(1);
 
     fn run(number: u64, priority: u8) -> Claimed {
         Claimed {
@@ -68,6 +89,10 @@ mod tests {
             news: 0,
             inbox: Vec::new(),
         }
+    }
+
+    fn took(runs: &[Claimed]) -> Claims {
+        Claims { runs: runs.to_vec(), now: Timestamp::from_micros(10_000_000), ..Claims::default() }
     }
 
     fn ask(queues: &[&str]) -> Claim {
@@ -87,34 +112,57 @@ mod tests {
     fn a_claim_begins_where_a_full_one_ended() {
         let mut floors = Floors::default();
         assert_eq!(floors.of(1), None);
-        floors.told(&ask(&["a"]), &[run(3, 5), run(7, 5)]);
+        floors.told(&ask(&["a"]), &took(&[run(3, 5), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), Some(Timestamp::from_micros(7)));
         assert_eq!(floors.of(0), None, "another shard");
-        floors.told(&ask(&["a"]), &[run(8, 5)]);
+        floors.told(&ask(&["a"]), &took(&[run(8, 5)]), QUICK);
         assert_eq!(floors.of(1), None, "it had room left: what is there now came since");
     }
 
     #[test]
     fn what_stood_in_several_lines_says_nothing() {
         let mut floors = Floors::default();
-        floors.told(&ask(&["a"]), &[run(3, 4), run(7, 5)]);
+        floors.told(&ask(&["a"]), &took(&[run(3, 4), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), None);
-        floors.told(&ask(&["a", "b"]), &[run(3, 5), run(7, 5)]);
+        floors.told(&ask(&["a", "b"]), &took(&[run(3, 5), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), None);
-        floors.told(&Claim { early: SOON, ..ask(&["a"]) }, &[run(3, 5), run(7, 5)]);
+        floors.told(&Claim { early: SOON, ..ask(&["a"]) }, &took(&[run(3, 5), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), None, "what is taken early stands behind what is due");
+    }
+
+    #[test]
+    fn where_a_look_at_everything_is_slow_the_next_begins_a_little_before_the_last() {
+        let mut floors = Floors::default();
+        let several = ask(&["a", "b"]);
+        floors.told(&several, &took(&[run(3, 4)]), SLOW);
+        let back = Some(Timestamp::from_micros(8_000_000));
+        assert_eq!(floors.of(1), back, "in whichever line");
+        // A quick look that began there says nothing about how long one at everything takes.
+        floors.told(&Claim { from: back, ..several.clone() }, &took(&[]), QUICK);
+        assert_eq!(floors.of(1), back);
+        let locked = Claims { next_due: Some(Timestamp::from_micros(9_000_000)), ..took(&[]) };
+        floors.told(&Claim { from: back, ..several.clone() }, &locked, QUICK);
+        assert_eq!(floors.of(1), None, "somebody has it locked, and will let it go");
+        floors.told(&several, &took(&[]), QUICK);
+        assert_eq!(floors.of(1), None, "quick again: whoever has no need for it sees everything");
     }
 
     #[test]
     fn the_whole_line_is_looked_at_again_soon() {
         let mut floors = Floors::default();
-        let long_ago = Instant::now().checked_sub(SOON).unwrap();
-        floors.0 = vec![None, Some(Floor { at: Timestamp::from_micros(7), since: long_ago })];
+        let at = Some(Timestamp::from_micros(7));
+        let ago = |time: Duration| Instant::now().checked_sub(time);
+        floors.0 = vec![Floor::default(), Floor { at, since: ago(SOON), took: QUICK }];
+        assert_eq!(floors.of(1), None);
+        floors.0[1] = Floor { at, since: ago(SOON), took: SOON / 10 };
+        assert_eq!(floors.of(1), at, "less often where it takes long");
+        floors.0[1] = Floor { at, since: ago(LATEST), took: LATEST };
         assert_eq!(floors.of(1), None);
         // A claim that began at a floor was no look at the whole line.
-        floors.told(&Claim { from: Some(Timestamp::from_micros(7)), ..ask(&["a"]) }, &[run(8, 5), run(9, 5)]);
+        let from = Claim { from: at, ..ask(&["a"]) };
+        floors.told(&from, &took(&[run(8, 5), run(9, 5)]), QUICK);
         assert_eq!(floors.of(1), None);
-        floors.told(&ask(&["a"]), &[run(8, 5), run(9, 5)]);
+        floors.told(&ask(&["a"]), &took(&[run(8, 5), run(9, 5)]), QUICK);
         assert_eq!(floors.of(1), Some(Timestamp::from_micros(9)));
     }
 }

@@ -390,6 +390,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         run.id = %job.record.id,
         run.definition = %job.record.definition,
         queue = %job.record.queue,
+        run.trace = job.record.trace.as_deref(),
         attempt,
     );
     let work = crate::logs::keep(

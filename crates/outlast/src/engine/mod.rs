@@ -182,6 +182,8 @@ impl Engine {
         let card = self.card();
         crate::client::repeated(|| self.store.join(&card)).await?;
         self.renewed.send_replace(joined);
+        // Before the first sweep: one that has much to take over may take longer than a lease.
+        lease_thread::keep(self);
         queues::learn(self, None).await;
         lease::sweep_all(self).await;
         self.committer.start(self);
@@ -190,7 +192,6 @@ impl Engine {
         if !self.settings.only_bulks {
             self.spawn(schedules::run(self.clone()));
         }
-        lease_thread::keep(self);
         self.spawn(lease::watch_loop(self.clone()));
         self.spawn(lease::sweep_loop(self.clone()));
         Ok(())

@@ -294,6 +294,7 @@ async fn drive_turn(engine: &Arc<Engine>, mut drive: Drive) {
         run.id = %turn.id(),
         run.definition = %turn.record.definition,
         queue = %turn.record.queue,
+        run.trace = turn.record.trace.as_deref(),
         otel.name = %turn.record.definition,
     );
     let logs = crate::logs::Sink::Turn(Arc::downgrade(&turn));

@@ -80,6 +80,52 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["book 1", "book 2", "unbook 2", "unbook 1"]);
     }
 
+    async fn branches_that_ran_beside_each_other_are_undone_newest_record_first_also_on_another_node(lab: Lab) {
+        // Three branches whose steps are recorded in turns: 1, 2, 3, then 11, 12, 13.
+        let flow = Workflow::new("branches", |ctx: Ctx, (): ()| async move {
+            let branch = |place: u32, wait: u32| {
+                let ctx = ctx.scope(&format!("branch {place}"));
+                async move {
+                    ctx.sleep(wait.minutes()).await?;
+                    book(&ctx, place).await?;
+                    ctx.sleep(10.minutes()).await?;
+                    book(&ctx, place + 10).await?;
+                    Ok::<(), AnyError>(())
+                }
+            };
+            tokio::try_join!(branch(1, 1), branch(2, 2), branch(3, 3))?;
+            ctx.event::<()>("go").await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), ()).await.unwrap().id();
+        lab.settle().await;
+        for _ in 0..14 {
+            lab.advance(1.minute()).await;
+        }
+        lab.kill().await;
+        lab.start(|app| app.workflow(flow.clone())).await;
+        lab.app().cancel(run, "enough").await.unwrap();
+        assert!(lab.app().handle(&flow, run).result().await.unwrap_err().is_cancelled());
+        let undone: Vec<String> = lab.ledger.notes().split_off(6);
+        assert_eq!(undone, ["unbook 13", "unbook 12", "unbook 11", "unbook 3", "unbook 2", "unbook 1"]);
+    }
+
+    async fn a_later_life_of_a_run_undoes_its_own_steps_and_not_those_of_the_life_before(lab: Lab) {
+        let flow = Workflow::new("lives", |ctx: Ctx, place: u32| async move {
+            book(&ctx, place).await?;
+            if place < 3 {
+                return ctx.continue_as_new(place + 1).await;
+            }
+            ctx.step("pay", |_| async { Err::<(), AnyError>(AnyError::new("no money")) }).await?;
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow.clone(), 1).await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "no money");
+        assert_eq!(lab.ledger.notes(), ["book 1", "book 2", "book 3", "unbook 3"]);
+    }
+
     async fn a_run_that_ends_well_undoes_nothing(lab: Lab) {
         let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
             book(&ctx, 1).await?;

@@ -17,7 +17,7 @@ pub(crate) struct CancelArgs {
 }
 
 /// Of every command that can be about all runs that fit a filter.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ManyArgs {
     /// All that fit, such as 'status:failed def:mail since:2h'; where it names no status, those that are usually meant
     #[arg(long, short, value_name = "FILTER")]

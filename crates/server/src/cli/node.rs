@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::words::parse_number;
+use crate::words::{parse_duration, parse_number};
 
 #[derive(Debug, Args)]
 pub(crate) struct DevArgs {
@@ -38,6 +38,27 @@ pub(crate) struct ServeArgs {
     /// What it does: `all` also fires schedules, does bulks and deletes what is old; `api` only answers
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) role: ServeRole,
+
+    /// Serve by TLS, with this chain of certificates (PEM); read again when it changes, and at a SIGHUP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<std::path::PathBuf>,
+
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<std::path::PathBuf>,
+
+    /// Serve the metrics at an address of their own too, where no token is asked for
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics_listen: Option<std::net::SocketAddr>,
+
+    /// How many requests a second one token may send, after a burst of twice as many
+    #[arg(long, value_name = "REQUESTS", default_value = "500", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_000_u32))]
+    pub(crate) pace: u32,
+
+    /// How long lines of the audit log are kept
+    #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = parse_duration)]
+    pub(crate) keep_audit: std::time::Duration,
 
     /// Listen beyond this machine without tokens: whoever reaches it may do everything
     #[arg(long, hide = true)]

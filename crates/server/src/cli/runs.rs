@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
+use outlast::Timestamp;
 
+use crate::follow::Level;
 use crate::list::PAGE;
-use crate::words::{parse_duration, parse_number, parse_timeout};
+use crate::words::{parse_duration, parse_number};
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// `runs` (the default), `queues`, `schedules`, `nodes` or `definitions`, then filters for runs:
+    /// `runs` (the default), `queues`, `schedules`, `nodes`, `definitions`, `bulk` or `errors`; then filters for runs:
     /// status:failed def:order queue:mail key:order-1 tag:city=Bern since:2h
     #[arg(value_name = "WHAT|FILTER")]
     pub(crate) words: Vec<String>,
@@ -25,6 +27,48 @@ pub(crate) struct RunArgs {
     /// The run: its id, or DEFINITION/KEY
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID", required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) id: Option<String>,
+
+    /// A run that `export` wrote, instead of one of the database
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<std::path::PathBuf>,
+
+    /// Only this step: its number, or its name
+    #[arg(long, value_name = "N|NAME", conflicts_with_all = ["input", "result"])]
+    pub(crate) step: Option<String>,
+
+    /// Only its input, as it was given
+    #[arg(long, conflicts_with = "result")]
+    pub(crate) input: bool,
+
+    /// Only its output, as it was returned
+    #[arg(long = "result", visible_alias = "out")]
+    pub(crate) result: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// The run: its id, or DEFINITION/KEY
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// Go on until its end
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    /// Only lines that are at least so urgent
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub(crate) level: Option<Level>,
+
+    /// Only lines since then: 10m, or 2027-03-14T01:30:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -69,13 +113,21 @@ pub(crate) struct StartArgs {
     #[arg(long, value_parser = parse_duration, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) delay: Option<Duration>,
 
+    /// Start at this time, such as 2027-03-14T01:30:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    pub(crate) at: Option<Timestamp>,
+
     /// A searchable attribute; can be given several times
     #[arg(long = "tag", value_name = "NAME=VALUE")]
     pub(crate) tags: Vec<String>,
 
     /// Wait for the end and print the output
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "follow")]
     pub(crate) wait: bool,
+
+    /// Tell what it does until its end
+    #[arg(long, short)]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -93,14 +145,20 @@ pub(crate) struct MessageArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
-    /// The run: its id, or DEFINITION/KEY
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    pub(crate) message: MessageArgs,
 
-    /// Give up after this long, such as 30s
-    #[arg(long, short, value_parser = parse_timeout, value_name = "DURATION", allow_hyphen_values = true)]
-    pub(crate) timeout: Option<Duration>,
+    /// The same key sends the event once, however often the command is run
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The runs: ids, or DEFINITION/KEY
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use outlast::{Client, Timestamp};
 use outlast_store::{Access, Accessed, StoreError, TokenCard, TokenView};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::code::Code;
 use super::problem::Problem;
+use super::{Inner, sessions};
 
 /// What a request needs. One for each route, in the table of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
@@ -137,6 +138,18 @@ impl Secret {
         Sha256::digest(self.0.as_bytes()).into()
     }
 
+    /// The token that this opens, which has been used now.
+    pub(crate) async fn find(&self, client: &Client) -> Result<TokenView, Problem> {
+        let hash = self.hash();
+        let found = client.store().token(&hash).await?.ok_or_else(refused)?;
+        let now = client.store().now().await?;
+        if !bool::from(found.card.hash.ct_eq(&hash)) || !found.is_live(now) {
+            return Err(refused());
+        }
+        note_use(client, &found, now);
+        Ok(found)
+    }
+
     /// The text, for whoever asked for it.
     pub(crate) fn shown(&self) -> &str {
         &self.0
@@ -192,14 +205,25 @@ pub(crate) async fn any_token(client: &Client) -> Result<bool, StoreError> {
     Ok(client.store().tokens().await?.iter().any(|token| token.is_live(now)))
 }
 
-/// Who sent these headers. What is wrong with a token is never told: whoever guesses learns nothing.
-pub(crate) async fn authenticate(client: &Client, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let refused = || {
-        let detail =
-            "send a token that is valid: Authorization: Bearer ol_live_…; `outlast token create` makes one";
-        Problem::new(Code::UNAUTHENTICATED, detail)
-            .with(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"))
-    };
+/// What is wrong with a token is never told: whoever guesses learns nothing.
+pub(crate) fn refused() -> Problem {
+    let detail =
+        "send a token that is valid: Authorization: Bearer ol_live_…; `outlast token create` makes one";
+    Problem::new(Code::UNAUTHENTICATED, detail)
+        .with(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"))
+}
+
+/// Who sent these headers: by a token, or by the cookie that a browser was given for one.
+pub(crate) async fn authenticate(
+    api: &Inner,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Caller, Problem> {
+    if !headers.contains_key(header::AUTHORIZATION)
+        && let Some(caller) = sessions::authenticate(api, method, headers).await?
+    {
+        return Ok(caller);
+    }
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(sent), None) = (sent.next(), sent.next()) else { return Err(refused()) };
     let (scheme, text) = sent.to_str().ok().and_then(|sent| sent.split_once(' ')).ok_or_else(refused)?;
@@ -207,16 +231,13 @@ pub(crate) async fn authenticate(client: &Client, headers: &HeaderMap) -> Result
         return Err(refused());
     }
     let secret = Secret::read(text.trim()).ok_or_else(refused)?;
-    let hash = secret.hash();
-    let found = client.store().token(&hash).await?.ok_or_else(refused)?;
-    let now = client.store().now().await?;
-    if !bool::from(found.card.hash.ct_eq(&hash)) || !found.is_live(now) {
-        return Err(refused());
-    }
-    let role = Role::of(&found.card.role).ok_or_else(refused)?;
-    note_use(client, &found, now);
-    let TokenCard { id, subject, tenant, .. } = found.card;
-    Ok(Caller { actor: subject, token: Some(id), role, tenant })
+    caller_of(secret.find(&api.client).await?).ok_or_else(refused)
+}
+
+/// Whom a token stands for; nobody, where its role is of a later version.
+pub(crate) fn caller_of(found: TokenView) -> Option<Caller> {
+    let TokenCard { id, subject, role, tenant, .. } = found.card;
+    Some(Caller { actor: subject, token: Some(id), role: Role::of(&role)?, tenant })
 }
 
 /// When a token was last used is worth a write a minute, and nobody waits for it.

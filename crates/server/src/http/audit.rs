@@ -13,7 +13,8 @@ use super::Inner;
 use super::access::Caller;
 use super::problem::{Names, Problem};
 use super::query::{Param, number, text};
-use super::route::{Answer, Call, Notes, Reply, Route};
+use super::reply::{Answer, Reply};
+use super::route::{Call, Notes, Route};
 
 /// Notes what a request changed, or was refused to change.
 pub(super) async fn note(
@@ -36,6 +37,23 @@ pub(super) async fn note(
         status,
     };
     api.client.store().access(&Access::Note(note)).await?;
+    Ok(())
+}
+
+/// Notes that somebody logged in or out.
+pub(super) async fn note_session(call: &Call, caller: Caller, action: &str) -> Result<(), Problem> {
+    let note = AuditNote {
+        id: Uuid::from_u128(fastrand::u128(..)),
+        tenant: caller.tenant.unwrap_or_default(),
+        target: caller.token.map(token_name).unwrap_or_default(),
+        actor: caller.actor,
+        token: caller.token,
+        action: action.to_owned(),
+        reason: None,
+        request: call.names.request.clone(),
+        status: 204,
+    };
+    call.api.client.store().access(&Access::Note(note)).await?;
     Ok(())
 }
 

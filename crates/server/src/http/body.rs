@@ -86,12 +86,34 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })?;
     check_depth(text)?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|wrong| {
+    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|wrong| {
         let pointer = pointer(wrong.path());
         refused(wrong.inner(), pointer)
     })?;
     json.end().map_err(|wrong| refused(&wrong, String::new()))?;
     Ok(value)
+}
+
+/// What is an object and nothing else: of itself serde takes a list of the fields' values too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Object<T>, D::Error> {
+        struct Read<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(de::value::MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        from.deserialize_map(Read(std::marker::PhantomData))
+    }
 }
 
 /// Refuses JSON that is nested so deeply that it could not be read again.
@@ -301,6 +323,14 @@ mod tests {
         assert_eq!(code(br#"{"definition":"x","definition":"y","input":1}"#).0, "duplicate_key");
         let (code_word, detail) = code(br#"{"input":1}"#);
         assert_eq!((code_word, detail.contains("missing field `definition`")), ("invalid_argument", true));
+    }
+
+    #[test]
+    fn a_list_of_values_is_no_object() {
+        for body in [&br#"["x", 1, null]"#[..], b"[]", b"null", b"7", br#""x""#] {
+            let (code, detail) = code(body);
+            assert_eq!((code, detail.contains("expected an object")), ("invalid_argument", true), "{detail}");
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Bulks: one thing done to all runs that fit a filter. Each is a run itself, which any node does.
 
 use axum::http::header;
-use outlast::{Bulk, BulkCall, BulkReport, Filter, RunView, Status};
+use outlast::{Bulk, BulkCall, BulkReport, Filter, RunId, RunView, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::code::Code;
+use super::pages::{CURSOR, LIMIT, Pages, page};
 use super::problem::Problem;
-use super::query::{Param, number, text, texts};
-use super::route::{Answer, Call, Reply};
+use super::query::{Param, texts};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use super::runs::find;
 use crate::list::filter;
 
@@ -25,6 +27,10 @@ pub(crate) struct NewBulk {
     /// Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`.
     #[serde(default)]
     filter: String,
+    /// These runs, instead of a filter: at most 1000.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    ids: Vec<String>,
     /// All of them, where there is no filter.
     #[serde(default)]
     all: bool,
@@ -89,6 +95,8 @@ pub(crate) struct BulkPage {
     items: Vec<BulkJson>,
     /// Where the next page begins; `null` at the end.
     next_cursor: Option<String>,
+    /// Where the page before begins; `null` on the first.
+    prev_cursor: Option<String>,
 }
 
 /// What a bulk would do: nothing was changed.
@@ -117,11 +125,8 @@ struct PlannedJson {
     does: outlast::What,
 }
 
-pub(crate) const LIST: &[Param] = &[
-    texts("status", "In this status; several are any of them"),
-    text("cursor", "The next_cursor of the page before"),
-    number("limit", "At most so many: 1 to 500, 50 unless said"),
-];
+pub(crate) const LIST: &[Param] =
+    &[texts("status", "In this status; several are any of them"), CURSOR, LIMIT];
 
 impl BulkJson {
     fn new(view: &RunView) -> BulkJson {
@@ -155,7 +160,10 @@ impl BulkJson {
 pub(crate) async fn create(call: Call) -> Answer {
     let ask: NewBulk = call.json()?;
     call.because(ask.reason.as_deref());
-    call.to(format!("{} {}", ask.op, ask.filter));
+    call.to(match ask.ids.len() {
+        0 => format!("{} {}", ask.op, ask.filter),
+        count => format!("{} {count} runs", ask.op),
+    });
     let dry_run = ask.dry_run;
     let bulk = prepare(&call, ask).await?;
     if dry_run {
@@ -210,31 +218,34 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
             return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/op"));
         }
     };
-    let words: Vec<String> = ask.filter.split_whitespace().map(str::to_owned).collect();
-    if words.is_empty() && !ask.all {
-        let detail = "the filter is empty: say which runs, or all: true";
-        return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/filter"));
-    }
-    let client = &call.api.client;
-    let filter = filter(&words, client.store().now().await?)?;
-    let bulk = client.bulk(op).filter(filter).by(&call.caller.actor);
+    let bulk = call.api.client.bulk(op).by(&call.caller.actor);
     let bulk = match &call.caller.tenant {
         Some(tenant) => bulk.tenant(tenant),
         None => bulk,
     };
+    let refuse = |detail: &str, at: &str| Err(Problem::new(Code::INVALID_ARGUMENT, detail).at(at));
+    if !ask.ids.is_empty() {
+        if !ask.filter.trim().is_empty() || ask.all {
+            return refuse("ids and filter both say which runs: leave one away", "/ids");
+        }
+        let runs = ask.ids.iter().map(|id| id.parse()).collect::<Result<Vec<RunId>, _>>();
+        return Ok(bulk.runs(runs.map_err(|error| Problem::from(error).at("/ids"))?));
+    }
+    let words: Vec<String> = ask.filter.split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() && !ask.all {
+        return refuse("the filter is empty: say which runs, or all: true", "/filter");
+    }
+    let bulk = bulk.filter(filter(&words, call.api.client.store().now().await?)?);
     Ok(if ask.all { bulk.all() } else { bulk })
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
     let statuses = call.query.all("status").map(str::parse).collect::<Result<Vec<Status>, _>>()?;
-    let limit = call.query.number("limit", 1..=500, 50)?;
     let tenant = call.caller.tenant.clone();
     let what = format!("bulk\n{tenant:?}");
-    let after = call.query.one("cursor").map(|text| call.api.signer.read_run(text, &what)).transpose()?;
     let filter = Filter { definition: Some(DEFINITION.to_owned()), tenant, statuses, ..Filter::default() };
-    let page = call.api.client.list(&filter, after, limit).await?;
-    let next_cursor = page.next.map(|next| call.api.signer.write_run(next, &what));
-    Reply::json(&BulkPage { items: page.runs.iter().map(BulkJson::new).collect(), next_cursor })
+    let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
+    Reply::json(&BulkPage { items: runs.iter().map(BulkJson::new).collect(), next_cursor, prev_cursor })
 }
 
 /// The bulk that the path names.

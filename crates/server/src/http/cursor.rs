@@ -10,9 +10,16 @@ use uuid::Uuid;
 use super::code::Code;
 use super::problem::Problem;
 
-/// The layout of what is signed.
-const VERSION: u8 = 1;
-/// Version, time, id.
+/// Where a cursor leads from its place. The byte says the layout of what is signed, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Towards {
+    /// To what comes behind it.
+    On = 1,
+    /// To what comes before it.
+    Back = 2,
+}
+
+/// Direction, time, id.
 const BODY: usize = 1 + 8 + 16;
 const SIGNATURE: usize = 16;
 
@@ -28,7 +35,11 @@ impl Signer {
 
     /// A place, for whoever asks for the same again. `what` says for whom and for what it is.
     pub(crate) fn write(&self, time: Timestamp, id: Uuid, what: &str) -> String {
-        let mut bytes = vec![VERSION];
+        self.written(Towards::On, time, id, what)
+    }
+
+    fn written(&self, towards: Towards, time: Timestamp, id: Uuid, what: &str) -> String {
+        let mut bytes = vec![towards as u8];
         bytes.extend(time.micros().to_be_bytes());
         bytes.extend(id.as_bytes());
         let signature = self.sign(&bytes, what);
@@ -37,6 +48,10 @@ impl Signer {
     }
 
     pub(crate) fn read(&self, text: &str, what: &str) -> Result<(Timestamp, Uuid), Problem> {
+        self.place(text, what).map(|(time, id, _)| (time, id))
+    }
+
+    fn place(&self, text: &str, what: &str) -> Result<(Timestamp, Uuid, Towards), Problem> {
         let wrong = || {
             let detail = "the cursor is none that this list gave: take next_cursor of the page before, with the same filters";
             Problem::new(Code::INVALID_CURSOR, detail)
@@ -51,7 +66,8 @@ impl Signer {
         else {
             return Err(wrong());
         };
-        Ok((Timestamp::from_micros(i64::from_be_bytes(time)), id))
+        let towards = if body[0] == Towards::Back as u8 { Towards::Back } else { Towards::On };
+        Ok((Timestamp::from_micros(i64::from_be_bytes(time)), id, towards))
     }
 
     fn sign(&self, body: &[u8], what: &str) -> [u8; 32] {
@@ -62,13 +78,13 @@ impl Signer {
     }
 
     /// A place in a list of runs.
-    pub(crate) fn write_run(&self, cursor: Cursor, what: &str) -> String {
-        self.write(cursor.created_at, cursor.id.uuid(), what)
+    pub(crate) fn write_run(&self, cursor: Cursor, towards: Towards, what: &str) -> String {
+        self.written(towards, cursor.created_at, cursor.id.uuid(), what)
     }
 
-    pub(crate) fn read_run(&self, text: &str, what: &str) -> Result<Cursor, Problem> {
-        let (created_at, id) = self.read(text, what)?;
-        Ok(Cursor { created_at, id: RunId::from_uuid(id) })
+    pub(crate) fn read_run(&self, text: &str, what: &str) -> Result<(Cursor, Towards), Problem> {
+        let (created_at, id, towards) = self.place(text, what)?;
+        Ok((Cursor { created_at, id: RunId::from_uuid(id) }, towards))
     }
 }
 

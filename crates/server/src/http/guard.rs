@@ -12,6 +12,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
 use axum::middleware::Next;
 use futures_util::FutureExt;
+use tracing::Instrument;
 
 use super::Hosts;
 use super::code::Code;
@@ -34,14 +35,25 @@ const SAID: &[(&str, &str)] = &[
 pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -> Response<Body> {
     let names = Names { request: request_id(request.headers()), trace: trace_id(request.headers()) };
     request.extensions_mut().insert(names.clone());
+    let span = tracing::info_span!(
+        "outlast.request",
+        otel.kind = "server",
+        http.request.method = %request.method(),
+        url.path = request.uri().path(),
+        request.id = names.request,
+        http.response.status_code = tracing::field::Empty,
+    );
+    #[cfg(feature = "otlp")]
+    crate::otlp::adopt(&span, request.headers());
     let passed = check_host(&hosts, &request).and_then(|()| check_site(&request));
     let mut response = match passed {
         Err(problem) => problem.answer(&names),
-        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await {
             Ok(response) => response,
             Err(_) => Problem::internal("a handler panicked").answer(&names),
         },
     };
+    span.record("http.response.status_code", response.status().as_u16());
     let headers = response.headers_mut();
     for (name, value) in SAID {
         headers.entry(*name).or_insert(HeaderValue::from_static(value));
@@ -91,6 +103,15 @@ pub(crate) fn traceparent(headers: &HeaderMap) -> Option<String> {
     }
 }
 
+/// The caller's `tracestate`, if it is one: at most 512 visible characters.
+pub(crate) fn tracestate(headers: &HeaderMap) -> Option<String> {
+    let parts: Vec<&str> =
+        headers.get_all("tracestate").iter().map(|part| part.to_str()).collect::<Result<_, _>>().ok()?;
+    let state = parts.join(",");
+    let is_plain = state.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    ((1..=512).contains(&state.len()) && is_plain).then_some(state)
+}
+
 /// The host, without its port.
 fn host_of(request: &Request) -> Option<String> {
     let sent = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
@@ -128,19 +149,46 @@ fn check_site(request: &Request) -> Result<(), Problem> {
         Err(Problem::new(Code::CROSS_SITE, detail))
     };
     let headers = request.headers();
+    let named = request.uri().authority().map(|authority| authority.as_str());
+    match page_of(headers, named) {
+        Page::Own | Page::Unsaid => Ok(()),
+        Page::Other(found) => cross(&found),
+    }
+}
+
+/// Refuses a request with a cookie that could change something and does not say that it comes from a page of ours:
+/// browsers say it, and nobody else has cookies.
+pub(super) fn is_own_page(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    if matches!(*method, Method::GET | Method::HEAD) || page_of(headers, None) == Page::Own {
+        return Ok(());
+    }
+    let detail =
+        "a cookie opens this only for pages of this site, which say so (Origin): programs send a token";
+    Err(Problem::new(Code::CROSS_SITE, detail))
+}
+
+/// Where a request says that it comes from.
+#[derive(Debug, PartialEq, Eq)]
+enum Page {
+    Own,
+    Other(String),
+    /// It is no browser's, or an old one's.
+    Unsaid,
+}
+
+fn page_of(headers: &HeaderMap, named: Option<&str>) -> Page {
     if let Some(site) = headers.get(FETCH_SITE) {
         return match site.to_str().unwrap_or_default() {
-            "same-origin" | "none" => Ok(()),
-            other => cross(&format!("Sec-Fetch-Site: {}", outlast_core::shorten(other, 40))),
+            "same-origin" | "none" => Page::Own,
+            other => Page::Other(format!("Sec-Fetch-Site: {}", outlast_core::shorten(other, 40))),
         };
     }
     // Browsers that do not say the site say the origin.
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let Some(origin) = headers.get(header::ORIGIN) else { return Page::Unsaid };
     let origin = origin.to_str().unwrap_or_default();
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.or(request.uri().authority().map(|authority| authority.as_str())).unwrap_or_default();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(named).unwrap_or_default();
     match origin.split_once("://") {
-        Some((_, from)) if !host.is_empty() && from.eq_ignore_ascii_case(host) => Ok(()),
-        _ => cross(&format!("Origin: {}", outlast_core::shorten(origin, 80))),
+        Some((_, from)) if !host.is_empty() && from.eq_ignore_ascii_case(host) => Page::Own,
+        _ => Page::Other(format!("Origin: {}", outlast_core::shorten(origin, 80))),
     }
 }

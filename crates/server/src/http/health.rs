@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 
 /// How long the database may take to be called reachable.
 const REACH: Duration = Duration::from_secs(1);
@@ -47,6 +52,11 @@ pub(crate) async fn alive(_call: Call) -> Answer {
     Reply::json(&Alive { status: "ok" })
 }
 
+/// It answers only once the database was opened, its schema compared, and its key read: whoever is answered has begun.
+pub(crate) async fn started(_call: Call) -> Answer {
+    Reply::json(&Alive { status: "ok" })
+}
+
 /// Schema and version were compared when the store was opened; here it has to answer in time.
 pub(crate) async fn ready(call: Call) -> Answer {
     let reached = tokio::time::timeout(REACH, call.api.client.store().now()).await;
@@ -75,5 +85,19 @@ pub(crate) async fn metrics(call: Call) -> Answer {
         return Err(Problem::not_found("recorder of metrics in this process: give Api::metrics one"));
     };
     metrics.run_upkeep();
-    Ok(Reply::text("text/plain; version=0.0.4; charset=utf-8", metrics.render()))
+    Ok(Reply::text(KIND, metrics.render()))
+}
+
+const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The metrics alone, for an address of their own, where nobody is asked who they are.
+pub(crate) fn metrics_alone(metrics: PrometheusHandle) -> Router {
+    let text = move || {
+        let metrics = metrics.clone();
+        async move {
+            metrics.run_upkeep();
+            ([(header::CONTENT_TYPE, KIND)], metrics.render())
+        }
+    };
+    Router::new().route("/metrics", get(text))
 }

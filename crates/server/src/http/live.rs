@@ -4,41 +4,35 @@
 //! four times a second, and at a slow pace without one. What it finds goes into a ring, so that a stream that was cut off
 //! goes on where it was; when the ring has forgotten that place, the client is told to look anew (`reset`).
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, Method};
 use bytes::Bytes;
 use futures_util::stream;
-use outlast::{Client, Error, Filter, RunId, RunView, Timestamp};
+use outlast::{Client, RunId};
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::json;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
 use super::access::{Caller, authenticate};
 use super::code::Code;
+use super::eye::Eye;
 use super::problem::Problem;
 use super::query::{Param, text};
-use super::route::{Answer, Call, Reply, ReplyBody};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use super::runs::visible;
-use crate::shapes::{LogJson, QueueJson};
-use crate::watch::OPEN;
 
 /// How long hints gather: no topic has more than four messages a second.
 const GATHER: Duration = Duration::from_millis(250);
 /// How often to look without any hint. Steps inside of a turn give none.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
-/// How far back a look goes for new runs: transactions of other processes become visible late.
-const OVERLAP: Duration = Duration::from_secs(2);
-/// The most runs of one look, and the most lines of one run's log.
-const MOST: u32 = 200;
-const LINES: u32 = 200;
 /// How long a stream waits for its first look.
 const LONGEST: Duration = Duration::from_secs(5);
 /// How many messages the ring has.
@@ -53,7 +47,7 @@ pub(crate) const QUERY: &[Param] =
 
 /// What can be heard of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Topic {
+pub(super) enum Topic {
     Runs,
     Queues,
     Run(RunId),
@@ -95,8 +89,8 @@ struct Message {
 /// Looks for all streams.
 pub(crate) struct Live(Arc<Hub>);
 
-struct Hub {
-    client: Client,
+pub(super) struct Hub {
+    pub(super) client: Client,
     stopping: CancellationToken,
     /// Tells this server's numbers from another's.
     epoch: String,
@@ -211,7 +205,7 @@ async fn look_while_wanted(hub: Arc<Hub>) {
 }
 
 impl Hub {
-    fn tell(&self, topic: Topic, tenant: Option<String>, data: impl Serialize) {
+    pub(super) fn tell(&self, topic: Topic, tenant: Option<String>, data: impl Serialize) {
         let Ok(data) = serde_json::to_string(&data) else { return };
         let mut state = self.state.lock();
         state.number += 1;
@@ -222,177 +216,6 @@ impl Hub {
         }
         // Nobody may be listening right now.
         let _ = self.news.send(message);
-    }
-}
-
-/// What was seen last.
-#[derive(Default)]
-struct Eye {
-    /// Runs that were started before this have been seen.
-    seen_to: Option<Timestamp>,
-    runs: HashMap<RunId, Seen>,
-    positions: HashMap<RunId, (Seen, u32)>,
-    lines: HashMap<RunId, u32>,
-    queues: Option<BTreeMap<String, String>>,
-}
-
-/// What of a run is compared.
-type Seen = (outlast::Status, i64, Option<Timestamp>, u32, String);
-
-fn seen(view: &RunView) -> Seen {
-    let doing: Vec<String> =
-        view.doing.iter().map(|step| format!("{} {} {:?}", step.name, step.attempt, step.percent)).collect();
-    (view.status, view.epoch, view.due_at, view.attempt, doing.join(","))
-}
-
-/// A run, in few words.
-fn told(view: &RunView) -> serde_json::Value {
-    json!({
-        "id": view.record.id,
-        "status": view.status,
-        "definition": view.record.definition,
-        "queue": view.record.queue,
-        "attempt": view.attempt,
-        "finished_at": view.finished_at.map(|time| time.to_string()),
-    })
-}
-
-impl Eye {
-    async fn look(&mut self, hub: &Hub, topics: &[Topic]) -> Result<(), Error> {
-        match topics.contains(&Topic::Runs) {
-            true => self.look_at_runs(hub).await?,
-            false => (self.seen_to, self.runs) = Default::default(),
-        }
-        match topics.contains(&Topic::Queues) {
-            true => self.look_at_queues(hub).await?,
-            false => self.queues = None,
-        }
-        self.positions.retain(|run, _| topics.contains(&Topic::Run(*run)));
-        self.lines.retain(|run, _| topics.contains(&Topic::Logs(*run)));
-        for topic in topics {
-            match topic {
-                Topic::Run(run) => self.look_at_run(hub, *run).await?,
-                Topic::Logs(run) => self.look_at_logs(hub, *run).await?,
-                Topic::Runs | Topic::Queues => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// New runs, and those that have moved.
-    async fn look_at_runs(&mut self, hub: &Hub) -> Result<(), Error> {
-        let client = &hub.client;
-        let now = client.store().now().await?;
-        let open = Filter { statuses: OPEN.to_vec(), ..Filter::default() };
-        let mut views = client.list(&open, None, MOST).await?.runs;
-        let is_first = self.seen_to.is_none();
-        if let Some(seen_to) = self.seen_to {
-            let since = Timestamp::from_micros(seen_to.micros() - OVERLAP.as_micros() as i64);
-            let new = Filter { since: Some(since), ..Filter::default() };
-            views.extend(client.list(&new, None, MOST).await?.runs);
-        }
-        self.seen_to = Some(now);
-        // Those that are open no more.
-        let gone: Vec<RunId> = self
-            .runs
-            .iter()
-            .filter(|(run, seen)| !seen.0.is_final() && !views.iter().any(|view| view.record.id == **run))
-            .map(|(run, _)| *run)
-            .collect();
-        // Each is looked at once more: how it ended is told, and of one that only has too many newer ones before it no more
-        // is heard here.
-        for run in gone {
-            let was = self.runs.remove(&run);
-            match client.status(run).await {
-                Ok(view) if view.status.is_final() || Some(&seen(&view)) != was.as_ref() => views.push(view),
-                Ok(_) | Err(Error::UnknownRun { .. }) => {}
-                Err(other) => {
-                    self.runs.extend(was.map(|was| (run, was)));
-                    return Err(other);
-                }
-            }
-        }
-        let mut changed: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
-        for view in &views {
-            let now_seen = seen(view);
-            if self.runs.get(&view.record.id) != Some(&now_seen) {
-                self.runs.insert(view.record.id, now_seen);
-                if !is_first {
-                    changed.entry(view.record.tenant.clone()).or_default().push(told(view));
-                }
-            }
-        }
-        // What has ended and is not new any more does not move again by itself.
-        let listed: std::collections::HashSet<RunId> = views.iter().map(|view| view.record.id).collect();
-        self.runs.retain(|run, seen| !seen.0.is_final() || listed.contains(run));
-        for (tenant, changed) in changed {
-            hub.tell(Topic::Runs, Some(tenant), json!({ "changed": changed }));
-        }
-        Ok(())
-    }
-
-    async fn look_at_run(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
-        let view = match hub.client.status(run).await {
-            Ok(view) => view,
-            Err(Error::UnknownRun { .. }) => return Ok(()),
-            Err(other) => return Err(other),
-        };
-        let before = self.positions.get(&run).cloned();
-        let mut position = before.as_ref().map_or(0, |(_, position)| *position);
-        // The journal is behind what was seen, or began anew.
-        loop {
-            let page = hub.client.journal(run, position, 1000).await?;
-            position = page.last().map_or(position, |entry| entry.pos);
-            if page.len() < 1000 {
-                break;
-            }
-        }
-        let now = (seen(&view), position);
-        if before.as_ref() != Some(&now) {
-            self.positions.insert(run, now);
-            if before.is_some() {
-                let mut told = told(&view);
-                told["position"] = position.into();
-                hub.tell(Topic::Run(run), Some(view.record.tenant), told);
-            }
-        }
-        Ok(())
-    }
-
-    async fn look_at_logs(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
-        let before = self.lines.get(&run).copied();
-        let from = before.unwrap_or(0);
-        let lines = hub.client.logs(run, from.saturating_add(LINES)).await?;
-        let new: Vec<LogJson> = lines.iter().skip(from as usize).map(LogJson::new).collect();
-        self.lines.insert(run, u32::try_from(lines.len()).unwrap_or(u32::MAX));
-        if before.is_some() && !new.is_empty() {
-            let tenant = hub.client.status(run).await?.record.tenant;
-            hub.tell(Topic::Logs(run), Some(tenant), json!({ "id": run, "after": from, "lines": new }));
-        }
-        Ok(())
-    }
-
-    async fn look_at_queues(&mut self, hub: &Hub) -> Result<(), Error> {
-        let views = hub.client.queues().await?;
-        let now: BTreeMap<String, String> = views
-            .iter()
-            .filter_map(|view| {
-                Some((view.queue.name.clone(), serde_json::to_string(&QueueJson::new(view)).ok()?))
-            })
-            .collect();
-        if let Some(before) = &self.queues {
-            let changed: Vec<QueueJson> = views
-                .iter()
-                .filter(|view| before.get(&view.queue.name) != now.get(&view.queue.name))
-                .map(QueueJson::new)
-                .collect();
-            let gone: Vec<&String> = before.keys().filter(|name| !now.contains_key(*name)).collect();
-            if !changed.is_empty() || !gone.is_empty() {
-                hub.tell(Topic::Queues, None, json!({ "changed": changed, "gone": gone }));
-            }
-        }
-        self.queues = Some(now);
-        Ok(())
     }
 }
 
@@ -419,11 +242,7 @@ pub(crate) async fn stream(call: Call) -> Answer {
         let chunk = reader.next().await?;
         Some((Ok::<Bytes, Infallible>(chunk.into()), reader))
     });
-    let headers = Vec::new();
-    let reply = Reply { status: 200, headers, body: ReplyBody::Stream(Body::from_stream(body)) };
-    // What stands in between must not gather.
-    let reply = reply.with(header::CACHE_CONTROL, "no-cache");
-    Ok(reply.with(HeaderName::from_static("x-accel-buffering"), "no"))
+    Ok(Reply::events(Body::from_stream(body)))
 }
 
 /// What is asked for, as far as the caller may hear of it.
@@ -523,7 +342,7 @@ impl Reader {
                 () = &mut self.ping => {
                     self.ping.as_mut().reset(tokio::time::Instant::now() + PING);
                     // A token that was revoked opens nothing, also what it had opened.
-                    if self.api.needs_tokens && authenticate(&self.api.client, &self.headers).await.is_err() {
+                    if self.api.needs_tokens && authenticate(&self.api, &Method::GET, &self.headers).await.is_err() {
                         return None;
                     }
                     return Some(": here\n\n".to_owned());

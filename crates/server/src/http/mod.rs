@@ -17,6 +17,7 @@
 //! table of routes is in `routes`; what can be answered when something is not done is in `code`.
 
 mod access;
+mod answer;
 mod audit;
 mod body;
 mod bulks;
@@ -24,31 +25,44 @@ mod code;
 mod cursor;
 #[cfg(feature = "embed")]
 mod dashboard;
+mod eye;
 mod guard;
 mod health;
 mod live;
+mod logs;
 mod openapi;
 mod pace;
+mod pages;
 mod problem;
 mod query;
 mod queues;
 mod replies;
+mod reply;
 mod route;
 mod routes;
 mod run_actions;
 mod runs;
 mod schedules;
 mod serve;
+mod sessions;
 mod shared;
+mod start;
 mod stats;
+mod tls;
 mod tokens;
 #[cfg(feature = "embed")]
 mod ui_proxy;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
 pub(crate) use self::audit::token_name;
-pub use self::serve::serve;
+pub(crate) use self::code::Code;
+#[cfg(feature = "otlp")]
+pub(crate) use self::guard::traceparent;
+pub(crate) use self::health::metrics_alone;
 pub(crate) use self::serve::{LOOPBACK, bind};
+pub use self::serve::{serve, serve_tls};
+pub(crate) use self::stats::ErrorGroupJson;
+pub use self::tls::Tls;
 pub(crate) use self::tokens::{TokenJson, parse_token_name};
 #[cfg(feature = "embed")]
 pub(crate) use self::ui_proxy::parse as parse_ui_proxy;
@@ -67,7 +81,6 @@ use outlast::{Client, Error, Limits};
 use outlast_store::{Access, Accessed};
 use tokio_util::sync::CancellationToken;
 
-use self::code::Code;
 use self::cursor::Signer;
 use self::live::Live;
 use self::pace::Pace;
@@ -85,6 +98,8 @@ pub struct Api {
     longest_wait: Duration,
     pace: (u32, u32),
     metrics: Option<PrometheusHandle>,
+    secure: bool,
+    keep_audit: Duration,
     stopping: CancellationToken,
     #[cfg(feature = "embed")]
     ui_proxy: Option<axum::http::uri::Authority>,
@@ -107,6 +122,9 @@ pub(crate) struct Inner {
     pub(crate) pace: Pace,
     pub(crate) signer: Signer,
     pub(crate) metrics: Option<PrometheusHandle>,
+    /// Whether browsers reach it by TLS.
+    pub(crate) secure: bool,
+    pub(crate) keep_audit: Duration,
     pub(crate) openapi: Bytes,
     pub(crate) live: Live,
     pub(crate) stopping: CancellationToken,
@@ -124,6 +142,8 @@ impl Api {
             longest_wait: Duration::from_secs(60),
             pace: (500, 1000),
             metrics: None,
+            secure: false,
+            keep_audit: Duration::from_secs(400 * 86_400),
             stopping: CancellationToken::new(),
             #[cfg(feature = "embed")]
             ui_proxy: None,
@@ -168,6 +188,18 @@ impl Api {
         self
     }
 
+    /// Browsers reach it by TLS: they are told to send the cookie of a session by nothing else.
+    pub fn secure(mut self) -> Api {
+        self.secure = true;
+        self
+    }
+
+    /// How long lines of the audit log are kept: 400 days unless said.
+    pub fn keep_audit(mut self, keep: Duration) -> Api {
+        self.keep_audit = keep;
+        self
+    }
+
     /// When this is cancelled, whoever waits for something is answered at once and streams end: for a graceful shutdown.
     pub fn stopping(mut self, stopping: CancellationToken) -> Api {
         self.stopping = stopping;
@@ -194,6 +226,8 @@ impl Api {
             pace: Pace::new(self.pace.0, self.pace.1),
             signer: Signer::new(&key),
             metrics: self.metrics,
+            secure: self.secure,
+            keep_audit: self.keep_audit,
             openapi: document().into(),
             stopping: self.stopping,
         });
@@ -205,7 +239,7 @@ impl Api {
         let mut router = Router::new();
         for (path, routes) in paths {
             let (inner, routes) = (inner.clone(), Arc::<[Route]>::from(routes));
-            let answer = move |request: Request| route::answer(inner.clone(), routes.clone(), request);
+            let answer = move |request: Request| answer::answer(inner.clone(), routes.clone(), request);
             router = router.route(path, any(answer));
         }
         router = router.fallback(nothing_here);

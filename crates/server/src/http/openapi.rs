@@ -13,7 +13,8 @@ use super::access::Scope;
 use super::code::Code;
 use super::problem::ProblemJson;
 use super::query::{Kind, Param};
-use super::route::{Answer, Call, Reply, Route, scope_word};
+use super::reply::{Answer, Reply};
+use super::route::{Call, Route, scope_word};
 
 /// What is said of a route.
 #[derive(Clone, Default)]
@@ -60,7 +61,10 @@ pub(crate) fn document(routes: &[Route]) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": super::sessions::NAME },
+            },
         },
     })
 }
@@ -78,15 +82,10 @@ fn operation(route: &Route, problem: &Value, schemas: &mut BTreeMap<String, Valu
         }));
     }
     let mut responses = Map::new();
-    for (status, shape) in &route.docs.answers {
-        let content = match shape {
-            Some(shape) => json!({ "application/json": { "schema": reference(*shape, schemas) } }),
-            None if route.docs.kind.is_empty() => json!({}),
-            None => json!({ (route.docs.kind): { "schema": { "type": "string" } } }),
-        };
+    for (status, content) in contents(route, schemas) {
         let mut answer = json!({ "description": "Done" });
-        if content.as_object().is_some_and(|content| !content.is_empty()) {
-            answer["content"] = content;
+        if !content.is_empty() {
+            answer["content"] = content.into();
         }
         responses.insert(status.to_string(), answer);
     }
@@ -110,8 +109,35 @@ fn operation(route: &Route, problem: &Value, schemas: &mut BTreeMap<String, Valu
         operation["requestBody"] = json!({ "required": !route.docs.optional, "content": content });
     }
     // Where no token is asked for, none has to be sent.
-    operation["security"] = if is_public { json!([]) } else { json!([{ "token": [] }, {}]) };
+    operation["security"] =
+        if is_public { json!([]) } else { json!([{ "token": [] }, { "session": [] }, {}]) };
     operation
+}
+
+/// What is given with each status, by its type. Of several shapes it is any.
+fn contents(route: &Route, schemas: &mut BTreeMap<String, Value>) -> BTreeMap<u16, Map<String, Value>> {
+    let mut contents: BTreeMap<u16, Map<String, Value>> = BTreeMap::new();
+    for (status, shape) in &route.docs.answers {
+        let content = contents.entry(*status).or_default();
+        let (kind, schema) = match (shape, route.docs.kind) {
+            (Some(shape), _) => ("application/json", reference(*shape, schemas)),
+            (None, "") => continue,
+            (None, kind @ "application/json") => (kind, json!({ "type": "object" })),
+            (None, kind) => (kind, json!({ "type": "string" })),
+        };
+        let schema = match content.remove(kind).map(|mut other| other["schema"].take()) {
+            None => schema,
+            Some(other) => match other["anyOf"].clone() {
+                Value::Array(mut all) => {
+                    all.push(schema);
+                    json!({ "anyOf": all })
+                }
+                _ => json!({ "anyOf": [other, schema] }),
+            },
+        };
+        content.insert(kind.to_owned(), json!({ "schema": schema }));
+    }
+    contents
 }
 
 /// The names in braces.

@@ -7,10 +7,11 @@ use outlast::{QueueCard, QueueRules, QueueView, Rate};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::body::Millis;
+use super::body::{Millis, Object};
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use crate::queue_commands::known;
 use crate::shapes::QueueJson;
 
@@ -35,10 +36,12 @@ pub(crate) struct Limits {
     per_group: Option<u32>,
     /// So many begin in any such span.
     #[serde(default)]
-    rate: Option<RateLimit>,
+    #[schema(value_type = Option<RateLimit>)]
+    rate: Option<Object<RateLimit>>,
     /// The same for each group.
     #[serde(default)]
-    rate_per_group: Option<RateLimit>,
+    #[schema(value_type = Option<RateLimit>)]
+    rate_per_group: Option<Object<RateLimit>>,
     /// Groups take turns.
     #[serde(default)]
     fair: bool,
@@ -58,7 +61,7 @@ struct RateLimit {
 
 impl Limits {
     fn rules(self) -> QueueRules {
-        let rate = |rate: RateLimit| Rate::new(rate.count, rate.per_ms.0);
+        let rate = |Object(rate): Object<RateLimit>| Rate::new(rate.count, rate.per_ms.0);
         QueueRules {
             limit: self.limit,
             per_node: self.per_node,

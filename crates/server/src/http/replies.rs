@@ -15,7 +15,8 @@ use uuid::Uuid;
 use super::Inner;
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply, ReplyBody, Route, seeded};
+use super::reply::{Answer, Reply, ReplyBody};
+use super::route::{Call, Route, seeded};
 
 /// How long somebody may take to answer.
 const HOLD: Duration = Duration::from_secs(60);

@@ -6,7 +6,8 @@ use super::access::Scope::{Admin, Operate, Public, Read, Start};
 use super::query::Param;
 use super::route::{Route, route};
 use super::{
-    audit, bulks, health, live, openapi, queues, run_actions, runs, schedules, shared, stats, tokens,
+    audit, bulks, health, live, logs, openapi, queues, run_actions, runs, schedules, sessions, shared, start,
+    stats, tokens,
 };
 
 const NONE: &[Param] = &[];
@@ -25,7 +26,7 @@ fn get<F>(
     handler: fn(super::route::Call) -> F,
 ) -> Route
 where
-    F: Future<Output = super::route::Answer> + Send + 'static,
+    F: Future<Output = super::reply::Answer> + Send + 'static,
 {
     route(Method::GET, path, scope, action, handler).query(NONE)
 }
@@ -37,7 +38,7 @@ fn post<F>(
     handler: fn(super::route::Call) -> F,
 ) -> Route
 where
-    F: Future<Output = super::route::Answer> + Send + 'static,
+    F: Future<Output = super::reply::Answer> + Send + 'static,
 {
     route(Method::POST, path, scope, action, handler)
 }
@@ -49,7 +50,7 @@ fn delete<F>(
     handler: fn(super::route::Call) -> F,
 ) -> Route
 where
-    F: Future<Output = super::route::Answer> + Send + 'static,
+    F: Future<Output = super::reply::Answer> + Send + 'static,
 {
     route(Method::DELETE, path, scope, action, handler)
 }
@@ -63,6 +64,9 @@ fn probes() -> Vec<Route> {
             .about("Whether it can serve: the database answers, and it is not about to stop")
             .gives::<health::Ready>(200)
             .gives::<health::Ready>(503),
+        get("/startupz", Public, "health.started", health::started)
+            .about("Whether it has begun: the database was opened, with a schema of this version")
+            .gives::<health::Alive>(200),
         get("/version", Public, "health.version", health::version)
             .about("Which server this is")
             .gives::<health::Version>(200),
@@ -82,11 +86,11 @@ fn of_runs() -> Vec<Route> {
             .query(runs::LIST)
             .about("Runs that fit, newest first")
             .gives::<runs::RunPage>(200),
-        post("/api/v1/runs", Start, "run.start", runs::start)
+        post("/api/v1/runs", Start, "run.start", start::start)
             .about("Start a run; the same key never starts twice")
-            .takes::<runs::StartRun>()
-            .gives::<runs::Started>(200)
-            .gives::<runs::Started>(201),
+            .takes::<start::StartRun>()
+            .gives::<start::Started>(200)
+            .gives::<start::Started>(201),
         get("/api/v1/runs/count", Read, "run.count", runs::count)
             .query(runs::COUNT)
             .about("How many runs fit, up to a cap")
@@ -105,12 +109,16 @@ fn of_runs() -> Vec<Route> {
             .query(runs::HISTORY)
             .about("What it recorded, entry by entry")
             .gives::<runs::History>(200),
-        get("/api/v1/runs/{id}/logs", Read, "run.logs", runs::logs)
-            .query(runs::LOGS)
-            .about("What its handlers logged")
-            .gives::<runs::Logs>(200),
+        get("/api/v1/runs/{id}/logs", Read, "run.logs", logs::logs)
+            .query(logs::LOGS)
+            .about("What its handlers logged; with follow=1, as server-sent events (log, end)")
+            .gives::<logs::Logs>(200)
+            .gives_other(200, "text/event-stream"),
         get("/api/v1/runs/{id}/explain", Read, "run.explain", runs::explain)
             .about("Why it is not progressing, and what wakes it")
+            .gives_other(200, "application/json"),
+        get("/api/v1/runs/{id}/export", Read, "run.export", runs::export)
+            .about("The run with its journal, as a file for `outlast check` and `outlast show --file`")
             .gives_other(200, "application/json"),
         get("/api/v1/runs/{id}/result", Read, "run.result", runs::result)
             .query(runs::RESULT)
@@ -123,8 +131,8 @@ fn of_runs() -> Vec<Route> {
             .about("How many runs there are, and how they ended lately")
             .gives::<stats::Summary>(200),
         get("/api/v1/stats/series", Read, "stats.series", stats::series)
-            .query(stats::RANGE)
-            .about("How runs ended and how long they took, span by span")
+            .query(stats::SERIES)
+            .about("How runs ended, how long they took and how long queues were, span by span")
             .gives::<stats::Series>(200),
         get("/api/v1/errors", Read, "stats.errors", stats::errors)
             .query(stats::ERRORS)
@@ -138,16 +146,18 @@ fn of_runs() -> Vec<Route> {
 }
 
 fn of_run_actions() -> Vec<Route> {
-    use run_actions::{Acted, Fork, Forked, Message, PlanJson, Reason, Replace, Retry};
+    use run_actions::{Acted, Fork, Forked, Kept, Message, PlanJson, Reason, Replace, Rerun, Retry};
     vec![
         post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
             .about("Send an event; it is kept until the run waits for it")
             .takes::<Message>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<Kept>(202),
         post("/api/v1/runs/{id}/promises", Operate, "run.settle", run_actions::settle)
             .about("Settle a promise; the first value stays")
             .takes::<Message>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<Kept>(202),
         post("/api/v1/runs/{id}/cancel", Operate, "run.cancel", run_actions::cancel)
             .about("Ask it to stop; one that has ended stays as it is")
             .may_take::<Reason>()
@@ -167,15 +177,21 @@ fn of_run_actions() -> Vec<Route> {
         post("/api/v1/runs/{id}/retry", Operate, "run.retry", run_actions::retry)
             .about("Try it again, from where it went wrong; with dry_run, say what would run again (a Plan)")
             .may_take::<Retry>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<PlanJson>(200),
         post("/api/v1/runs/{id}/replace", Operate, "run.replace", run_actions::replace)
             .about("Give a step another result; with dry_run, say what would run again (a Plan)")
             .takes::<Replace>()
-            .gives::<Acted>(200),
+            .gives::<Acted>(200)
+            .gives::<PlanJson>(200),
         post("/api/v1/runs/{id}/fork", Operate, "run.fork", run_actions::fork)
             .about("Start another run from a step of it; with dry_run, say what would run again")
             .may_take::<Fork>()
             .gives::<PlanJson>(200)
+            .gives::<Forked>(201),
+        post("/api/v1/runs/{id}/rerun", Operate, "run.rerun", run_actions::rerun)
+            .about("Start another run that does all of it again")
+            .may_take::<Rerun>()
             .gives::<Forked>(201),
     ]
 }
@@ -218,6 +234,10 @@ fn of_queues() -> Vec<Route> {
             .shared()
             .about("Version, database, nodes")
             .gives::<shared::System>(200),
+        get("/api/v1/system/checks", Operate, "system.checks", shared::checks)
+            .shared()
+            .about("What may be wrong with the database, and what to do about it; takes a while")
+            .gives::<shared::Checks>(200),
         get("/api/v1/suggest", Read, "suggest.get", shared::suggest)
             .query(shared::SUGGEST)
             .about("What a filter's field can be followed by")
@@ -296,6 +316,13 @@ fn of_bulks() -> Vec<Route> {
 
 fn of_access() -> Vec<Route> {
     vec![
+        post("/api/v1/session", Public, "session.open", sessions::open)
+            .about("Log in with a token: a browser is given a cookie for it")
+            .takes::<sessions::Login>()
+            .gives_other(204, ""),
+        delete("/api/v1/session", Public, "session.close", sessions::close)
+            .about("Log out: the cookie opens nothing any more")
+            .gives_other(204, ""),
         get("/api/v1/me", Read, "access.me", tokens::me)
             .about("Who asks, and what they may do")
             .gives::<tokens::Me>(200),

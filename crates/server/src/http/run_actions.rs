@@ -1,14 +1,15 @@
 //! What is done to runs: events, promises, cancel, kill, pause, resume, retry, fork, another result.
 
 use axum::http::header;
-use outlast::{RepairPlan, RunId, RunView, Status};
+use outlast::{Error, RepairPlan, RunId, RunView, Status, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use super::runs::find;
 
 /// Something for a run.
@@ -77,6 +78,24 @@ pub(crate) struct Fork {
     dry_run: bool,
 }
 
+/// The same again, as another run.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rerun {
+    /// With another input.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// With this version of the code.
+    #[serde(default)]
+    version: Option<u32>,
+    /// With the version that new runs take.
+    #[serde(default)]
+    latest: bool,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
 /// Another result for a step.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -100,6 +119,12 @@ pub(crate) struct Acted {
     status: Status,
     /// Whether this request changed something; `false` when it was so before.
     changed: bool,
+}
+
+/// A message that is kept until a run with its key is started.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Kept {
+    kept: bool,
 }
 
 /// What would run again.
@@ -148,24 +173,47 @@ fn data(given: Option<Box<RawValue>>) -> Result<Box<RawValue>, Problem> {
     given.map_or_else(|| RawValue::from_string("null".to_owned()).map_err(Problem::internal), Ok)
 }
 
+/// Whom a message is for: a run that is there, or the one that a key of a known definition will have.
+async fn addressed(call: &Call) -> Result<Target, Problem> {
+    let (target, text) = (call.run()?, call.part("id"));
+    match call.api.client.find(target.clone()).await {
+        Err(Error::UnknownRun { .. }) if text.contains('/') => {
+            let (definition, _) = text.rsplit_once('/').unwrap_or_default();
+            call.api.client.definition(definition).await?;
+            call.to(text);
+            Ok(target)
+        }
+        _ => Ok(find(call).await?.record.id.into()),
+    }
+}
+
+/// Says how the run stands that was sent something; 202 while there is none.
+async fn told(call: &Call, to: Target) -> Answer {
+    match call.api.client.find(to).await {
+        Ok(run) => acted(call, run, true).await,
+        Err(Error::UnknownRun { .. }) => Ok(Reply::json(&Kept { kept: true })?.status(202)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Sends an event.
 pub(crate) async fn send(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
-    let run = find(&call).await?.record.id;
+    let to = addressed(&call).await?;
     let (client, data) = (&call.api.client, data(given)?);
     match call.seed {
-        Some(seed) => client.send_as(seed, run, &name, &data).await?,
-        None => client.send(run, &name, &data).await?,
+        Some(seed) => client.send_as(seed, to.clone(), &name, &data).await?,
+        None => client.send(to.clone(), &name, &data).await?,
     }
-    acted(&call, run, true).await
+    told(&call, to).await
 }
 
 /// Settles a promise.
 pub(crate) async fn settle(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
-    let run = find(&call).await?.record.id;
-    call.api.client.settle(run, &name, &data(given)?).await?;
-    acted(&call, run, true).await
+    let of = addressed(&call).await?;
+    call.api.client.settle(of.clone(), &name, &data(given)?).await?;
+    told(&call, of).await
 }
 
 /// Asks it to stop. One that has ended stays as it is.
@@ -240,6 +288,17 @@ pub(crate) async fn replace(call: Call) -> Answer {
 /// Starts another run from a step of it.
 pub(crate) async fn fork(call: Call) -> Answer {
     let ask: Fork = call.json()?;
+    forked(call, ask).await
+}
+
+/// Starts another run that does all of it again.
+pub(crate) async fn rerun(call: Call) -> Answer {
+    let Rerun { input, version, latest, reason } = call.json()?;
+    let ask = Fork { from: None, from_start: true, input, version, latest, reason, dry_run: false };
+    forked(call, ask).await
+}
+
+async fn forked(call: Call, ask: Fork) -> Answer {
     let view: RunView = find(&call).await?;
     let run = view.record.id;
     for (both, names) in [

@@ -1,25 +1,23 @@
-//! Runs: listed, counted, started, looked at, deleted.
+//! Runs: listed, counted, looked at, waited for, deleted.
 
 use std::time::Duration;
 
-use axum::http::header;
 use outlast::{Client, Error, Filter, RunId, RunView, Status};
 use outlast_core::check_key;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::access::Caller;
-use super::body::{Millis, Time, coded};
 use super::code::Code;
-use super::guard::traceparent;
+use super::pages::{CURSOR, LIMIT, Pages, page};
 use super::problem::Problem;
 use super::query::{Param, Query, number, text, texts};
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use crate::explain::ExplainedJson;
 use crate::list::filter;
-use crate::shapes::{EntryJson, ErrorJson, LogJson, RunJson, StepJson, raw};
+use crate::shapes::{EntryJson, ErrorJson, RunJson, StepJson, raw};
 use crate::story::{Story, failure};
 
 /// Which runs: the same words as behind `outlast list`.
@@ -41,21 +39,12 @@ macro_rules! filters {
     };
 }
 
-pub(crate) const LIST: &[Param] = filters![
-    text("sort", "newest (unless said) or oldest"),
-    text("cursor", "The next_cursor of the page before"),
-    number("limit", "At most so many: 1 to 500, 50 unless said"),
-];
+pub(crate) const LIST: &[Param] = filters![text("sort", "newest (unless said) or oldest"), CURSOR, LIMIT,];
 pub(crate) const COUNT: &[Param] =
     filters![number("cap", "Count no more than this: 1 to 100000, 10000 unless said")];
 pub(crate) const HISTORY: &[Param] = &[
     number("after", "Behind this position"),
     number("limit", "At most so many: 1 to 1000, 200 unless said"),
-];
-pub(crate) const LOGS: &[Param] = &[
-    number("after", "Without the first so many lines"),
-    number("limit", "At most so many: 1 to 1000, 500 unless said"),
-    text("level", "At least so urgent: error, warn, info, debug or trace"),
 ];
 pub(crate) const RESULT: &[Param] = &[text("wait", "Wait so long for the end: 30s, at most 60s")];
 pub(crate) const REASON: &[Param] = &[text("reason", "Why, for the audit log")];
@@ -66,6 +55,8 @@ pub(crate) struct RunPage {
     items: Vec<RunJson>,
     /// Where the next page begins; `null` at the end.
     next_cursor: Option<String>,
+    /// Where the page before begins; `null` on the first.
+    prev_cursor: Option<String>,
 }
 
 /// How many there are.
@@ -74,91 +65,6 @@ pub(crate) struct Count {
     count: u64,
     /// Whether there may be more.
     capped: bool,
-}
-
-/// A run to start.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StartRun {
-    /// The workflow or job.
-    definition: String,
-    /// What it is called with; kept as it was sent.
-    #[serde(default)]
-    #[schema(value_type = Option<serde_json::Value>)]
-    input: Option<Box<RawValue>>,
-    /// The same key never starts twice.
-    #[serde(default)]
-    key: Option<String>,
-    /// The queue, when not the definition's own.
-    #[serde(default)]
-    queue: Option<String>,
-    /// What it belongs to in its queue.
-    #[serde(default)]
-    group: Option<String>,
-    /// From 0 (most urgent) to 9.
-    #[serde(default)]
-    priority: Option<u8>,
-    /// Start so many milliseconds later.
-    #[serde(default)]
-    #[schema(value_type = Option<u64>)]
-    delay_ms: Option<Millis>,
-    /// Start at this time.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = "date-time")]
-    at: Option<Time>,
-    /// How long it may take until it ends, in milliseconds.
-    #[serde(default)]
-    #[schema(value_type = Option<u64>)]
-    timeout_ms: Option<Millis>,
-    /// Searchable attributes.
-    #[serde(default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>)]
-    tags: Tags,
-    /// The version of the code, when not the one that new runs take.
-    #[serde(default)]
-    version: Option<u32>,
-}
-
-/// Names with values, each once.
-#[derive(Default)]
-struct Tags(Vec<(String, String)>);
-
-impl<'de> Deserialize<'de> for Tags {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Tags, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Tags;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object of texts")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags, A::Error> {
-                let mut tags: Vec<(String, String)> = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, String>()? {
-                    if tags.iter().any(|(known, _)| *known == name) {
-                        return Err(coded(Code::DUPLICATE_KEY, format_args!("{name:?} is there twice")));
-                    }
-                    // More than can be are not gathered first.
-                    if tags.len() >= outlast::Limits::TAGS {
-                        let most = outlast::Limits::TAGS;
-                        return Err(coded(Code::INVALID_ARGUMENT, format_args!("at most {most} tags")));
-                    }
-                    tags.push((name, value));
-                }
-                Ok(Tags(tags))
-            }
-        }
-        from.deserialize_map(Read)
-    }
-}
-
-/// A run that was started, or was there already.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Started {
-    id: String,
-    /// Whether this request made it; `false` when its key belonged to one already.
-    created: bool,
 }
 
 /// How a run ended, or that it has not.
@@ -187,17 +93,9 @@ pub(crate) struct History {
     next_after: Option<u32>,
 }
 
-/// What a run's handlers logged.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Logs {
-    items: Vec<LogJson>,
-    /// How many lines to ask behind for more.
-    next_after: u32,
-}
-
 /// The run that the path names, if whoever asks may know of it.
 pub(crate) async fn find(call: &Call) -> Result<RunView, Problem> {
-    let run = call.run()?;
+    let run = call.api.client.find(call.run()?).await?;
     let view = visible(&call.api.client, &call.caller, run).await?;
     call.to(run);
     call.of_tenant(&view.record.tenant);
@@ -239,14 +137,13 @@ fn words(query: &Query) -> Result<Vec<String>, Problem> {
 
 /// Runs that fit, newest first.
 pub(crate) async fn list(call: Call) -> Answer {
-    let (client, signer) = (&call.api.client, &call.api.signer);
-    let limit = call.query.number("limit", 1..=500, 50)?;
     // An id needs no list.
     if let Some(run) = call.query.one("q").and_then(|q| q.parse::<RunId>().ok()) {
-        let found = visible(client, &call.caller, run).await.ok();
+        let found = visible(&call.api.client, &call.caller, run).await.ok();
         return Reply::json(&RunPage {
             items: found.iter().map(RunJson::brief).collect(),
             next_cursor: None,
+            prev_cursor: None,
         });
     }
     let mut filter = asked(&call).await?;
@@ -259,10 +156,8 @@ pub(crate) async fn list(call: Call) -> Answer {
         }
     };
     let what = format!("runs\n{:?}\n{}", filter.tenant, filter.oldest_first);
-    let after = call.query.one("cursor").map(|text| signer.read_run(text, &what)).transpose()?;
-    let page = client.list(&filter, after, limit).await?;
-    let next_cursor = page.next.map(|next| signer.write_run(next, &what));
-    Reply::json(&RunPage { items: page.runs.iter().map(RunJson::brief).collect(), next_cursor })
+    let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
+    Reply::json(&RunPage { items: runs.iter().map(RunJson::brief).collect(), next_cursor, prev_cursor })
 }
 
 /// How many runs fit, up to a cap.
@@ -271,84 +166,6 @@ pub(crate) async fn count(call: Call) -> Answer {
     let filter = asked(&call).await?;
     let count = call.api.client.count(&filter, cap).await?;
     Reply::json(&Count { count, capped: count >= u64::from(cap) })
-}
-
-/// Starts a run.
-pub(crate) async fn start(call: Call) -> Answer {
-    let ask: StartRun = call.json()?;
-    let client = &call.api.client;
-    if ask.delay_ms.is_some() && ask.at.is_some() {
-        let detail = "delay_ms and at both say when: leave one away";
-        return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/at"));
-    }
-    if ask.version == Some(0) {
-        return Err(Problem::new(Code::INVALID_ARGUMENT, "versions begin with 1").at("/version"));
-    }
-    let input = ask.input.as_ref().map_or("null", |input| input.get());
-    let mut start = client.start_by_name(&ask.definition, input).owner(&call.caller.actor);
-    if let Some(tenant) = &call.caller.tenant {
-        start = start.tenant(tenant);
-    }
-    if let Some(key) = ask.key {
-        start = start.key(key);
-    }
-    if let Some(queue) = ask.queue {
-        start = start.queue(queue);
-    }
-    if let Some(group) = ask.group {
-        start = start.group(group);
-    }
-    if let Some(priority) = ask.priority {
-        start = start.priority(priority);
-    }
-    if let Some(Millis(delay)) = ask.delay_ms {
-        start = start.delay(delay);
-    }
-    if let Some(Time(at)) = ask.at {
-        start = start.at(at);
-    }
-    if let Some(Millis(timeout)) = ask.timeout_ms {
-        start = start.timeout(timeout);
-    }
-    if let Some(version) = ask.version {
-        start = start.version(version);
-    }
-    for (name, value) in ask.tags.0 {
-        start = start.tag(name, value);
-    }
-    if let Some(trace) = traceparent(&call.headers) {
-        start = start.trace(trace);
-    }
-    if let Some((time, random)) = call.seed.map(seed_parts) {
-        start = start.seed(time, random);
-    }
-    call.to(&ask.definition);
-    let run = match start.await {
-        Ok(run) => run,
-        Err(Error::KeyConflict { key, run }) => return Err(conflict(client, key, run).await),
-        Err(error) => return Err(error.into()),
-    };
-    call.to(run.id());
-    let location = call.address(&format!("/runs/{}", run.id()));
-    let started = Started { id: run.id().to_string(), created: run.created() };
-    let reply = Reply::json(&started)?.status(if run.created() { 201 } else { 200 });
-    Ok(reply.with(header::LOCATION, location))
-}
-
-/// The time and the randomness of which a seed was made.
-fn seed_parts(seed: uuid::Uuid) -> (outlast::Timestamp, u64) {
-    let (high, low) = seed.as_u64_pair();
-    let millis = i64::try_from(high >> 16).unwrap_or_default();
-    (outlast::Timestamp::from_micros(millis * 1000), low)
-}
-
-/// A key that belongs to a run with another input, and since when.
-async fn conflict(client: &Client, key: String, run: RunId) -> Problem {
-    let since =
-        client.status(run).await.map(|view| format!(" at {}", view.record.created_at)).unwrap_or_default();
-    let detail =
-        format!("key {key:?} belongs to {run}, which was started{since} with another input: use another key");
-    Problem::new(Code::IDEMPOTENCY_CONFLICT, detail)
 }
 
 /// One run.
@@ -374,31 +191,17 @@ pub(crate) async fn history(call: Call) -> Answer {
     Reply::json(&History { items: entries.iter().map(EntryJson::new).collect(), next_after })
 }
 
-/// What its handlers logged.
-pub(crate) async fn logs(call: Call) -> Answer {
-    const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
-    let run = find(&call).await?.record.id;
-    let after = call.query.number("after", 0..=100_000, 0)?;
-    let limit = call.query.number("limit", 1..=1000, 500)?;
-    let least = match call.query.one("level") {
-        None => LEVELS.len() - 1,
-        Some(level) => LEVELS.iter().position(|known| *known == level).ok_or_else(|| {
-            let detail = format!("level is one of {}, not {level:?}", LEVELS.join(", "));
-            Problem::new(Code::INVALID_ARGUMENT, detail)
-        })?,
-    };
-    let lines = call.api.client.logs(run, after + limit).await?;
-    let next_after = u32::try_from(lines.len()).unwrap_or(u32::MAX).max(after);
-    let is_urgent = |line: &&outlast::LogLine| LEVELS[..=least].contains(&line.level.as_str());
-    let items = lines.iter().skip(after as usize).filter(is_urgent).map(LogJson::new).collect();
-    Reply::json(&Logs { items, next_after })
-}
-
 /// Why it is not progressing.
 pub(crate) async fn explain(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
     let explained = call.api.client.explain(run).await?;
     Reply::json(&ExplainedJson { explained: &explained, text: explained.why.to_string() })
+}
+
+/// A run with its journal, as a file that `outlast show --file` and `outlast check` read.
+pub(crate) async fn export(call: Call) -> Answer {
+    let run = find(&call).await?.record.id;
+    Ok(Reply::text("application/json", call.api.client.export(run).await?.to_json()))
 }
 
 /// How it ended; waits for that if asked to.

@@ -10,7 +10,8 @@ use super::body::{Millis, Time};
 use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, number, text};
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 use crate::schedule_commands::{BACKFILL, NextJson, Plan};
 use crate::shapes::ScheduleJson;
 

@@ -17,6 +17,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::tls::Tls;
+
 /// The most bytes of a request's head.
 const HEAD: usize = 16 << 10;
 /// How long a head may take, and a connection may say nothing.
@@ -33,6 +35,15 @@ pub(crate) const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 ///
 /// What axum's own `serve` does, with limits: of a request's head, of the time that it takes, of connections.
 pub async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
+    answer_all(listener, router, None, stopping).await;
+}
+
+/// The same, encrypted.
+pub async fn serve_tls(listener: TcpListener, router: Router, tls: Tls, stopping: CancellationToken) {
+    answer_all(listener, router, Some(tls), stopping).await;
+}
+
+async fn answer_all(listener: TcpListener, router: Router, tls: Option<Tls>, stopping: CancellationToken) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let builder = Arc::new(builder());
@@ -53,10 +64,23 @@ pub async fn serve(listener: TcpListener, router: Router, stopping: Cancellation
         };
         let _ = socket.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(socket), service).into_owned();
-        let watched = graceful.watch(connection);
+        let (builder, watcher, tls) = (builder.clone(), graceful.watcher(), tls.clone());
         tokio::spawn(async move {
-            if let Err(error) = watched.await {
+            let ended = match tls {
+                None => {
+                    let connection = builder.serve_connection(TokioIo::new(socket), service);
+                    watcher.watch(connection.into_owned()).await.map_err(|error| error.to_string())
+                }
+                // Whoever takes long for it holds nobody else up.
+                Some(tls) => match tls.accept(socket).await {
+                    Ok(stream) => {
+                        let connection = builder.serve_connection(TokioIo::new(stream), service);
+                        watcher.watch(connection.into_owned()).await.map_err(|error| error.to_string())
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
             drop(place);

@@ -8,7 +8,9 @@ use super::body::nearest;
 use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, text};
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
+use crate::doctor::{self, CheckJson};
 use crate::shapes::{DefinitionJson, NodeJson};
 
 /// The nodes that are up.
@@ -76,6 +78,17 @@ pub(crate) async fn system(call: Call) -> Answer {
         nodes: client.nodes().await?.len(),
         tokens: call.api.needs_tokens,
     })
+}
+
+/// How the database and the work in it are doing.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Checks {
+    items: Vec<CheckJson>,
+}
+
+/// The same that `outlast doctor` looks at.
+pub(crate) async fn checks(call: Call) -> Answer {
+    Reply::json(&Checks { items: doctor::checks(&call.api.client).await })
 }
 
 pub(crate) async fn nodes(call: Call) -> Answer {

@@ -7,14 +7,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outlast::{Filter, Status, Timestamp};
-use outlast_store::{FailureAsk, FailureGroup, Roll, SeriesAsk, SeriesPoint};
+use outlast_store::{
+    Access, Accessed, DepthAsk, DepthPoint, FailureAsk, FailureGroup, Measure, Roll, SeriesAsk, SeriesPoint,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Inner;
 use super::problem::Problem;
 use super::query::{Param, number, text};
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 
 /// How often what has ended is summed up, and how many at once.
 const EVERY: Duration = Duration::from_secs(5);
@@ -36,6 +39,11 @@ const CAP: u32 = 10_000;
 
 pub(crate) const RANGE: &[Param] =
     &[text("range", "The last so long: 15m, 1h (unless said), 24h, 7d"), text("def", "Of this definition")];
+pub(crate) const SERIES: &[Param] = &[
+    text("range", "The last so long: 15m, 1h (unless said), 24h, 7d"),
+    text("def", "Of this definition"),
+    text("queue", "Of this queue"),
+];
 pub(crate) const ERRORS: &[Param] = &[
     text("range", "Seen in the last so long: 1h (unless said), 24h, 7d"),
     text("def", "Of this definition"),
@@ -79,13 +87,20 @@ pub(crate) struct Point {
     /// From start to end; half of them took less. About: it is within a factor of two.
     p50_ms: Option<f64>,
     p95_ms: Option<f64>,
+    /// How many were due and not taken, at most: looked at once a minute. `null` where nobody looked, for one definition, and
+    /// for a token of one tenant.
+    queued: Option<u64>,
+    /// How many nodes worked on, at most.
+    running: Option<u64>,
+    /// How long the one that was due first had been in line, at most.
+    queue_wait_ms: Option<f64>,
 }
 
 /// Failures that are alike.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorGroup)]
 pub(crate) struct ErrorGroupJson {
-    fingerprint: String,
+    pub(crate) fingerprint: String,
     definition: String,
     tenant: String,
     /// What the last one said.
@@ -146,12 +161,15 @@ pub(crate) async fn series(call: Call) -> Answer {
     let step = STEPS.into_iter().find(|step| minutes / step <= SPANS).unwrap_or(STEPS[STEPS.len() - 1]);
     let step = Duration::from_secs(step * 60);
     let found = points(&call, range, step, step).await?;
+    let depths = depths(&call, range, step).await?;
     let now = call.api.client.store().now().await?;
     let mut points = Vec::new();
     let mut at = floor(now.micros() - micros(range), micros(step));
     while at <= now.micros() {
         let known = found.iter().find(|point| point.at.micros() == at).cloned();
-        points.push(Point::new(SeriesPoint { at: Timestamp::from_micros(at), ..known.unwrap_or_default() }));
+        let depth = depths.iter().find(|depth| depth.at.micros() == at);
+        let point = SeriesPoint { at: Timestamp::from_micros(at), ..known.unwrap_or_default() };
+        points.push(Point::new(point, depth));
         at += micros(step);
     }
     Reply::json(&Series { step_ms: u64::try_from(step.as_millis()).unwrap_or(u64::MAX), points })
@@ -195,6 +213,7 @@ async fn points(
     let ask = SeriesAsk {
         tenant: call.caller.tenant.clone(),
         definition: call.query.one("def").map(str::to_owned),
+        queue: call.query.one("queue").map(str::to_owned),
         from: Timestamp::from_micros(floor(now - micros(range), micros(span))),
         to: Timestamp::from_micros(now),
         step,
@@ -202,12 +221,28 @@ async fn points(
     Ok(store.series(&ask).await?)
 }
 
+/// How long queues were. What all tenants share is not told of one, and queues know no definitions.
+async fn depths(call: &Call, range: Duration, step: Duration) -> Result<Vec<DepthPoint>, Problem> {
+    if call.caller.tenant.is_some() || call.query.one("def").is_some() {
+        return Ok(Vec::new());
+    }
+    let store = call.api.client.store();
+    let now = store.now().await?.micros();
+    let ask = DepthAsk {
+        queue: call.query.one("queue").map(str::to_owned),
+        from: Timestamp::from_micros(floor(now - micros(range), micros(step))),
+        to: Timestamp::from_micros(now),
+        step,
+    };
+    Ok(store.depths(&ask).await?)
+}
+
 fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Point {
-    fn new(point: SeriesPoint) -> Point {
+    fn new(point: SeriesPoint, depth: Option<&DepthPoint>) -> Point {
         Point {
             at: point.at.to_string(),
             completed: point.completed,
@@ -215,12 +250,15 @@ impl Point {
             cancelled: point.cancelled,
             p50_ms: quantile(&point.times, 0.5),
             p95_ms: quantile(&point.times, 0.95),
+            queued: depth.map(|depth| depth.due),
+            running: depth.map(|depth| depth.running),
+            queue_wait_ms: depth.map(|depth| (depth.oldest.as_secs_f64() * 1000.0).round()),
         }
     }
 }
 
 impl ErrorGroupJson {
-    fn new(group: FailureGroup) -> ErrorGroupJson {
+    pub(crate) fn new(group: FailureGroup) -> ErrorGroupJson {
         let FailureGroup { fingerprint, tenant, definition, message, runs, first_at, last_at, last_run } =
             group;
         ErrorGroupJson {
@@ -277,6 +315,13 @@ async fn sum(api: &Arc<Inner>) -> Result<(), outlast_store::StoreError> {
     for shard in 0..store.shards().max(1) {
         let ask = Roll { shard, limit: BATCH, behind: BEHIND, keep: KEEP };
         while store.roll(&ask).await? == BATCH && !api.stopping.is_cancelled() {}
+    }
+    let minute = Timestamp::from_micros(floor(store.now().await?.micros(), micros(MINUTE)));
+    // Whoever notes the minute does what is done once a minute.
+    if store.measure(&Measure { minute, keep: KEEP }).await? {
+        let forget = Access::Forget { keep: api.keep_audit, limit: BATCH };
+        let is_full = |forgotten| forgotten == Accessed::Forgotten(BATCH);
+        while is_full(store.access(&forget).await?) && !api.stopping.is_cancelled() {}
     }
     Ok(())
 }

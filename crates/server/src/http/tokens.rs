@@ -12,7 +12,8 @@ use super::audit::token_name;
 use super::body::Millis;
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{Answer, Call, Reply};
+use super::reply::{Answer, Reply};
+use super::route::Call;
 
 /// Whoever asks.
 #[derive(Serialize, ToSchema)]
@@ -23,6 +24,8 @@ pub(crate) struct Me {
     /// The tenant to which the token is bound; `null`: all of them.
     tenant: Option<String>,
     token: Option<String>,
+    /// The database's time, by which everything is judged.
+    now: String,
 }
 
 /// A token; never its secret.
@@ -105,6 +108,7 @@ pub(crate) async fn me(call: Call) -> Answer {
         capabilities: caller.role.scopes().to_vec(),
         tenant: caller.tenant.clone(),
         token: caller.token.map(token_name),
+        now: call.api.client.store().now().await?.to_string(),
     })
 }
 

@@ -83,11 +83,12 @@ async fn every_change_is_in_the_audit_log_with_who_what_and_why() {
     let run = run["id"].as_str().unwrap().to_owned();
     post(&operator, &format!("/api/v1/runs/{run}/cancel"), r#"{"reason":"wrong address"}"#).await;
     post(&operator, &format!("/api/v1/runs/{run}/retry"), r#"{"from":"nope"}"#).await;
-    // Whoever may not is refused before anything happens.
+    // Whoever may not is refused before anything happens, and that is in the log; whoever only looks is not.
     assert_eq!(post(&viewer, &format!("/api/v1/runs/{run}/cancel"), "{}").await.status, 403);
+    assert_eq!(told(lab.request("GET", "/api/v1/tokens").bearer_auth(&viewer)).await.status, 403);
     post(&admin, "/api/v1/queues/mail/pause", "").await;
 
-    let log = told(lab.request("GET", "/api/v1/audit?limit=3").bearer_auth(&admin)).await.json();
+    let log = told(lab.request("GET", "/api/v1/audit?limit=4").bearer_auth(&admin)).await.json();
     let lines = log["items"].as_array().unwrap();
     let told_of = |n: usize| {
         let line = &lines[n];
@@ -95,12 +96,14 @@ async fn every_change_is_in_the_audit_log_with_who_what_and_why() {
             .map(|part| part.as_str().unwrap().to_owned())
     };
     assert_eq!(told_of(0), ["queue.pause", "mail", "admin", "", "r-1"]);
-    assert_eq!(told_of(1), ["run.retry", &run, "operator", "acme", "r-1"]);
-    assert!(lines[1]["status"].as_u64().unwrap() >= 400, "a refusal is in the log too");
-    assert_eq!(told_of(2), ["run.cancel", &run, "operator", "acme", "r-1"]);
-    assert_eq!((&lines[2]["reason"], &lines[2]["status"]), (&json!("wrong address"), &json!(200)));
+    assert_eq!(told_of(1), ["run.cancel", &run, "viewer", "acme", "r-1"]);
+    assert_eq!(lines[1]["status"], 403);
+    assert_eq!(told_of(2), ["run.retry", &run, "operator", "acme", "r-1"]);
+    assert!(lines[2]["status"].as_u64().unwrap() >= 400, "a refusal is in the log too");
+    assert_eq!(told_of(3), ["run.cancel", &run, "operator", "acme", "r-1"]);
+    assert_eq!((&lines[3]["reason"], &lines[3]["status"]), (&json!("wrong address"), &json!(200)));
     let cursor = log["next_cursor"].as_str().unwrap();
-    let next = lab.request("GET", &format!("/api/v1/audit?limit=3&cursor={cursor}")).bearer_auth(&admin);
+    let next = lab.request("GET", &format!("/api/v1/audit?limit=4&cursor={cursor}")).bearer_auth(&admin);
     let next = told(next).await.json();
     assert_eq!(next["items"][0]["action"], "run.start");
 
@@ -108,7 +111,7 @@ async fn every_change_is_in_the_audit_log_with_who_what_and_why() {
     let own = lab.token("admin", Some("acme")).await;
     let lines = told(lab.request("GET", "/api/v1/audit").bearer_auth(&own)).await.json();
     let lines = lines["items"].as_array().unwrap();
-    assert!(lines.len() == 3 && lines.iter().all(|line| line["tenant"] == "acme"), "{lines:?}");
+    assert!(lines.len() == 4 && lines.iter().all(|line| line["tenant"] == "acme"), "{lines:?}");
     let other = lab.token("admin", Some("globex")).await;
     let lines = told(lab.request("GET", "/api/v1/audit").bearer_auth(&other)).await.json();
     assert_eq!(lines["items"], json!([]));

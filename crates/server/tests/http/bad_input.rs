@@ -219,6 +219,24 @@ async fn unknown_definitions_and_wrong_inputs_are_told_with_what_was_meant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_to_runs_that_are_not_there_or_have_ended_is_told() {
+    let lab = Lab::open().await;
+    let event = r#"{"name":"approval","data":1}"#;
+    let nobody = "run_00000000000000000000000000";
+    let answer = lab.post(&format!("/api/v1/runs/{nobody}/events"), event).await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (404, "not_found"));
+    let run = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    lab.result(&run).await;
+    let answer = lab.post(&format!("/api/v1/runs/{run}/events"), event).await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (409, "run_closed"));
+    for _ in 0..2 {
+        let answer = lab.post(&format!("/api/v1/runs/{run}/cancel"), r#"{"reason":"late"}"#).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &"completed".into()));
+        assert_eq!(answer.json()["changed"], false);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expressions_and_zones_that_cannot_be_are_told_why() {
     let lab = Lab::open().await;
     let long = "*".repeat(10_000);

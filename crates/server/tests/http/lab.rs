@@ -10,6 +10,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// An engine with a few definitions, and its API.
 pub(crate) struct Lab {
@@ -59,6 +61,21 @@ async fn approve(ctx: Ctx, _: Value) -> Result<Value, AnyError> {
     Ok(ctx.event::<Value>("approval").await?)
 }
 
+async fn talk(ctx: Ctx, _: Value) -> Result<(), AnyError> {
+    ctx.step("first", |_| async {
+        tracing::info!("one");
+        Ok::<_, AnyError>(())
+    })
+    .await?;
+    ctx.event::<Value>("more").await?;
+    ctx.step("second", |_| async {
+        tracing::warn!("two");
+        Ok::<_, AnyError>(())
+    })
+    .await?;
+    Ok(())
+}
+
 async fn promised(ctx: Ctx, _: Value) -> Result<Value, AnyError> {
     Ok(ctx.promise::<Value>("paid").await?)
 }
@@ -82,6 +99,8 @@ impl Lab {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
+            // What handlers log is kept with their runs.
+            let _ = tracing_subscriber::registry().with(outlast::RunLogs::default()).try_init();
         });
         let world = World::open(kind, 1).await;
         let nightly = |tenant: &str, name: &str| Schedule::cron(name, "0 3 * * *").tenant(tenant);
@@ -90,6 +109,7 @@ impl Lab {
             .workflow(greet.clone())
             .workflow(Workflow::new("approve", approve))
             .workflow(Workflow::new("promised", promised))
+            .workflow(Workflow::new("talk", talk))
             .job(Job::new("fail", fail).retry(Retry::times(1)).queue("mail"))
             .queue(Queue::new("mail").limit(5))
             .schedule(nightly("acme", "nightly-acme"), &greet, "acme".to_owned())

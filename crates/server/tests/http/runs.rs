@@ -231,6 +231,12 @@ async fn the_trace_of_whoever_starts_a_run_is_kept_with_it() {
     let run = started.json()["id"].as_str().unwrap().parse().unwrap();
     assert_eq!(lab.app.status(run).await.unwrap().record.trace.as_deref(), Some(trace));
 
+    let ask = with_json(lab.request("POST", "/api/v1/runs"), r#"{"definition":"greet","input":"you"}"#);
+    let started = told(ask.header("traceparent", trace).header("tracestate", "rojo=1,congo=t61")).await;
+    let run = started.json()["id"].as_str().unwrap().parse().unwrap();
+    let kept = lab.app.status(run).await.unwrap().record.trace;
+    assert_eq!(kept.as_deref(), Some(&*format!("{trace};rojo=1,congo=t61")));
+
     // What is no trace context is not kept, and what is no request id is not echoed.
     let ask = with_json(lab.request("POST", "/api/v1/runs"), r#"{"definition":"nope"}"#);
     let refused = told(ask.header("traceparent", trace).header("x-request-id", "not an id")).await;

@@ -231,6 +231,98 @@ async fn sums_and_failures_that_are_alike_are_there_a_moment_after_the_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_takes_runs_by_their_ids() {
+    let lab = Lab::guarded().await;
+    let (acme, globex) =
+        (lab.token("operator", Some("acme")).await, lab.token("operator", Some("globex")).await);
+    let post = async |secret: &str, path: &str, body: &str| {
+        told(with_json(lab.request("POST", path), body).bearer_auth(secret)).await
+    };
+    let mut runs = Vec::new();
+    for secret in [&acme, &acme, &acme, &globex] {
+        let started = post(secret, "/api/v1/runs", r#"{"definition":"approve"}"#).await;
+        runs.push(started.json()["id"].as_str().unwrap().to_owned());
+    }
+    let ids = json!([runs[0], runs[1], runs[1], runs[3]]);
+    let body = json!({ "op": "cancel", "ids": ids, "reason": "wrong address", "dry_run": true }).to_string();
+    let preview = post(&acme, "/api/v1/bulk", &body).await.json();
+    assert_eq!((&preview["acts"], &preview["stays"]), (&json!(2), &json!(0)), "{preview}");
+    let body = body.replace(r#""dry_run":true"#, r#""dry_run":false"#);
+    let bulk = post(&acme, "/api/v1/bulk", &body).await;
+    assert_eq!(bulk.status, 202, "{bulk:?}");
+    let bulk = bulk.json()["id"].as_str().unwrap().parse().unwrap();
+    let report = lab.app.bulk_run(bulk).result().await.unwrap();
+    assert_eq!((report.done, report.failed), (2, 1), "another tenant's is as good as none: {report:?}");
+    let is_open = async |run: &str| !lab.app.status(run.parse().unwrap()).await.unwrap().status.is_final();
+    assert!(is_open(&runs[2]).await && is_open(&runs[3]).await, "nobody else is touched");
+
+    let many: Vec<&String> = std::iter::repeat_n(&runs[0], 1001).collect();
+    for (body, pointer) in [
+        (json!({ "op": "cancel", "ids": ["nope"], "reason": "x" }), "/ids"),
+        (json!({ "op": "cancel", "ids": [runs[0]], "filter": "def:approve", "reason": "x" }), "/ids"),
+        (json!({ "op": "cancel", "ids": [], "reason": "x" }), "/filter"),
+    ] {
+        let refused = post(&acme, "/api/v1/bulk", &body.to_string()).await;
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert_eq!(refused.json()["errors"][0]["pointer"], pointer, "{refused:?}");
+    }
+    let refused = post(&acme, "/api/v1/bulk", &json!({ "op": "resume", "ids": many }).to_string()).await;
+    assert_eq!(refused.code(), "invalid_argument");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_done_again_from_its_beginning_as_another() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    lab.result(&run).await;
+    let again = lab.post(&format!("/api/v1/runs/{run}/rerun"), r#"{"reason":"once more"}"#).await;
+    assert_eq!(again.status, 201, "{again:?}");
+    let other = again.json()["id"].as_str().unwrap().to_owned();
+    assert_ne!(other, run);
+    assert_eq!(lab.result(&other).await["output"], "Hello, you!");
+    let with = lab.post(&format!("/api/v1/runs/{run}/rerun"), r#"{"input":"them"}"#).await.json();
+    assert_eq!(lab.result(with["id"].as_str().unwrap()).await["output"], "Hello, them!");
+    // Jobs too.
+    let job = lab.start(r#"{"definition":"fail","input":"no"}"#).await;
+    lab.result(&job).await;
+    assert_eq!(lab.post(&format!("/api/v1/runs/{job}/rerun"), "").await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_long_queues_are_is_told_minute_by_minute_and_not_to_one_tenant() {
+    let lab = Lab::guarded().await;
+    let (viewer, acme) = (lab.token("viewer", None).await, lab.token("viewer", Some("acme")).await);
+    let get =
+        async |path: &str, secret: &str| told(lab.request("GET", path).bearer_auth(secret)).await.json();
+    // Nobody takes from a queue that is paused.
+    lab.app.pause_queue("mail").await.unwrap();
+    for _ in 0..3 {
+        lab.app.start_by_name("fail", "\"no\"").await.unwrap();
+    }
+    lab.world.pass(std::time::Duration::from_secs(120)).await;
+    let mut last = json!(null);
+    for _ in 0..300 {
+        let series = get("/api/v1/stats/series?range=15m&queue=mail", &viewer).await;
+        let points = series["points"].as_array().unwrap().clone();
+        last = points.iter().rev().find(|point| point["queued"] == 3).cloned().unwrap_or_default();
+        if !last.is_null() {
+            break;
+        }
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(100), lab.app.store().signals().recv())
+            .await;
+    }
+    assert_eq!((&last["queued"], &last["running"]), (&json!(3), &json!(0)), "{last}");
+    assert!(last["queue_wait_ms"].as_f64().unwrap() >= 120_000.0, "{last}");
+    for (path, secret) in
+        [("/api/v1/stats/series?range=15m", &acme), ("/api/v1/stats/series?range=15m&def=fail", &viewer)]
+    {
+        let points = get(path, secret).await;
+        let is_silent = |point: &serde_json::Value| point["queued"].is_null();
+        assert!(points["points"].as_array().unwrap().iter().all(is_silent), "{points}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_can_be_mounted_under_any_path() {
     let lab = Lab::open().await;
     let api = Api::new(lab.app.client().clone()).without_tokens().router().await.unwrap();

@@ -63,8 +63,16 @@ async fn every_route_asks_who_it_is_and_lets_each_role_do_what_it_may() {
         let named = format!("{} {path}", route.method);
         let anonymous = ask(&lab, &route, &path, None).await;
         if route.scope == "public" {
-            assert!(["/healthz", "/readyz", "/version", "/openapi.json"].contains(&path.as_str()), "{named}");
-            assert_eq!(anonymous.status, 200, "{named}");
+            // Probes; and a session, for which a token has to be shown.
+            let expected = match named.as_str() {
+                "GET /healthz" | "GET /readyz" | "GET /startupz" | "GET /version" | "GET /openapi.json" => {
+                    200
+                }
+                "POST /api/v1/session" => 400,
+                "DELETE /api/v1/session" => 204,
+                _ => panic!("{named} is open to everybody"),
+            };
+            assert_eq!(anonymous.status, expected, "{named}");
             continue;
         }
         assert_eq!(
@@ -94,6 +102,19 @@ async fn every_route_asks_who_it_is_and_lets_each_role_do_what_it_may() {
                 false => assert_eq!(answer.code(), "forbidden", "{named} as {role}: {answer:?}"),
             }
         }
+    }
+}
+
+#[test]
+fn whatever_changes_something_needs_more_than_looking() {
+    let log_in_or_out = "/api/v1/session";
+    for route in routes().iter().filter(|route| route.method != "GET" && route.path != log_in_or_out) {
+        assert!(["start", "operate", "admin"].contains(&route.scope.as_str()), "{route:?}");
+    }
+    for action in ["retry", "rerun", "fork", "resume", "cancel", "kill", "replace"] {
+        let path = format!("/api/v1/runs/{{id}}/{action}");
+        let route = routes().into_iter().find(|route| route.path == path).unwrap();
+        assert_eq!(route.scope, "operate", "{path}");
     }
 }
 

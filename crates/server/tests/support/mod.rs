@@ -56,9 +56,16 @@ impl Shop {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outlast"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
-        for name in ["OUTLAST_DATABASE_URL", "NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "CARGO_MANIFEST_DIR"] {
+        for name in ["NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "CARGO_MANIFEST_DIR"] {
             command.env_remove(name);
         }
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OUTLAST_"))
+        {
+            command.env_remove(name);
+        }
+        // Whoever runs the tests may have settings of their own.
+        command.env("XDG_CONFIG_HOME", self.folder.path().join(".config"));
         if let Some(url) = &self.url {
             command.env("OUTLAST_DATABASE_URL", url);
         }
@@ -125,7 +132,17 @@ impl Shop {
 
     /// Starts a command that does not end by itself.
     pub(crate) fn spawned(&self, args: &[&str]) -> Dev {
-        let mut child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.spawned_as(&mut self.command(args))
+    }
+
+    /// The same, with variables of the environment.
+    pub(crate) fn spawned_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Dev {
+        self.spawned_as(self.command(args).envs(variables.iter().copied()))
+    }
+
+    /// The same for a command of another binary.
+    pub(crate) fn spawned_as(&self, command: &mut Command) -> Dev {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = Lines::of(child.stdout.take().unwrap());
         let err = Lines::of(child.stderr.take().unwrap());
         Dev { child, out, err }

@@ -23,8 +23,34 @@ pub enum Access {
         /// Which.
         token: Uuid,
     },
+    /// Begins a session of a browser that showed a token. A few that nobody uses any more go.
+    Session {
+        /// The hash of what the browser was given for it.
+        hash: Bytes,
+        /// Which.
+        token: Uuid,
+        /// How long a session lasts that nobody uses.
+        idle: Duration,
+    },
+    /// The session was used now. Noted at most once a minute.
+    Seen {
+        /// Of which session.
+        hash: Bytes,
+    },
+    /// Ends a session.
+    Leave {
+        /// Of which.
+        hash: Bytes,
+    },
     /// Adds to the audit log.
     Note(AuditNote),
+    /// Forgets lines of the audit log that are older than this, the oldest first.
+    Forget {
+        /// How long lines are kept.
+        keep: Duration,
+        /// At most so many at once.
+        limit: u32,
+    },
     /// Takes the right to answer a request with an idempotency key.
     Reserve(Reserve),
     /// Keeps the answer of whoever holds that right.
@@ -50,6 +76,8 @@ pub enum Accessed {
     Key(String),
     /// The token as it stands; `None` when there is none.
     Token(Option<TokenView>),
+    /// So many lines were forgotten.
+    Forgotten(u32),
     /// The request is the caller's to answer: with what is made of this seed.
     Reserved {
         /// The same for everybody who ever answers this request.
@@ -103,6 +131,17 @@ impl TokenView {
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.card.expires_at > now
     }
+}
+
+/// A session of a browser, with the token that it showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionView {
+    /// What it opens.
+    pub token: TokenView,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it was last used, to the minute.
+    pub seen_at: Timestamp,
 }
 
 /// A line of the audit log.

@@ -23,7 +23,7 @@ pub struct Claim {
     /// How long before its time a run may be taken that waits: to be in hand when its timer goes off. Runs that
     /// would begin, or try again, are never taken before their time.
     pub early: Duration,
-    /// Nothing is taken that is due before this: earlier claims took all of it.
+    /// Nothing is taken or told of that is due before this: earlier claims took all of it.
     pub from: Option<Timestamp>,
 }
 

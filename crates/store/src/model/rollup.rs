@@ -17,6 +17,41 @@ pub struct Roll {
     pub keep: Duration,
 }
 
+/// Notes how long the lines of queues are, once for each minute: whoever comes first does it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measure {
+    /// The minute's beginning.
+    pub minute: Timestamp,
+    /// How long what was noted is kept.
+    pub keep: Duration,
+}
+
+/// Which lengths of queues to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DepthAsk {
+    /// Of this queue; `None`: all together.
+    pub queue: Option<String>,
+    /// From this time on.
+    pub from: Timestamp,
+    /// Until before this time.
+    pub to: Timestamp,
+    /// How long each of the spans is into which the time is cut: whole minutes.
+    pub step: Duration,
+}
+
+/// How long queues were in one span: the most of its minutes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DepthPoint {
+    /// Its beginning.
+    pub at: Timestamp,
+    /// How many were due, and not taken.
+    pub due: u64,
+    /// How many nodes worked on.
+    pub running: u64,
+    /// How long the one that was due first had been in line.
+    pub oldest: Duration,
+}
+
 /// Which sums to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesAsk {
@@ -24,6 +59,8 @@ pub struct SeriesAsk {
     pub tenant: Option<String>,
     /// Of this definition.
     pub definition: Option<String>,
+    /// Of this queue.
+    pub queue: Option<String>,
     /// From this time on.
     pub from: Timestamp,
     /// Until before this time.

@@ -28,7 +28,7 @@ pub(super) async fn migrate(
         let connection = pool.lease().await?;
         let client = connection.client();
         let mut found = look(client, place).await?;
-        while let Some(next) = migrate::next(&found, options.no_migrate, place)? {
+        while let Some(next) = migrate::next(&found, options.no_migrate, place)?.filter(wanted(options)) {
             tracing::debug!(number = next.number, name = next.name, "the schema lacks a migration");
             step(client, options, place).await?;
             found = look(client, place).await?;
@@ -84,7 +84,8 @@ async fn attempt_step(client: &Client, options: &OpenOptions, place: &str) -> Re
     // A number of our own: "outlast" as bytes.
     client.batch_execute("select pg_advisory_xact_lock(31375338055398260)").await?;
     let found = look(client, place).await.map_err(Failure::Ours)?;
-    if let Some(migration) = migrate::next(&found, options.no_migrate, place).map_err(Failure::Ours)? {
+    let next = migrate::next(&found, options.no_migrate, place).map_err(Failure::Ours)?;
+    if let Some(migration) = next.filter(wanted(options)) {
         apply(client, migration, options).await?;
     }
     client.batch_execute("commit").await?;
@@ -118,7 +119,13 @@ async fn apply(
     Ok(())
 }
 
-async fn look(client: &Client, place: &str) -> Result<Found, StoreError> {
+/// Whether a file is one to apply.
+fn wanted(options: &OpenOptions) -> impl Fn(&&Migration) -> bool {
+    let last = options.up_to;
+    move |next| last.is_none_or(|last| next.number <= last)
+}
+
+pub(super) async fn look(client: &Client, place: &str) -> Result<Found, StoreError> {
     look_now(client).await.map_err(|error| said(&error, place))
 }
 

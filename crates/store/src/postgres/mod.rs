@@ -17,6 +17,7 @@ mod statistics;
 mod tls;
 mod tx;
 mod user;
+mod vitals;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +36,7 @@ use self::pool::{Pool, Target};
 use self::statistics::NextLook;
 use self::tx::{PgTx, Session};
 use self::user::PgUserTx;
+use crate::migrate::Found;
 use crate::render::{Dialect, Texts};
 use crate::store::SIGNALS;
 use crate::{CONFLICT_TRIES, Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work};
@@ -63,6 +65,22 @@ pub(crate) async fn open(url: &str, options: OpenOptions) -> Result<Arc<Postgres
     pool.look_at_durability().await?;
 
     Ok(Arc::new(Postgres::on(Handle::current(), pool, shards, options.clock)))
+}
+
+/// Brings a schema up to date, or as far as the options say.
+pub(crate) async fn migrate_at(url: &str, options: &OpenOptions) -> Result<(), StoreError> {
+    let target = Target::read(url)?;
+    let place = target.place();
+    migrate::migrate(&Arc::new(Pool::new(target)), options, &place).await.map(drop)
+}
+
+/// What there is of a schema.
+pub(crate) async fn look_at(url: &str) -> Result<(Found, String), StoreError> {
+    let target = Target::read(url)?;
+    let place = target.place();
+    let lease = Arc::new(Pool::new(target)).lease().await?;
+    let found = migrate::look(lease.client(), &place).await?;
+    Ok((found, place))
 }
 
 impl Postgres {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use parking_lot::Mutex;
@@ -54,6 +54,7 @@ pub(super) struct Pool {
 /// One connection with the statements it knows.
 pub(super) struct Connection {
     pub(super) client: Client,
+    opened: Instant,
     pub(super) statements: HashMap<(&'static str, Shape), Statement>,
     /// Whether it was told how to plan.
     pub(super) plans: bool,
@@ -179,11 +180,13 @@ impl Pool {
     }
 
     async fn open(&self) -> Result<Connection, StoreError> {
+        let opened = Instant::now();
         let (client, mut messages) = self.server.connect().await.map_err(|error| self.refusal(error))?;
         self.was_in.store(true, Ordering::Relaxed);
         // Whoever uses the client hears of errors.
         let driver = self.runtime.spawn(async move { while let Some(Ok(_)) = messages.next().await {} });
-        Ok(Connection { client, statements: HashMap::new(), plans: false, driver: driver.abort_handle() })
+        let driver = driver.abort_handle();
+        Ok(Connection { client, opened, statements: HashMap::new(), plans: false, driver })
     }
 
     /// What it means that no connection could be had. Where we were let in before, whatever keeps us out now
@@ -194,6 +197,11 @@ impl Pool {
             true => StoreError::Unavailable(error.to_string().into()),
             false => error,
         }
+    }
+
+    /// How many connections there may be.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
     /// Whether statements are sent without names.
@@ -222,12 +230,14 @@ impl Pool {
             return Ok(());
         }
         let (first, second) = (self.lease().await?, self.lease().await?);
+        // Among many others' transactions ours may meet the same server again; but that was there before us.
+        let is_older = is_older(&first).await?;
         let before = server(&first).await?;
         execute(&second, "begin").await?;
         let between = server(&second).await?;
         let after = server(&first).await?;
         execute(&second, "rollback").await?;
-        if before != after || before == between {
+        if is_older || before != after || before == between {
             tracing::info!("a transaction pooler stands before PostgreSQL: statements stay unnamed");
             self.unnamed.store(true, Ordering::Relaxed);
         }
@@ -279,6 +289,21 @@ async fn server(connection: &Leased) -> Result<i32, StoreError> {
     let asked = connection.client().query_typed("select pg_backend_pid()", &[]);
     let rows = answered(asked).await?;
     rows[0].try_get(0).map_err(|error| meaning(&error))
+}
+
+/// Whether the server behind a connection has been there for longer than the connection.
+async fn is_older(connection: &Leased) -> Result<bool, StoreError> {
+    const CLOCKS: Duration = Duration::from_secs(1);
+    let asked = connection.client().query_typed(
+        "select cast(extract(epoch from clock_timestamp() - a.backend_start) * 1000 as bigint)
+           from pg_catalog.pg_stat_activity as a where a.pid = pg_catalog.pg_backend_pid()",
+        &[],
+    );
+    let rows = answered(asked).await?;
+    let age = rows.first().and_then(|row| row.try_get::<_, i64>(0).ok()).unwrap_or_default();
+    let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
+    let opened = connection.connection.as_ref().map(|connection| connection.opened.elapsed());
+    Ok(opened.is_some_and(|opened| age > opened + CLOCKS))
 }
 
 /// Waits for a short answer, and not for ever.

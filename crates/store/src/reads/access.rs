@@ -4,13 +4,26 @@ use outlast_core::Timestamp;
 
 use crate::rows::{ReadRow, cells};
 use crate::transitions::{ACCESS_HOME as HOME, Flight, read_token, token_columns};
-use crate::{AuditList, AuditNote, AuditView, Row, Sql, StoreError, TokenView, Tx, Type};
+use crate::{AuditList, AuditNote, AuditView, Row, SessionView, Sql, StoreError, TokenView, Tx, Type};
 
 /// The token with this hash.
 pub(crate) async fn token(tx: &mut dyn Tx, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
     let mut flight = Flight::default();
     let found = flight.add(TOKEN_BY_HASH.with(cells![HOME, bytes::Bytes::copy_from_slice(hash)]));
     flight.send_last(tx).await?.take(found).first().map(read_token).transpose()
+}
+
+/// The session with this hash, and its token.
+pub(crate) async fn session(tx: &mut dyn Tx, hash: &[u8]) -> Result<Option<SessionView>, StoreError> {
+    let mut flight = Flight::default();
+    let hash = bytes::Bytes::copy_from_slice(hash);
+    let session = flight.add(SESSION.with(cells![HOME, hash.clone()]));
+    let token = flight.add(TOKEN_OF_SESSION.with(cells![HOME, hash]));
+    let mut answers = flight.send_last(tx).await?;
+    let (session, token) = (answers.take(session), answers.take(token));
+    let (Some(session), Some(token)) = (session.first(), token.first()) else { return Ok(None) };
+    let (created_at, seen_at) = (session.time(0)?, session.time(1)?);
+    Ok(Some(SessionView { token: read_token(token)?, created_at, seen_at }))
 }
 
 /// All tokens, newest first.
@@ -47,10 +60,25 @@ fn read(row: &Row) -> Result<AuditView, StoreError> {
     Ok(AuditView { note, at: row.time(1)? })
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&TOKEN_BY_HASH, &TOKENS, &AUDIT];
+pub(super) static STATEMENTS: &[&Sql] = &[&TOKEN_BY_HASH, &SESSION, &TOKEN_OF_SESSION, &TOKENS, &AUDIT];
 
 static TOKEN_BY_HASH: Sql = Sql::new("token_by_hash", concat!(token_columns!(), "and t.hash = {p2}"))
     .takes(&[Type::Int, Type::Bytes]);
+
+static SESSION: Sql = Sql::new(
+    "session",
+    "select s.created_at, s.seen_at from outlast.sessions as s where s.shard = {p1} and s.hash = {p2}",
+)
+.takes(&[Type::Int, Type::Bytes]);
+
+static TOKEN_OF_SESSION: Sql = Sql::new(
+    "token_of_session",
+    concat!(
+        token_columns!(),
+        "and t.id = (select s.token from outlast.sessions as s where s.shard = {p1} and s.hash = {p2})"
+    ),
+)
+.takes(&[Type::Int, Type::Bytes]);
 
 static TOKENS: Sql =
     Sql::new("tokens", concat!(token_columns!(), "order by t.created_at desc, t.id desc limit 1000"))

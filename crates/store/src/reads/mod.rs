@@ -7,6 +7,7 @@ mod access;
 mod explain;
 mod kv;
 mod list;
+mod never;
 mod queues;
 mod rollups;
 mod schedules;
@@ -15,12 +16,12 @@ mod verify;
 mod views;
 mod waits;
 
-pub(crate) use access::{audit, token, tokens};
+pub(crate) use access::{audit, session, token, tokens};
 pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::{count, list};
-pub(crate) use queues::{queue_views, queues};
-pub(crate) use rollups::{failures, series};
+pub(crate) use queues::{QUEUE_COUNTS, add_counts, queue_views, queues};
+pub(crate) use rollups::{depths, failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use verify::verify;
@@ -42,6 +43,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         explain::STATEMENTS,
         waits::STATEMENTS,
         verify::STATEMENTS,
+        never::STATEMENTS,
     ]
     .concat()
 }

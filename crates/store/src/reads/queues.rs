@@ -6,7 +6,7 @@ use outlast_core::{ShardCount, Status};
 
 use crate::rows::{ReadRow, cells};
 use crate::transitions::{Flight, Place, read_counted_queue};
-use crate::{QueueCard, QueueView, Sql, StoreError, Tx, Type};
+use crate::{QueueCard, QueueView, Row, Sql, StoreError, Tx, Type};
 
 /// The queues that somebody said something about.
 pub(crate) async fn queues(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<QueueCard>, StoreError> {
@@ -35,17 +35,23 @@ pub(crate) async fn queue_views(tx: &mut dyn Tx, shards: ShardCount) -> Result<V
         views.insert(queue.name.clone(), QueueView { queue, ..QueueView::default() });
     }
     for row in counts.into_iter().flat_map(|place| answers.take(place)) {
-        let name = row.text(0)?;
-        let queue = QueueCard { name: name.clone(), ..QueueCard::default() };
-        let view = views.entry(name).or_insert_with(|| QueueView { queue, ..QueueView::default() });
-        let count = |at: usize| row.int(at).map(|count| u64::try_from(count).unwrap_or_default());
-        view.due += count(1)?;
-        view.later += count(2)?;
-        view.running += count(3)?;
-        view.waiting += count(4)?;
-        view.oldest = [view.oldest, row.opt_time(5)?].into_iter().flatten().min();
+        add_counts(&row, &mut views)?;
     }
     Ok(views.into_values().collect())
+}
+
+/// Adds what stands in a queue of one shard.
+pub(crate) fn add_counts(row: &Row, views: &mut BTreeMap<String, QueueView>) -> Result<(), StoreError> {
+    let name = row.text(0)?;
+    let queue = QueueCard { name: name.clone(), ..QueueCard::default() };
+    let view = views.entry(name).or_insert_with(|| QueueView { queue, ..QueueView::default() });
+    let count = |at: usize| row.int(at).map(|count| u64::try_from(count).unwrap_or_default());
+    view.due += count(1)?;
+    view.later += count(2)?;
+    view.running += count(3)?;
+    view.waiting += count(4)?;
+    view.oldest = [view.oldest, row.opt_time(5)?].into_iter().flatten().min();
+    Ok(())
 }
 
 pub(super) static STATEMENTS: &[&Sql] = &[&QUEUES_ALL, &QUEUE_COUNTS];
@@ -57,7 +63,7 @@ static QUEUES_ALL: Sql = Sql::new(
 )
 .takes(&[Type::Int]);
 
-static QUEUE_COUNTS: Sql = Sql::new(
+pub(crate) static QUEUE_COUNTS: Sql = Sql::new(
     "queue_counts",
     "select a.queue, count(case when a.due_at <= {now} then 1 end), count(case when a.due_at > {now} then 1 end),
             count(case when a.status = {p2} then 1 end),

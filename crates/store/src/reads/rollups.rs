@@ -1,12 +1,15 @@
 //! How runs ended, summed up, and failures that are alike.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use outlast_core::{ShardCount, Timestamp};
 
 use crate::rows::{ReadRow, cells, micros};
-use crate::transitions::{Flight, Place};
-use crate::{FailureAsk, FailureGroup, Row, SeriesAsk, SeriesPoint, Sql, StoreError, Tx, Type};
+use crate::transitions::{ACCESS_HOME, Flight, Place};
+use crate::{
+    DepthAsk, DepthPoint, FailureAsk, FailureGroup, Row, SeriesAsk, SeriesPoint, Sql, StoreError, Tx, Type,
+};
 
 /// Sums by span, oldest first; spans in which nothing ended are left out.
 pub(crate) async fn series(
@@ -18,7 +21,17 @@ pub(crate) async fn series(
     let mut flight = Flight::default();
     let mut places = Vec::new();
     for shard in 0..shards.max(1) {
-        let values = || cells![shard, ask.from, ask.to, step, ask.tenant.clone(), ask.definition.clone()];
+        let values = || {
+            cells![
+                shard,
+                ask.from,
+                ask.to,
+                step,
+                ask.tenant.clone(),
+                ask.definition.clone(),
+                ask.queue.clone()
+            ]
+        };
         places.push((flight.add(SERIES_SUMS.with(values())), flight.add(SERIES_TIMES.with(values()))));
     }
     let mut answers = flight.send_last(tx).await?;
@@ -40,6 +53,23 @@ pub(crate) async fn series(
     }
     let point = |(at, point)| SeriesPoint { at: Timestamp::from_micros(at), ..point };
     Ok(points.into_iter().map(point).collect())
+}
+
+/// How long queues were, span by span, oldest first; spans in which nobody looked are left out.
+pub(crate) async fn depths(tx: &mut dyn Tx, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError> {
+    let mut flight = Flight::default();
+    let step = micros(ask.step).max(1);
+    let found = flight.add(DEPTHS.with(cells![ACCESS_HOME, ask.from, ask.to, step, ask.queue.clone()]));
+    let rows = flight.send_last(tx).await?.take(found);
+    let point = |row: &Row| {
+        Ok(DepthPoint {
+            at: row.time(0)?,
+            due: row.number(1)?,
+            running: row.number(2)?,
+            oldest: Duration::from_micros(row.number(3)?),
+        })
+    };
+    rows.iter().map(point).collect::<Result<_, StoreError>>()
 }
 
 /// Failures that are alike, the last first.
@@ -89,9 +119,9 @@ fn read(row: &Row) -> Result<FailureGroup, StoreError> {
     })
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&SERIES_SUMS, &SERIES_TIMES, &FAILURES];
+pub(super) static STATEMENTS: &[&Sql] = &[&SERIES_SUMS, &SERIES_TIMES, &DEPTHS, &FAILURES];
 
-const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text];
+const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text, Type::Text];
 
 macro_rules! range_text {
     ($select:literal, $table:literal, $by:literal) => {
@@ -102,6 +132,7 @@ macro_rules! range_text {
             $table,
             " as u where u.shard = {p1} and u.minute >= {p2} and u.minute < {p3}
               and ({p5} is null or u.tenant = {p5}) and ({p6} is null or u.definition = {p6})
+              and ({p7} is null or u.queue = {p7})
              group by ",
             $by
         )
@@ -121,6 +152,20 @@ static SERIES_SUMS: Sql = Sql::new(
 static SERIES_TIMES: Sql =
     Sql::new("series_times", range_text!("u.bucket, cast(sum(u.runs) as bigint)", "rollup_times", "1, 2"))
         .takes(RANGE);
+
+// The queue without a name stands for the look itself: a queue that is not there was empty then.
+static DEPTHS: Sql = Sql::new(
+    "depths",
+    "select m.minute - m.minute % {p4}, max(m.due), max(m.running), max(m.oldest)
+       from (select d.minute as minute, cast(sum(d.due) as bigint) as due,
+                    cast(sum(d.running) as bigint) as running, max(d.oldest) as oldest
+               from outlast.depths as d
+              where d.shard = {p1} and d.minute >= {p2} and d.minute < {p3}
+                and ({p5} is null or d.queue = {p5} or d.queue = '')
+              group by d.minute) as m
+      group by 1 order by 1",
+)
+.takes(&[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text]);
 
 static FAILURES: Sql = Sql::new(
     "failures",

@@ -1,4 +1,4 @@
-//! Looks, page by page, whether something wakes every unfinished run.
+//! Looks, page by page, whether something wakes every unfinished run, and whether rows contradict each other.
 //!
 //! A page is one snapshot, so a run that moves meanwhile is seen before or after: a run that is found here really had
 //! nothing that wakes it. Only what is suspended without a time has to be looked at more closely.
@@ -6,6 +6,7 @@
 use outlast_core::{Holder, RunId, ShardCount, Stand, Status, wake_source};
 use uuid::Uuid;
 
+use super::never;
 use super::waits::{Suspended, waits};
 use crate::rows::{ReadRow, cells};
 use crate::transitions::Flight;
@@ -84,7 +85,7 @@ async fn in_line(
     Ok(stands.last().map(|(run, _)| *run).filter(|_| rows.len() >= limit as usize))
 }
 
-/// Looks for runs that are neither in line nor ended; gives the last run that was looked at if there may be more.
+/// Looks for runs that are neither in line nor ended, and for rows that contradict each other; gives the last run that was looked at if there may be more.
 async fn lost(
     tx: &mut dyn Tx,
     from: VerifyMark,
@@ -102,6 +103,7 @@ async fn lost(
         let detail = "it has neither ended nor stands in line".to_owned();
         page.without.push(Unwakeable { run: row.run(0)?, status: None, detail });
     }
+    page.contradictions = never::contradictions(tx, from.shard, after(from), upto).await?;
     Ok(last)
 }
 

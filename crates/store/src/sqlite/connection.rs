@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STATEMENTS: usize = 512;
 /// What stays of the write-ahead log after a checkpoint.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
+/// So many pages of the log are copied into the file at a time, 32 MB: claims of runs of very many groups write the same
+/// pages of an index again and again, which then costs one copy instead of eight.
+const CHECKPOINT_PAGES: u32 = 8192;
 
 /// How much of the file the writer keeps in memory: the ends of its trees, where everything new goes.
 const CACHE_KB: i32 = 8 * 1024;
@@ -63,6 +66,7 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
             // What a statement may have to undo is kept in memory, not in a file of its own.
             connection.pragma_update(None, "temp_store", "memory")?;
             connection.pragma_update(None, "cache_size", -CACHE_KB)?;
+            connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)
         })?;
         remember_statements(&connection)
@@ -123,10 +127,12 @@ pub(super) fn migrate(
     place: &str,
 ) -> Result<ShardCount, StoreError> {
     let mut found = look(connection)?;
-    while migrate::next(&found, options.no_migrate, place)?.is_some() {
+    let wanted = |next: &&migrate::Migration| options.up_to.is_none_or(|last| next.number <= last);
+    while migrate::next(&found, options.no_migrate, place)?.filter(wanted).is_some() {
         wait_for(|| connection.execute_batch("begin immediate"))?;
         // Somebody else may have been quicker: what counts is what the lock shows.
-        let applied = match migrate::next(&look(connection)?, options.no_migrate, place) {
+        let next = migrate::next(&look(connection)?, options.no_migrate, place);
+        let applied = match next.map(|next| next.filter(wanted)) {
             Ok(Some(migration)) => apply(connection, migration, options),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -168,7 +174,7 @@ fn apply(
     Ok(())
 }
 
-fn look(connection: &Connection) -> Result<Found, StoreError> {
+pub(super) fn look(connection: &Connection) -> Result<Found, StoreError> {
     wait_for(|| {
         let ours = "select count(*), count(*) filter (where name = 'outlast_migrations')
                       from sqlite_master where type = 'table' and name like 'outlast\\_%' escape '\\'";

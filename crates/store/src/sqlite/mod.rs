@@ -12,6 +12,7 @@ mod inline;
 mod readers;
 mod tx;
 mod user;
+mod vitals;
 mod writer;
 
 use std::fs::{File, TryLockError};
@@ -31,7 +32,9 @@ pub use self::adapter::{definitions, perform};
 use self::inline::Inline;
 pub use self::inline::SharedMemory;
 use self::readers::Readers;
+pub(crate) use self::vitals::copy;
 use self::writer::{Queued, Task, Writer};
+use crate::migrate::Found;
 use crate::render::{Dialect, Texts};
 use crate::store::SIGNALS;
 use crate::{Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work, transitions};
@@ -195,6 +198,27 @@ impl Sqlite {
 pub(crate) async fn open(file: Option<PathBuf>, options: OpenOptions) -> Result<Sqlite, StoreError> {
     let opening = tokio::task::spawn_blocking(move || Sqlite::open_now(file, &options));
     opening.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.into())))
+}
+
+/// Brings a file's schema up to date, or as far as the options say.
+pub(crate) async fn migrate(file: PathBuf, options: OpenOptions) -> Result<(), StoreError> {
+    let work = tokio::task::spawn_blocking(move || {
+        let connection = connection::writer(Some(&file), &options)?;
+        connection::migrate(&connection, &options, &file.display().to_string()).map(drop)
+    });
+    work.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.into())))
+}
+
+/// What there is of a schema in a file, which may not exist.
+pub(crate) async fn look_at(file: PathBuf) -> Result<(Found, String), StoreError> {
+    let work = tokio::task::spawn_blocking(move || {
+        let place = file.display().to_string();
+        match file.exists() {
+            true => Ok((connection::look(&connection::reader(&file, true)?)?, place)),
+            false => Ok((Found::Nothing, place)),
+        }
+    });
+    work.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.into())))
 }
 
 impl Drop for Sqlite {

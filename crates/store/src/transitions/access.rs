@@ -38,6 +38,17 @@ pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, St
             return rows.first().map(read_token).transpose().map(Accessed::Token);
         }
         Access::Used { token } => flight.add(TOKEN_USED.with(cells![HOME, *token])),
+        Access::Session { hash, token, idle } => {
+            flight.add(SESSIONS_EXPIRE.with(cells![HOME, micros(*idle)]));
+            flight.add(SESSION_PUT.with(cells![HOME, hash.clone(), *token]))
+        }
+        Access::Seen { hash } => flight.add(SESSION_SEEN.with(cells![HOME, hash.clone()])),
+        Access::Leave { hash } => flight.add(SESSION_END.with(cells![HOME, hash.clone()])),
+        Access::Forget { keep, limit } => {
+            let gone = flight.add(AUDIT_FORGET.with(cells![HOME, micros(*keep), *limit]));
+            let gone = flight.send_last(tx).await?.take(gone).len();
+            return Ok(Accessed::Forgotten(u32::try_from(gone).unwrap_or(u32::MAX)));
+        }
         Access::Note(note) => {
             let AuditNote { id, tenant, actor, token, action, target, reason, request, status } = note;
             flight.add(AUDIT_PUT.with(cells![
@@ -147,7 +158,12 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &TOKEN_REVOKE,
     &TOKEN_LOOK,
     &TOKEN_USED,
+    &SESSIONS_EXPIRE,
+    &SESSION_PUT,
+    &SESSION_SEEN,
+    &SESSION_END,
     &AUDIT_PUT,
+    &AUDIT_FORGET,
     &REPLIES_EXPIRE,
     &REPLY_EXPIRE,
     &REPLY_MAKE,
@@ -188,6 +204,42 @@ static TOKEN_USED: Sql = Sql::new(
       where shard = {p1} and id = {p2} and coalesce(used_at, 0) < {now} - 60000000",
 )
 .takes(&[Type::Int, Type::Id]);
+
+// A few with each new one: as many as come go.
+static SESSIONS_EXPIRE: Sql = Sql::new(
+    "sessions_expire",
+    "delete from outlast.sessions where shard = {p1} and hash in (
+         select s.hash from outlast.sessions as s
+          where s.shard = {p1} and s.seen_at <= {now} - {p2} order by s.seen_at limit 10 {skip_locked})",
+)
+.takes(&[Type::Int, Type::Int]);
+
+static SESSION_PUT: Sql = Sql::new(
+    "session_put",
+    "insert into outlast.sessions (shard, hash, token, created_at, seen_at) values ({p1}, {p2}, {p3}, {now}, {now})
+     on conflict do nothing",
+)
+.takes(&[Type::Int, Type::Bytes, Type::Id]);
+
+static SESSION_SEEN: Sql = Sql::new(
+    "session_seen",
+    "update outlast.sessions set seen_at = {now}
+      where shard = {p1} and hash = {p2} and seen_at < {now} - 60000000",
+)
+.takes(&[Type::Int, Type::Bytes]);
+
+static SESSION_END: Sql =
+    Sql::new("session_end", "delete from outlast.sessions where shard = {p1} and hash = {p2}")
+        .takes(&[Type::Int, Type::Bytes]);
+
+static AUDIT_FORGET: Sql = Sql::new(
+    "audit_forget",
+    "delete from outlast.audit where shard = {p1} and id in (
+         select a.id from outlast.audit as a
+          where a.shard = {p1} and a.at < {now} - {p2} order by a.at, a.id limit {p3} {skip_locked})
+     returning id",
+)
+.takes(&[Type::Int, Type::Int, Type::Int]);
 
 static AUDIT_PUT: Sql = Sql::new(
     "audit_put",

@@ -119,7 +119,9 @@ async fn find_row_by_row(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreErr
         }
         unread = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
         if runs.len() < ask.limit as usize {
-            next = flight.each(&NEXT_DUE, lines(ask), unfilled(ask));
+            let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
+            let lines = cells![ask.shard, texts(&ask.codes), texts(&ask.queues), from(ask)];
+            next = Some(flight.add(NEXT_DUE_OF_ALL.with(lines)));
         }
     }
     let mut answers = flight.send_last(tx).await?;
@@ -161,13 +163,18 @@ pub(super) fn claimed_first(row: &Row) -> Result<Claimed, StoreError> {
 fn wanted(ask: &Claim) -> Vec<Cell> {
     let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
     let early = micros(ask.early);
-    let from = ask.from.map_or(i64::MIN, Timestamp::micros);
-    cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting, from]
+    cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting, from(ask)]
 }
 
-/// Says that the claim has room left.
+/// Says that the claim has room left, and where it began.
 fn unfilled(ask: &Claim) -> Vec<Cell> {
-    cells![ask.shard, Cell::Texts(ask.codes.clone()), ask.node, ask.number, ask.limit]
+    let codes = Cell::Texts(ask.codes.clone());
+    cells![ask.shard, codes, ask.node, ask.number, ask.limit, from(ask)]
+}
+
+/// Where a claim begins in each line.
+fn from(ask: &Claim) -> i64 {
+    ask.from.map_or(i64::MIN, Timestamp::micros)
 }
 
 /// Every queue at every priority.
@@ -192,8 +199,17 @@ fn claimed(row: &Row, now: Timestamp, again: bool) -> Result<Claimed, StoreError
     })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&NOW, &CLAIMED_BEFORE, &PICK_AND_TAKE, &PICK, &TAKE, &UNREAD_BY_CLAIM, &UNREAD, &NEXT_DUE];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &NOW,
+    &CLAIMED_BEFORE,
+    &PICK_AND_TAKE,
+    &PICK,
+    &TAKE,
+    &UNREAD_BY_CLAIM,
+    &UNREAD,
+    &NEXT_DUE,
+    &NEXT_DUE_OF_ALL,
+];
 
 /// The database's now.
 pub(crate) static NOW: Sql = Sql::new("now", "select {now}");
@@ -294,13 +310,14 @@ pub(super) static UNREAD: Sql = Sql::new(
 .takes(&[Type::Int, Type::Ids]);
 
 // Not only what is due later: a run that is due and was passed over, because someone has locked it, too. Nobody
-// asks when the claim got all that it wanted, and behind what it took lie the remains of all that was taken before.
+// asks when the claim got all that it wanted, and behind what it took lie the remains of all that was taken before. A
+// claim that begins further back asks only from there: what lies before is for the next look at the whole line.
 static NEXT_DUE: Sql = Sql::new(
     "claim_next_due",
     // By a range and an order that only one index has: where all runs are of one line, a planner takes the index
     // of all due times for as good, and reads what is due of every other line.
     "select (select a.due_at from outlast.agenda as a
-              where a.shard = {p1} and (a.queue, a.priority) >= (b.queue, b.priority)
+              where a.shard = {p1} and (a.queue, a.priority, a.due_at) >= (b.queue, b.priority, {p6})
                 and (a.queue, a.priority) <= (b.queue, b.priority)
                 and a.due_at is not null and a.code {in:p2}
               order by a.queue, a.priority, a.due_at limit 1)
@@ -308,13 +325,20 @@ static NEXT_DUE: Sql = Sql::new(
       where (select count(*) from outlast.agenda as o
               where o.shard = {p1} and o.node = {p3} and o.claim = {p4}) < {p5}",
 )
-.on_sqlite(
-    "select (select a.due_at from outlast.agenda as a
-              where a.shard = {p1} and a.queue = b.queue and a.priority = b.priority
-                and a.due_at is not null and a.code {in:p2}
-              order by a.due_at limit 1)
-       from {batch}",
-)
+.on_sqlite("")
 .rows(&[("queue", Type::Text), ("priority", Type::Int)])
-.takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int, Type::Int])
 .by("agenda_due");
+
+// All lines at once: SQLite takes a batch row by row, and would read the codes anew for each.
+static NEXT_DUE_OF_ALL: Sql = Sql::new("claim_next_due_of_all", "")
+    .on_sqlite(
+        "with g(priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
+         select min((select a.due_at from outlast.agenda as a
+                      where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
+                        and a.due_at >= {p4} and a.code {in:p2}
+                      order by a.due_at limit 1))
+           from g cross join json_each({p3}) as q",
+    )
+    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int])
+    .by("agenda_due");

@@ -25,6 +25,7 @@ mod kill;
 mod kv;
 mod leave;
 mod listen;
+mod measure;
 mod orphans;
 mod own;
 mod pause;
@@ -61,6 +62,7 @@ pub(crate) use keys::{KeyName, add_look, found as found_keys};
 pub(crate) use kv::{kv_write, shard_of as shard_of_kv};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
+pub(crate) use measure::measure;
 pub(crate) use orphans::stop_orphans;
 pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
@@ -92,6 +94,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         &commit::statements(),
         results::STATEMENTS,
         roll::STATEMENTS,
+        measure::STATEMENTS,
         schedule::STATEMENTS,
         deliver::STATEMENTS,
         wake_short::STATEMENTS,

@@ -24,6 +24,13 @@ const TAIL: u64 = 20;
 /// How long after the last kill everything must have ended.
 pub(crate) const HEAL: Duration = Duration::from_secs(120);
 
+/// A run that was started by other means than the client.
+pub(crate) struct Early {
+    pub(crate) key: String,
+    pub(crate) plan: Plan,
+    pub(crate) run: RunId,
+}
+
 impl Scene {
     /// Starts runs and feeds them, so many at a time, until there is a last one.
     pub(crate) fn begin_load(&self, seed: u64) -> JoinSet<Result<()>> {
@@ -66,6 +73,17 @@ impl Scene {
                 Ok(())
             });
         }
+    }
+
+    /// Feeds a run that began before there was a client, and follows it to its end.
+    pub(crate) fn begin_early(&self, load: &mut JoinSet<Result<()>>, early: Early, mut rng: Rng) {
+        let scene = self.clone();
+        let noted = self.log.invoke(&early.key, Asked::Play(early.plan.clone()));
+        self.log.answered(noted, Answer::Ok(Some(early.run)));
+        load.spawn(async move {
+            let Early { key, plan, run } = early;
+            scene.follow(&key, scene.client.handle(&play(), run), Feed::of(&plan), &mut rng).await
+        });
     }
 
     async fn one_story(&self, number: u64, mut rng: Rng) -> Result<()> {

@@ -14,7 +14,6 @@ use fastrand::Rng;
 use outlast::{Client, Entry, Error, Filter, Outlast, RunView, Tx};
 use outlast_proxy::{Manner, Proxy};
 use outlast_store::OpenOptions;
-use outlast_testkit::{StoreKind, never};
 
 use crate::beats::{self, Beat};
 use crate::calls::Log;
@@ -54,11 +53,13 @@ pub(crate) struct Orders {
     pub(crate) concurrency: Option<usize>,
     /// Whether nodes note how long each claim took.
     pub(crate) samples: bool,
+    /// Whether nodes have begun to work before the client came.
+    pub(crate) is_begun: bool,
 }
 
 impl Default for Orders {
     fn default() -> Orders {
-        Orders { lease: LEASE, concurrency: None, samples: false }
+        Orders { lease: LEASE, concurrency: None, samples: false, is_begun: false }
     }
 }
 
@@ -72,10 +73,11 @@ pub(crate) struct Scene {
     /// The network between the client and the database, where there is one.
     pub(crate) wire: Option<Arc<Proxy>>,
     pub(crate) orders: Orders,
-    url: String,
+    pub(crate) url: String,
     victim: PathBuf,
     beats: Arc<Vec<Beat>>,
-    nodes: Arc<AtomicU64>,
+    /// How many nodes there have been.
+    pub(crate) nodes: Arc<AtomicU64>,
     /// The number of the next run.
     pub(crate) next: Arc<AtomicU64>,
     /// The number of the last.
@@ -99,7 +101,10 @@ impl Scene {
         let client = Outlast::on(outlast_store::open(&through, options).await?).client();
         let is_sqlite = client.store().name() == "sqlite";
         let page = client.list(&Filter::default(), None, 1).await?;
-        ensure!(page.runs.is_empty(), "the database holds runs already: give me an empty one");
+        ensure!(
+            page.runs.is_empty() || orders.is_begun,
+            "the database holds runs already: give me an empty one"
+        );
         client
             .transaction(async |tx: Tx| {
                 tx.execute(EFFECTS, ()).await?;
@@ -201,33 +206,17 @@ impl Scene {
     }
 
     pub(crate) async fn spawn(&self, rng: &mut Rng) -> Result<Node> {
+        self.spawn_of(&self.victim, rng).await
+    }
+
+    /// A node that is this program.
+    pub(crate) async fn spawn_of(&self, victim: &Path, rng: &mut Rng) -> Result<Node> {
         let number = u32::try_from(self.nodes.fetch_add(1, Ordering::Relaxed) + 1)?;
-        let said = File::options().create(true).append(true).open(self.folder.join(log_of(number)))?;
-        let mut command = Command::new(&self.victim);
         let wire = Proxy::before(&self.url).await?;
         let url = wire.as_ref().map_or(self.url.clone(), |wire| wire.url(&self.url));
-        command.args(["--database-url", &url, "--ledger"]).arg(self.folder.join("ledger"));
-        command.args([
-            "--node",
-            &number.to_string(),
-            "--lease-ms",
-            &self.orders.lease.as_millis().to_string(),
-        ]);
-        // With every turn replayed, or with waiting runs kept warm; with few slots, or with enough.
-        command.args(["--warm", if rng.bool() { "0" } else { "1000" }]);
-        let concurrency = if rng.u8(..4) == 0 { 5 } else { 100 };
-        let concurrency = self.orders.concurrency.unwrap_or(concurrency);
-        command.args(["--concurrency", &concurrency.to_string()]);
-        command.args(self.orders.samples.then_some("--samples"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
-        let spawned = command.spawn();
-        let mut child = spawned.with_context(|| format!("cannot run {}", self.victim.display()))?;
-        let stdout = child.stdout.take().context("the victim has no output")?;
-        let up = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            BufReader::new(stdout).read_line(&mut line).is_ok() && line == "up\n"
-        });
-        Ok(Node { number, child, up: Some(up), wire })
+        let mut node = spawn(victim, &url, &self.folder, self.orders, number, rng)?;
+        node.wire = wire;
+        Ok(node)
     }
 
     pub(crate) fn read_ledger(&self) -> Result<Vec<Line>> {
@@ -261,7 +250,7 @@ impl Scene {
             }
             journals.insert(view.record.id, entries);
         }
-        let (effects, integrity, contradictions) = self
+        let (effects, integrity, late) = self
             .client
             .transaction(async |tx: Tx| {
                 let mut effects = Vec::new();
@@ -273,24 +262,24 @@ impl Scene {
                     true => Some(tx.query("pragma integrity_check", ()).await?[0].text(0)?.to_owned()),
                     false => None,
                 };
-                let kind = if self.is_sqlite() { StoreKind::Sqlite } else { StoreKind::Postgres };
-                let mut contradictions = Vec::new();
-                for (never, sql) in never(kind) {
-                    let found = tx.query(&sql, ()).await?[0].int(0)?;
-                    if found > 0 {
-                        contradictions.push(format!("{never} ({found} times)"));
-                    }
-                }
-                if !self.is_sqlite() {
-                    let late = tx.query("select count(*) from public.late", ()).await?[0].int(0)?;
-                    if late > 0 {
-                        let what = "an entry was written for a node that did not have the run any more";
-                        contradictions.push(format!("{what} ({late} times)"));
-                    }
-                }
-                Ok::<_, Error>((effects, integrity, contradictions))
+                let late = match self.is_sqlite() {
+                    true => 0,
+                    false => tx.query("select count(*) from public.late", ()).await?[0].int(0)?,
+                };
+                Ok::<_, Error>((effects, integrity, late))
             })
             .await?;
+        // What users can ask of their own databases.
+        let verified = self.client.verify().await?;
+        let mut contradictions: Vec<String> =
+            verified.without.iter().map(|lost| format!("nothing wakes {lost:?}")).collect();
+        contradictions.extend(
+            verified.contradictions.iter().map(|found| format!("{} ({} times)", found.what, found.times)),
+        );
+        if late > 0 {
+            let what = "an entry was written for a node that did not have the run any more";
+            contradictions.push(format!("{what} ({late} times)"));
+        }
         let ledger = self.read_ledger()?;
         let (space, key) = COUNTER;
         let counter = self.client.kv().space(space).get(key).await?.unwrap_or_default();
@@ -298,4 +287,35 @@ impl Scene {
         let calls = self.log.calls();
         Ok(Evidence { calls, ledger, runs, journals, effects, beats, counter, contradictions, integrity })
     }
+}
+
+/// Starts a process that is a node.
+pub(crate) fn spawn(
+    victim: &Path,
+    url: &str,
+    folder: &Path,
+    orders: Orders,
+    number: u32,
+    rng: &mut Rng,
+) -> Result<Node> {
+    let said = File::options().create(true).append(true).open(folder.join(log_of(number)))?;
+    let mut command = Command::new(victim);
+    command.args(["--database-url", url, "--ledger"]).arg(folder.join("ledger"));
+    let lease = orders.lease.as_millis().to_string();
+    command.args(["--node", &number.to_string(), "--lease-ms", &lease]);
+    // With every turn replayed, or with waiting runs kept warm; with few slots, or with enough.
+    command.args(["--warm", if rng.bool() { "0" } else { "1000" }]);
+    let concurrency = if rng.u8(..4) == 0 { 5 } else { 100 };
+    let concurrency = orders.concurrency.unwrap_or(concurrency);
+    command.args(["--concurrency", &concurrency.to_string()]);
+    command.args(orders.samples.then_some("--samples"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
+    let spawned = command.spawn();
+    let mut child = spawned.with_context(|| format!("cannot run {}", victim.display()))?;
+    let stdout = child.stdout.take().context("the victim has no output")?;
+    let up = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).is_ok() && line == "up\n"
+    });
+    Ok(Node { number, child, up: Some(up), wire: None })
 }

@@ -9,12 +9,16 @@ use clap::Parser;
 use outlast::Outlast;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::ledger::{Ledger, Line};
 use crate::meter::Meter;
 use crate::play::register;
+
+/// Who says at the start whether a pooler stands in between.
+const POOLS: &str = "outlast_store::postgres::pool";
 
 /// What a victim is told.
 #[derive(Debug, Parser)]
@@ -54,7 +58,7 @@ impl Victim {
         let said = tracing_subscriber::fmt::layer()
             .with_ansi(false)
             .with_writer(std::io::stderr)
-            .with_filter(tracing_subscriber::filter::LevelFilter::WARN);
+            .with_filter(Targets::new().with_default(Level::WARN).with_target(POOLS, Level::INFO));
         tracing_subscriber::registry().with(said).with(lapses).init();
 
         Meter::install(Ledger::open(&self.ledger, self.node)?, self.node, self.samples)?;

@@ -18,6 +18,7 @@ async fn play(fault: Fault, seconds: u64) {
         lasts: Duration::from_secs(seconds),
         calm: Duration::ZERO,
         victim: env!("CARGO_BIN_EXE_victim").into(),
+        previous: None,
         database_url: Some(database.url().to_owned()),
     };
     let outcome = chaos.run().await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));

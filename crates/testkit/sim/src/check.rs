@@ -2,49 +2,67 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::LazyLock;
 
 use outlast::{Op, Phase, RunId, Status};
-use outlast_store::{StoreError, Value, VerifyMark};
-use outlast_testkit::{StoreKind, TABLES, never};
+use outlast_store::{Contradiction, StoreError, Value, VerifyMark};
+use outlast_testkit::TABLES;
+use serde::de::DeserializeOwned;
 
+use crate::beats::{self, BEAT};
 use crate::model::Model;
 use crate::plan::Plan;
 use crate::play::{Input, Saw};
 use crate::program::{Program, What};
+use crate::work::Work;
 use crate::world::World;
 
 /// The most entries of one journal that are looked at.
 const ENTRIES: u32 = 1_000;
 
-/// One statement that counts everything that must never be.
-static NEVER: LazyLock<(Vec<&'static str>, String)> = LazyLock::new(|| {
-    let all: Vec<(&str, String)> = never(StoreKind::Sqlite).collect();
-    let columns: Vec<String> = all.iter().map(|(_, sql)| format!("({sql})")).collect();
-    (all.iter().map(|(never, _)| *never).collect(), format!("select {}", columns.join(", ")))
-});
-
 /// What the database says of a run.
-struct Row {
+pub(crate) struct Row {
     id: RunId,
-    input: Input,
-    status: Option<Status>,
-    output: Option<Vec<Saw>>,
-    error: Option<String>,
+    pub(crate) definition: String,
+    pub(crate) key: Option<String>,
+    called: Called,
+    pub(crate) status: Option<Status>,
+    output: Option<Vec<u8>>,
+    pub(crate) error: Option<String>,
+}
+
+/// What it was called with.
+enum Called {
+    Play(Input),
+    Work(Work),
+    Beat,
+}
+
+impl Row {
+    /// What the plan calls it; nothing that a schedule started.
+    fn label(&self) -> Option<&str> {
+        match &self.called {
+            Called::Play(input) => Some(&input.label),
+            Called::Work(work) => Some(&work.label),
+            Called::Beat => None,
+        }
+    }
+
+    fn output<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(self.output.as_ref()?).ok()
+    }
 }
 
 /// Looks whether the database contradicts itself, and whether something wakes every run that has not ended.
 pub(crate) async fn look(world: &World, when: &str) -> Result<Vec<String>, StoreError> {
-    let (names, sql) = &*NEVER;
     let mut wrong = Vec::new();
-    let rows = world.memory.query(sql).await?;
-    for (name, found) in names.iter().zip(rows.first().into_iter().flatten()) {
-        if *found != Value::Int(0) {
-            wrong.push(format!("{when}: {name} ({found:?} times)"));
-        }
+    let mut from = Some(VerifyMark::default());
+    while let Some(mark) = from {
+        let page = world.store.verify(mark, 1_000).await?;
+        wrong.extend(page.without.iter().map(|run| format!("{when}: nothing wakes {run:?}")));
+        let told = |found: &Contradiction| format!("{when}: {} ({} times)", found.what, found.times);
+        wrong.extend(page.contradictions.iter().map(told));
+        from = page.next;
     }
-    let page = world.store.verify(VerifyMark::default(), 1_000).await?;
-    wrong.extend(page.without.iter().map(|run| format!("{when}: nothing wakes {run:?}")));
     Ok(wrong)
 }
 
@@ -88,14 +106,20 @@ pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, Sto
     let rows = rows(world).await?;
     let mut by_label: BTreeMap<&str, &Row> = BTreeMap::new();
     for row in &rows {
-        if let Some(other) = by_label.insert(&row.input.label, row) {
-            wrong.push(format!("{} is two runs: {} and {}", row.input.label, other.id, row.id));
+        if let Some(label) = row.label()
+            && let Some(other) = by_label.insert(label, row)
+        {
+            wrong.push(format!("{label} is two runs: {} and {}", other.id, row.id));
         }
     }
+    wrong.extend(beats::check(world, &rows).await?);
+    let counter = counter(world).await?;
     let transactions = transactions(world).await?;
     let mut journals = BTreeMap::new();
     for row in rows.iter().filter(|row| row.status != Some(Status::Completed)) {
-        journals.insert(row.input.label.clone(), world.store.journal(row.id, 0, ENTRIES).await?);
+        if let Called::Play(input) = &row.called {
+            journals.insert(input.label.clone(), world.store.journal(row.id, 0, ENTRIES).await?);
+        }
     }
     let interruptions = world.weather.interruptions();
     let facts = world.facts.lock();
@@ -106,9 +130,11 @@ pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, Sto
             facts: &facts,
             rows: &transactions,
             interruptions: &interruptions,
+            counts: Vec::new(),
             wrong: Vec::new(),
         };
         model.bodies();
+        model.limit(rows.iter().filter(|row| row.definition == "limited").filter_map(Row::label));
         let mut expected: BTreeSet<String> = BTreeSet::new();
         for (label, ids) in &facts.started {
             let Some(row) = by_label.get(label.as_str()) else {
@@ -120,9 +146,13 @@ pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, Sto
             }
             family(&mut model, &by_label, &journals, label, false, &mut expected);
         }
-        for row in rows.iter().filter(|row| !expected.contains(&row.input.label)) {
-            model.wrong.push(format!("nobody started {} ({})", row.input.label, row.id));
+        for (label, row) in by_label.iter().filter(|(label, _)| !expected.contains(**label)) {
+            model.wrong.push(format!("nobody started {label} ({})", row.id));
         }
+        let asked = rows
+            .iter()
+            .map(|row| if let Called::Play(input) = &row.called { input.program.counts() } else { 0 });
+        model.counted(counter, asked.sum());
         for story in plan.stories.iter().filter(|story| !facts.started.contains_key(&story.label)) {
             model.wrong.push(format!("{} was never started", story.label));
         }
@@ -144,17 +174,20 @@ fn family(
 ) {
     let Some(row) = rows.get(label) else { return };
     expected.insert(label.to_owned());
-    let program = &row.input.program;
+    let Called::Play(Input { program, .. }) = &row.called else { return };
     let asked = model.facts.cancelled.get(label).copied();
-    let may_stop = may_stop || asked.is_some_and(|answer| answer != Some(false));
+    let killed = model.facts.killed.get(label).copied();
+    let may_end = |answer: Option<Option<bool>>| answer.is_some_and(|answer| answer != Some(false));
+    let may_stop = may_stop || may_end(asked);
     match row.status {
         Some(Status::Completed) if !program.fails => {
-            match &row.output {
+            let saw: Option<Vec<Saw>> = row.output();
+            match &saw {
                 Some(saw) => model.ended(label, program, Some(saw)),
                 None => model.wrong.push(format!("{label} completed with no result that can be read")),
             }
             model.undone(label, &[]);
-            children(model, rows, label, program, row.output.as_deref());
+            children(model, rows, label, program, saw.as_deref());
         }
         Some(Status::Failed) if program.fails => {
             if !row.error.as_ref().is_some_and(|error| error.contains("as planned")) {
@@ -163,6 +196,8 @@ fn family(
             model.ended(label, program, None);
             model.undone(label, &recorded(journals, label, program));
         }
+        // Its code was not asked: what it did stays done.
+        Some(Status::Cancelled) if may_end(killed) => {}
         Some(Status::Cancelled) if may_stop => model.undone(label, &recorded(journals, label, program)),
         status => {
             let journal = journals.get(label).map(|entries| {
@@ -181,11 +216,34 @@ fn family(
     }
     let stops = row.status != Some(Status::Completed);
     program.each(&mut |act| {
-        if let What::Child { how, .. } = &act.what {
-            let detached = *how == crate::program::How::Detached;
-            family(model, rows, journals, &format!("{label}.{}", act.number), stops && !detached, expected);
+        let child = format!("{label}.{}", act.number);
+        match &act.what {
+            What::Child { how, .. } => {
+                let detached = *how == crate::program::How::Detached;
+                family(model, rows, journals, &child, stops && !detached, expected);
+            }
+            What::Job { .. } => {
+                expected.insert(child.clone());
+                if let Some(row) = rows.get(child.as_str()) {
+                    job(model, row, &child, stops);
+                }
+            }
+            _ => {}
         }
     });
+}
+
+/// Holds a run of a job against the model.
+fn job(model: &mut Model<'_>, row: &Row, label: &str, may_stop: bool) {
+    let Called::Work(work) = &row.called else { return };
+    match (row.status, row.output::<u64>()) {
+        (Some(Status::Completed), Some(value)) => model.worked(label, work.fails + 1, value),
+        (Some(Status::Cancelled), _) if may_stop => {}
+        (status, output) => {
+            let error = &row.error;
+            model.wrong.push(format!("the job {label} ({}) is {status:?}: {output:?}, {error:?}", row.id));
+        }
+    }
 }
 
 /// What a run said of its children is what the database says of them.
@@ -196,7 +254,7 @@ fn children(
     program: &Program,
     saw: Option<&[Saw]>,
 ) {
-    let mut told: Vec<(RunId, Option<&Vec<Saw>>)> = Vec::new();
+    let mut told: Vec<(RunId, Told<'_>)> = Vec::new();
     saw.unwrap_or_default().iter().for_each(|saw| tell(saw, &mut told));
     let mut labels = BTreeMap::new();
     program.each(&mut |act| {
@@ -209,19 +267,33 @@ fn children(
         let found = labels.get(&id).and_then(|label| rows.get(label.as_str()));
         match found {
             None => model.wrong.push(format!("{label} had a child {id}, which is not one of its own")),
-            Some(row) if row.output.as_ref() != end => {
-                model
-                    .wrong
-                    .push(format!("{label} was told that {id} gave {end:?}, and it is {:?}", row.output));
+            Some(row) => {
+                let fits = match end {
+                    Told::Saw(saw) => row.output::<Vec<Saw>>().as_ref() == saw,
+                    Told::Value(value) => row.output() == Some(value),
+                };
+                if !fits {
+                    let output = row.output.as_deref().map(String::from_utf8_lossy);
+                    model
+                        .wrong
+                        .push(format!("{label} was told that {id} gave {end:?}, and it is {output:?}"));
+                }
             }
-            Some(_) => {}
         }
     }
 }
 
-fn tell<'a>(saw: &'a Saw, told: &mut Vec<(RunId, Option<&'a Vec<Saw>>)>) {
+/// What a run was told of another's end.
+#[derive(Debug)]
+enum Told<'a> {
+    Saw(Option<&'a Vec<Saw>>),
+    Value(u64),
+}
+
+fn tell<'a>(saw: &'a Saw, told: &mut Vec<(RunId, Told<'a>)>) {
     match saw {
-        Saw::Child(id, end) => told.push((*id, end.as_ref())),
+        Saw::Child(id, end) => told.push((*id, Told::Saw(end.as_ref()))),
+        Saw::Worked(id, value) => told.push((*id, Told::Value(*value))),
         Saw::All(all) => all.iter().for_each(|saw| tell(saw, told)),
         Saw::First(_, saw) => tell(saw, told),
         _ => {}
@@ -243,28 +315,33 @@ fn recorded(journals: &Journals, label: &str, program: &Program) -> Vec<String> 
 }
 
 async fn rows(world: &World) -> Result<Vec<Row>, StoreError> {
-    let sql = "select r.id, r.input, z.status, z.output, z.error from outlast_runs as r
+    let sql = "select r.id, r.definition, r.key, r.input, z.status, z.output, z.error from outlast_runs as r
                  left join outlast_results as z on z.shard = r.shard and z.run = r.id
                 order by r.id";
     let mut rows = Vec::new();
     for row in world.memory.query(sql).await? {
-        let [Value::Bytes(id), Value::Bytes(input), status, output, error] = &row[..] else {
+        let [Value::Bytes(id), Value::Text(definition), key, Value::Bytes(input), status, output, error] =
+            &row[..]
+        else {
             return Err(StoreError::Refused(format!("a row of another shape: {row:?}").into()));
         };
         let id = uuid::Uuid::from_slice(id)
             .map(RunId::from_uuid)
             .map_err(|error| StoreError::Refused(error.into()))?;
-        let input = serde_json::from_slice(input).map_err(|error| StoreError::Refused(error.into()))?;
+        let called = match definition.as_str() {
+            BEAT => Ok(Called::Beat),
+            "play" => serde_json::from_slice(input).map(Called::Play),
+            _ => serde_json::from_slice(input).map(Called::Work),
+        };
+        let called = called.map_err(|error| StoreError::Refused(error.into()))?;
         let status = match status {
             Value::Int(code) => Status::ALL.into_iter().find(|status| i64::from(status.code()) == *code),
             _ => None,
         };
-        let output = match output {
-            Value::Bytes(bytes) => serde_json::from_slice(bytes).ok(),
-            _ => None,
-        };
-        let error = if let Value::Text(error) = error { Some(error.clone()) } else { None };
-        rows.push(Row { id, input, status, output, error });
+        let output = if let Value::Bytes(output) = output { Some(output.to_vec()) } else { None };
+        let text = |value: &Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
+        let (definition, key, error) = (definition.clone(), text(key), text(error));
+        rows.push(Row { id, definition, key, called, status, output, error });
     }
     Ok(rows)
 }
@@ -277,6 +354,15 @@ async fn transactions(world: &World) -> Result<BTreeMap<(String, String), Vec<u6
         }
     }
     Ok(found)
+}
+
+/// What the counter of all runs stands at.
+async fn counter(world: &World) -> Result<u64, StoreError> {
+    let rows = world.memory.query("select cast(value as text) from outlast_kv").await?;
+    match rows.first().map(|row| &row[..]) {
+        Some([Value::Text(value)]) => value.parse().map_err(|_| StoreError::Refused("no number".into())),
+        _ => Ok(0),
+    }
 }
 
 /// Everything that the database holds, as text.

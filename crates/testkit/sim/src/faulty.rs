@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, FailureAsk,
-    FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
-    Listened, Loaded, LogLine, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView,
-    Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, Signal, Started, Store,
-    StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
+    SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value,
+    ValueRow, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -128,6 +129,10 @@ impl Store for Faulty {
 
     async fn access(&self, ask: &Access) -> Result<Accessed, StoreError> {
         self.way.call("access", || self.store.access(ask)).await
+    }
+
+    async fn measure(&self, ask: &Measure) -> Result<bool, StoreError> {
+        self.way.call("measure", || self.store.measure(ask)).await
     }
 
     async fn roll(&self, ask: &Roll) -> Result<u32, StoreError> {
@@ -274,6 +279,14 @@ impl Reads for Faulty {
         self.way.call("failures", || self.store.failures(ask)).await
     }
 
+    async fn depths(&self, ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError> {
+        self.way.call("depths", || self.store.depths(ask)).await
+    }
+
+    async fn session(&self, hash: &[u8]) -> Result<Option<SessionView>, StoreError> {
+        self.way.call("session", || self.store.session(hash)).await
+    }
+
     async fn token(&self, hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
         self.way.call("token", || self.store.token(hash)).await
     }
@@ -284,6 +297,10 @@ impl Reads for Faulty {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         self.way.call("audit", || self.store.audit(ask)).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        self.way.call("vitals", || self.store.vitals()).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

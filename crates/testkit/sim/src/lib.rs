@@ -2,6 +2,7 @@
 //! store in memory behind everything that may go wrong (`faults`), running random programs (`program`) whose
 //! outcome a model predicts (`model`). The same seed gives the same history, bit for bit.
 
+mod beats;
 mod check;
 mod faults;
 mod faulty;
@@ -13,6 +14,7 @@ mod program;
 mod report;
 mod schedule;
 mod story;
+mod work;
 mod world;
 
 pub use faults::Watch;

@@ -4,13 +4,14 @@
 //! go in, and what does not fit comes out. Where the program leaves something open (who is first in a race), any of the
 //! possible ends fits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::faults::Interruption;
 use crate::ledger::{Execution, Notes};
 use crate::play::{Saw, TRANSACTION, basis};
-use crate::program::{Act, How, Program, RETRY_MS, What};
+use crate::program::{Act, How, LIMIT, Program, RETRY_MS, What};
+use crate::work::JOB;
 use crate::world::{Facts, LEASE};
 
 /// Everything that is known when all is over, and what is wrong with it.
@@ -20,6 +21,8 @@ pub(crate) struct Model<'a> {
     /// Rows that transactions wrote, by run (with its life) and act.
     pub(crate) rows: &'a BTreeMap<(String, String), Vec<u64>>,
     pub(crate) interruptions: &'a [Interruption],
+    /// What runs raised the counter to.
+    pub(crate) counts: Vec<u64>,
     pub(crate) wrong: Vec<String>,
 }
 
@@ -96,7 +99,10 @@ impl Model<'_> {
                     ));
                 }
             }
-            (What::Child { .. } | What::Post { .. }, None) => {}
+            (What::Child { .. } | What::Post { .. } | What::Job { .. } | What::Count, None) => {}
+            // What it gave is held against the job's own run.
+            (What::Job { .. }, Some(Saw::Worked(..))) => {}
+            (What::Count, Some(Saw::Counted(count))) => self.counts.push(*count),
             (What::Child { how: How::Detached, .. }, Some(Saw::LetGo(_))) => {}
             (What::Child { program, .. }, Some(Saw::Child(_, end))) => {
                 if end.is_none() != program.fails {
@@ -146,6 +152,60 @@ impl Model<'_> {
             && !last.iter().any(|one| one.value == value && one.ended.is_some())
         {
             self.complain(format!("{place}: gave {value}, which no body gave: {last:?}"));
+        }
+    }
+
+    /// A job came to its end in so many attempts, and gave what the last of them gave.
+    pub(crate) fn worked(&mut self, label: &str, attempts: u32, value: u64) {
+        let body = |attempt| (format!("{label}/0"), JOB.to_owned(), false, attempt);
+        for attempt in 1..=attempts {
+            if !self.notes.bodies.contains_key(&body(attempt)) {
+                self.complain(format!("{label}: attempt {attempt} of {attempts} never ran"));
+            }
+        }
+        if self.notes.bodies.contains_key(&body(attempts + 1)) {
+            self.complain(format!("{label}: was tried more often than {attempts} times"));
+        }
+        let last = self.notes.bodies.get(&body(attempts)).cloned().unwrap_or_default();
+        if !last.iter().any(|one| one.value == value && one.ended.is_some()) {
+            self.complain(format!("{label}: gave {value}, which no body gave: {last:?}"));
+        }
+    }
+
+    /// Of those who stand in the limited line no more ran at once than may, but for such as were taken from a node that
+    /// was cut off, and did not know.
+    pub(crate) fn limit<'a>(&mut self, labels: impl Iterator<Item = &'a str>) {
+        let labels: BTreeSet<String> = labels.map(|label| format!("{label}/0")).collect();
+        let bodies =
+            self.notes.bodies.iter().filter(|((run, act, ..), _)| act == JOB && labels.contains(run));
+        let cut_off = |one: &Execution| {
+            let ended = one.ended.unwrap_or(Duration::MAX);
+            let hits =
+                |cut: &Interruption| cut.node == one.node && cut.from <= ended && cut.to + LEASE >= one.began;
+            self.interruptions.iter().any(hits)
+        };
+        let mut moments = Vec::new();
+        for one in bodies.flat_map(|(_, executions)| executions).filter(|one| !cut_off(one)) {
+            // Whoever ends makes room for who begins at the same moment.
+            moments.extend([(one.began, 1), (one.ended.unwrap_or(one.began), -1)]);
+        }
+        moments.sort_unstable();
+        let mut running = 0;
+        for (at, change) in moments {
+            running += change;
+            if running > LIMIT as i32 {
+                return self.complain(format!("{running} jobs ran at once at {at:?}, and {LIMIT} may"));
+            }
+        }
+    }
+
+    /// The counter stands at `total` after at most so many were asked to raise it: each who did saw another number.
+    pub(crate) fn counted(&mut self, total: u64, asked: u64) {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.sort_unstable();
+        let twice = counts.windows(2).any(|two| two[0] == two[1]);
+        if twice || total > asked || counts.last().is_some_and(|last| *last > total) {
+            self.complain(format!("the counter stands at {total} of {asked}, and was seen at {counts:?}"));
         }
     }
 

@@ -28,6 +28,10 @@ pub(crate) struct Plan {
     pub(crate) blows: Vec<(Duration, Blow)>,
     /// What goes wrong with which call.
     pub(crate) calls: BTreeMap<u64, CallFault>,
+    /// Whether there is a queue with a limit.
+    pub(crate) limits: bool,
+    /// Whether there is a schedule.
+    pub(crate) beats: bool,
     /// When to look whether everything is as it must always be.
     pub(crate) looks: Vec<Duration>,
 }
@@ -48,10 +52,21 @@ pub(crate) struct Story {
     pub(crate) program: Program,
     /// It waits for mail that another run sends, which is started after it.
     pub(crate) mails: Option<u32>,
-    /// When it is asked to stop, after its start.
-    pub(crate) cancel: Option<Duration>,
+    /// When somebody wants it to stop or to stand still, after its start.
+    pub(crate) stop: Option<(Duration, Stop)>,
     /// Whether it is started once more.
     pub(crate) twice: bool,
+}
+
+/// What somebody wants of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stop {
+    /// That it ends, and undoes what it did.
+    Cancel,
+    /// That it ends at once.
+    Kill,
+    /// That it stands still for so long.
+    Pause(Duration),
 }
 
 impl Plan {
@@ -64,8 +79,10 @@ impl Plan {
         let skews = (0..nodes).map(|_| skew(rng)).collect();
         let deaf = (0..nodes).map(|_| rng.u8(..4) == 0).collect();
         let looks = vec![Duration::from_millis(rng.u64(500..BLOWS_MS))];
-        let (stories, calls) = (stories(rng), calls(rng));
-        Plan { skews, deaf, stories, blows: blows(rng, nodes), calls, looks }
+        // What not every schedule has: both cost calls of the store as long as they are there.
+        let (limits, beats) = (rng.u8(..5) == 0, rng.u8(..5) == 0);
+        let (stories, calls) = (stories(rng, limits), calls(rng));
+        Plan { skews, deaf, stories, blows: blows(rng, nodes), calls, limits, beats, looks }
     }
 
     /// How many runs people and their runs start.
@@ -75,19 +92,27 @@ impl Plan {
 }
 
 impl Story {
-    fn random(nth: usize, rng: &mut Rng) -> Story {
+    fn random(nth: usize, rng: &mut Rng, limits: bool) -> Story {
         let mails = (rng.u8(..10) == 0).then(|| rng.u32(1..=3));
         let program = match mails {
             Some(count) => Program::reader(count),
-            None => Program::random(rng),
+            None => Program::random(rng, limits),
         };
-        let may_stop = mails.is_none() && rng.u8(..8) == 0;
+        let may_stop = mails.is_none() && rng.u8(..6) == 0;
+        let stop = may_stop.then(|| {
+            let what = match rng.u8(..5) {
+                0 => Stop::Kill,
+                1 => Stop::Pause(Duration::from_millis(rng.u64(..4_000))),
+                _ => Stop::Cancel,
+            };
+            (Duration::from_millis(rng.u64(..4_000)), what)
+        });
         Story {
             label: format!("r{nth}"),
             at: Duration::from_millis(rng.u64(..STARTS_MS)),
             program,
             mails,
-            cancel: may_stop.then(|| Duration::from_millis(rng.u64(..4_000))),
+            stop,
             twice: rng.u8(..8) == 0,
         }
     }
@@ -97,11 +122,11 @@ impl Story {
     }
 }
 
-fn stories(rng: &mut Rng) -> Vec<Story> {
+fn stories(rng: &mut Rng, limits: bool) -> Vec<Story> {
     let mut stories: Vec<Story> = Vec::new();
     let mut runs = 0;
     while runs < RUNS {
-        let story = Story::random(stories.len(), rng);
+        let story = Story::random(stories.len(), rng, limits);
         runs += story.runs();
         stories.push(story);
     }

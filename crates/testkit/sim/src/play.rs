@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::{Body, Ledger};
 use crate::program::{Act, How, Program, RETRY_MS, What};
+use crate::work::{Work, count, job};
 
 /// In place of its attempt: a transaction is tried until it went through.
 pub(crate) const TRANSACTION: u32 = 0;
@@ -38,6 +39,8 @@ pub(crate) enum Saw {
     Heard(Vec<u32>),
     Settled(u32),
     Child(RunId, Option<Vec<Saw>>),
+    Worked(RunId, u64),
+    Counted(u64),
     LetGo(RunId),
     Posted,
     All(Vec<Saw>),
@@ -135,6 +138,13 @@ impl Player {
                 }
                 What::Promise => Ok(Saw::Settled(self.ctx.promise::<u32>(&act.name()).await?)),
                 What::Child { program, mails, how } => self.child(act, program, *mails, *how).await,
+                What::Job { ms, fails, line } => {
+                    let label = format!("{}.{}", self.label, act.number);
+                    let work = Work { label, ms: *ms, fails: *fails };
+                    let run = self.ctx.scope(&act.name()).start(job(*line), work).await?;
+                    Ok(Saw::Worked(run.id(), run.result().await?))
+                }
+                What::Count => Ok(Saw::Counted(count(&self.ctx.scope(&act.name())).await?)),
                 What::Post { to, count } => {
                     let ctx = self.ctx.scope(&act.name());
                     for mail in 0..*count {
@@ -235,7 +245,7 @@ impl Player {
 
 impl Stage {
     /// A body: takes its time, and is in the ledger.
-    async fn run(&self, body: &Body, ms: u64, basis: u64) -> u64 {
+    pub(crate) async fn run(&self, body: &Body, ms: u64, basis: u64) -> u64 {
         let value = self.ledger.begins(body, self.node, basis);
         if ms > 0 {
             tokio::time::sleep(Duration::from_millis(ms)).await;

@@ -51,6 +51,14 @@ pub(crate) enum What {
         mails: u32,
         how: How,
     },
+    /// A run of a job that takes so long, and fails so often before it succeeds.
+    Job {
+        ms: u64,
+        fails: u32,
+        line: Line,
+    },
+    /// One more on the counter that all runs share, by compare-and-set.
+    Count,
     /// So many events to a run that was started before this one.
     Post {
         to: RunId,
@@ -72,6 +80,18 @@ pub(crate) enum How {
     Detached,
 }
 
+/// Where a job stands in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Line {
+    /// Where there are no rules.
+    Free,
+    /// Where only [`LIMIT`] may run at once.
+    Limited,
+}
+
+/// How many jobs of the limited queue may run at once.
+pub(crate) const LIMIT: usize = 2;
+
 /// How a retried step waits between its attempts, in milliseconds.
 pub(crate) const RETRY_MS: u64 = 300;
 
@@ -84,8 +104,8 @@ impl Act {
 
 impl Program {
     /// A program for a run that people start.
-    pub(crate) fn random(rng: &mut Rng) -> Program {
-        let mut maker = Maker { rng, number: 0, undo: false, outside: true, depth: 0, races: false };
+    pub(crate) fn random(rng: &mut Rng, limits: bool) -> Program {
+        let mut maker = Maker { rng, number: 0, undo: false, outside: true, depth: 0, races: false, limits };
         maker.undo = maker.rng.u8(..3) == 0;
         let count = maker.rng.usize(1..=3);
         let mut acts = maker.acts(count);
@@ -106,7 +126,8 @@ impl Program {
 
     /// One that sends it.
     pub(crate) fn writer(to: RunId, count: u32, rng: &mut Rng) -> Program {
-        let mut maker = Maker { rng, number: 0, undo: false, outside: false, depth: 1, races: false };
+        let mut maker =
+            Maker { rng, number: 0, undo: false, outside: false, depth: 1, races: false, limits: false };
         let mut acts = maker.acts(1);
         let at = maker.rng.usize(..=1);
         let number = maker.next();
@@ -119,13 +140,20 @@ impl Program {
         each(&self.acts, see);
     }
 
+    /// How often it raises the counter, at most.
+    pub(crate) fn counts(&self) -> u64 {
+        let mut counts = 0;
+        self.each(&mut |act| counts += u64::from(act.what == What::Count));
+        counts
+    }
+
     /// How many runs there are, with its children.
     pub(crate) fn runs(&self) -> usize {
         let mut runs = 1;
-        self.each(&mut |act| {
-            if let What::Child { program, .. } = &act.what {
-                runs += program.runs();
-            }
+        self.each(&mut |act| match &act.what {
+            What::Child { program, .. } => runs += program.runs(),
+            What::Job { .. } => runs += 1,
+            _ => {}
         });
         runs
     }
@@ -150,6 +178,8 @@ struct Maker<'a> {
     depth: u32,
     /// Whether it may be dropped at any time: then nobody may wait for what it does last.
     races: bool,
+    /// Whether there is a queue with a limit.
+    limits: bool,
 }
 
 impl Maker<'_> {
@@ -164,7 +194,7 @@ impl Maker<'_> {
 
     fn act(&mut self) -> Act {
         let number = self.next();
-        let what = match self.rng.u8(..24) {
+        let what = match self.rng.u8(..28) {
             0..=5 => What::Step { ms: self.ms(), fails: 0, undo: self.undo },
             6..=7 => What::Step { ms: self.ms(), fails: self.rng.u32(1..=2), undo: self.undo },
             8 => What::Doomed { attempts: self.rng.u32(1..=2) },
@@ -180,6 +210,8 @@ impl Maker<'_> {
                 self.races = outer;
                 What::Race(branches)
             }
+            24..=26 => self.job(),
+            27 => What::Count,
             _ => What::Step { ms: 0, fails: 0, undo: self.undo },
         };
         Act { number, what }
@@ -193,6 +225,14 @@ impl Maker<'_> {
         acts
     }
 
+    fn job(&mut self) -> What {
+        let fails = if self.rng.u8(..4) == 0 { self.rng.u32(1..=2) } else { 0 };
+        match self.limits && self.rng.bool() {
+            true => What::Job { ms: self.rng.u64(100..2_000), fails, line: Line::Limited },
+            false => What::Job { ms: self.short(), fails, line: Line::Free },
+        }
+    }
+
     fn child(&mut self) -> What {
         let mails = if !self.races && self.rng.u8(..3) == 0 { self.rng.u32(1..=2) } else { 0 };
         let mut maker = Maker {
@@ -202,6 +242,7 @@ impl Maker<'_> {
             outside: false,
             depth: self.depth + 1,
             races: false,
+            limits: self.limits,
         };
         let count = maker.rng.usize(1..=2);
         let mut acts = maker.acts(count);

@@ -8,13 +8,13 @@ use fastrand::Rng;
 use outlast_store::{SharedMemory, StoreError, Value};
 use tokio::task::JoinSet;
 
-use crate::check;
 use crate::faults::{Fault, Watch};
 use crate::plan::Plan;
 use crate::play::{Input, definition};
 use crate::program::{Act, Program, What};
 use crate::story;
 use crate::world::World;
+use crate::{beats, check};
 
 /// How long everything may take to end once nothing goes wrong any more, in virtual time.
 const HEAL: Duration = Duration::from_secs(180);
@@ -84,6 +84,11 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
         tokio::spawn(world.clone().keep(node));
     }
     let mut acts = JoinSet::new();
+    let mut others = rng.fork();
+    if plan.beats {
+        let (world, mut rng) = (world.clone(), rng.fork());
+        acts.spawn(async move { beats::begin(&world, &mut rng).await });
+    }
     for story in plan.stories.clone() {
         acts.spawn(story::tell(world.clone(), story, rng.fork()));
     }
@@ -113,6 +118,9 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
         tokio::time::sleep(LOOK).await;
     }
     world.heal();
+    if plan.beats {
+        beats::end(&world, &mut others).await;
+    }
 
     let mut wrong = Vec::new();
     let stuck = drain(&world).await?;

@@ -1,15 +1,16 @@
-//! What people do with one run: they start it, feed it what it waits for, and perhaps ask it to stop.
+//! What people do with one run: they start it, feed it what it waits for, and perhaps hold it, or ask it to stop.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outlast::{Error, RunId};
+use outlast::{Client, Error, RunId};
 
-use crate::plan::Story;
+use crate::plan::{Stop, Story};
 use crate::play::{Input, definition};
 use crate::program::{Act, Program, What};
-use crate::world::World;
+use crate::world::{Facts, World};
 
 /// How long people wait before they ask again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -28,9 +29,9 @@ pub(crate) async fn tell(world: Arc<World>, story: Story, mut rng: Rng) {
     }
     let mut others = rng.fork();
     let stopping = async {
-        if let Some(after) = story.cancel {
+        if let Some((after, what)) = story.stop {
             tokio::time::sleep(after).await;
-            cancel(&world, &story.label, run, &mut others).await;
+            stop(&world, &story.label, run, what, &mut others).await;
         }
     };
     let feeding = feed(&world, &story, run, rng.fork());
@@ -135,23 +136,74 @@ async fn give(
     }
 }
 
-/// Asks a run to stop until the answer is sure.
-async fn cancel(world: &Arc<World>, label: &str, run: RunId, rng: &mut Rng) {
+/// Asks a run to stop, or to stand still for a while, until the answer is sure.
+async fn stop(world: &Arc<World>, label: &str, run: RunId, what: Stop, rng: &mut Rng) {
+    match what {
+        Stop::Cancel => {
+            end(
+                world,
+                label,
+                rng,
+                |facts| &mut facts.cancelled,
+                move |client| async move { client.cancel(run, "stop").await },
+            )
+            .await;
+        }
+        Stop::Kill => {
+            end(
+                world,
+                label,
+                rng,
+                |facts| &mut facts.killed,
+                move |client| async move { client.kill(run, "stop").await },
+            )
+            .await;
+        }
+        Stop::Pause(time) => {
+            surely(world, label, rng, move |client| async move { client.pause(run, "wait").await }).await;
+            tokio::time::sleep(time).await;
+            surely(world, label, rng, move |client| async move { client.resume(run).await }).await;
+        }
+    }
+}
+
+/// Wants a run to end, and notes what the answer was.
+async fn end<F>(
+    world: &Arc<World>,
+    label: &str,
+    rng: &mut Rng,
+    noted: impl Fn(&mut Facts) -> &mut BTreeMap<String, Option<bool>>,
+    call: impl Fn(Client) -> F,
+) where
+    F: Future<Output = Result<bool, Error>> + Send + 'static,
+{
+    noted(&mut world.facts.lock()).entry(label.to_owned()).or_insert(None);
+    if let Some((taken, tries)) = surely(world, label, rng, call).await {
+        // One whose answer got lost may be what ended it.
+        let sure = (taken || tries == 1).then_some(taken);
+        noted(&mut world.facts.lock()).insert(label.to_owned(), sure);
+    }
+}
+
+/// Asks until the answer is sure; gives it, and how often was asked.
+async fn surely<F>(
+    world: &Arc<World>,
+    label: &str,
+    rng: &mut Rng,
+    call: impl Fn(Client) -> F,
+) -> Option<(bool, u32)>
+where
+    F: Future<Output = Result<bool, Error>> + Send + 'static,
+{
     for tries in 1.. {
-        world.facts.lock().cancelled.entry(label.to_owned()).or_insert(None);
-        let answer = world.ask(rng, |client| async move { client.cancel(run, "stop").await }).await;
-        match answer {
-            Some(Ok(taken)) => {
-                // One whose answer got lost may be what ended it.
-                let sure = (taken || tries == 1).then_some(taken);
-                world.facts.lock().cancelled.insert(label.to_owned(), sure);
-                return;
-            }
+        match world.ask(rng, &call).await {
+            Some(Ok(taken)) => return Some((taken, tries)),
             Some(Err(Error::Store { retryable: true, .. })) | None => tokio::time::sleep(AGAIN).await,
             Some(Err(error)) => {
                 world.facts.lock().wrong.push(format!("{label} could not be asked to stop: {error}"));
-                return;
+                return None;
             }
         }
     }
+    None
 }

@@ -17,6 +17,7 @@ use crate::faulty::Faulty;
 use crate::ledger::Ledger;
 use crate::plan::{Blow, Plan};
 use crate::play::{Stage, definition};
+use crate::work;
 
 /// Where time begins: the start of 2030.
 const BEGINNING: i64 = 1_893_456_000_000_000;
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     /// A client that is no node.
     outside: (Client, Process),
+    /// Whether there is a queue with a limit.
+    limits: bool,
     pub(crate) facts: Mutex<Facts>,
 }
 
@@ -60,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) settled: BTreeMap<(String, String), Vec<(u32, bool)>>,
     /// Who was asked to stop, and what the answer was.
     pub(crate) cancelled: BTreeMap<String, Option<bool>>,
+    /// The same of those that were to end at once.
+    pub(crate) killed: BTreeMap<String, Option<bool>>,
     /// Entries that were seen in journals on the way, by run and position.
     pub(crate) journals: BTreeMap<(String, i64), String>,
     /// What is wrong already.
@@ -103,6 +108,7 @@ impl World {
             weather,
             nodes,
             outside,
+            limits: plan.limits,
             facts: Mutex::default(),
         }))
     }
@@ -152,6 +158,7 @@ impl World {
             loop {
                 let stage = Stage { ledger: world.ledger.clone(), node: number };
                 let app = Outlast::on(store.clone()).workflow(definition()).state(stage);
+                let app = work::register(app, world.limits);
                 let app = app.process(living.clone()).settings(|settings| {
                     settings.name = format!("n{number}");
                     settings.concurrency = 16;

@@ -90,6 +90,49 @@ async fn a_token_is_found_by_its_hash_until_it_is_revoked_or_over(world: World) 
 }
 
 #[store_test]
+async fn a_session_opens_what_its_token_does_until_it_is_left(world: World) {
+    let card = token(7, world.now().await + DAY);
+    access(&world, Access::Token(card.clone())).await;
+    let hash = Bytes::from_static(b"cookie");
+    let begin = Access::Session { hash: hash.clone(), token: card.id, idle: MINUTE * 10 };
+    access(&world, begin.clone()).await;
+    let look = async || world.store().session(&hash).await.unwrap();
+    let found = look().await.unwrap();
+    assert_eq!((&found.token.card, found.created_at), (&card, found.seen_at));
+    assert_eq!(world.store().session(b"another").await.unwrap(), None);
+
+    world.pass(MINUTE * 2).await;
+    access(&world, Access::Seen { hash: hash.clone() }).await;
+    let seen = look().await.unwrap();
+    assert!(seen.seen_at > found.seen_at && seen.created_at == found.created_at);
+    access(&world, Access::Revoke { token: card.id }).await;
+    assert!(look().await.unwrap().token.revoked_at.is_some(), "it is the token that counts");
+
+    access(&world, Access::Leave { hash: hash.clone() }).await;
+    assert_eq!(look().await, None);
+    // Whoever comes back after a while clears away what others left.
+    access(&world, begin).await;
+    world.pass(MINUTE * 11).await;
+    let other = Bytes::from_static(b"other");
+    access(&world, Access::Session { hash: other, token: card.id, idle: MINUTE * 10 }).await;
+    assert_eq!(world.count("select count(*) from outlast.sessions").await, 1);
+}
+
+#[store_test]
+async fn old_lines_of_the_audit_log_are_forgotten_the_oldest_first(world: World) {
+    for id in 1..=3 {
+        access(&world, Access::Note(note(id, "a", "x"))).await;
+        world.pass(MINUTE).await;
+    }
+    let forget = async |keep: Duration, limit: u32| access(&world, Access::Forget { keep, limit }).await;
+    assert_eq!(forget(MINUTE * 10, 10).await, Accessed::Forgotten(0));
+    assert_eq!(forget(Duration::from_secs(90), 1).await, Accessed::Forgotten(1));
+    assert_eq!(forget(Duration::from_secs(90), 10).await, Accessed::Forgotten(1));
+    let left = world.store().audit(&AuditList { limit: 10, ..AuditList::default() }).await.unwrap();
+    assert_eq!(left.iter().map(|line| line.note.id.as_u128()).collect::<Vec<_>>(), [3]);
+}
+
+#[store_test]
 async fn the_first_key_stays(world: World) {
     assert_eq!(access(&world, Access::Key("one".into())).await, Accessed::Key("one".into()));
     assert_eq!(access(&world, Access::Key("two".into())).await, Accessed::Key("one".into()));

@@ -54,6 +54,8 @@ async fn everything_of_a_run_goes(world: World) {
         "tokens",
         "audit",
         "replies",
+        "sessions",
+        "depths",
         "rolled",
         "rollups",
         "rollup_times",

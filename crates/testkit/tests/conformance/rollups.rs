@@ -3,13 +3,19 @@
 use std::time::Duration;
 
 use outlast_core::{AnyError, Failure, FailureDoc, Limits, Status, Timestamp};
-use outlast_store::{Ended, FailureAsk, Next, Roll, SeriesAsk, SeriesPoint};
+use outlast_store::{DepthAsk, DepthPoint, Ended, FailureAsk, Measure, Next, Roll, SeriesAsk, SeriesPoint};
 use outlast_testkit::{World, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
 
 pub(crate) fn ask(shard: u16) -> Roll {
     Roll { shard, limit: 100, behind: SECOND * 10, keep: DAY * 30 }
+}
+
+/// The minute that it is.
+pub(crate) async fn measure(world: &World) -> Measure {
+    let now = world.now().await.micros();
+    Measure { minute: Timestamp::from_micros(now - now.rem_euclid(60_000_000)), keep: DAY * 30 }
 }
 
 /// A run that took so long and ended like this.
@@ -34,6 +40,7 @@ async fn series(world: &World, definition: Option<&str>, step: Duration) -> Vec<
     let ask = SeriesAsk {
         tenant: None,
         definition: definition.map(str::to_owned),
+        queue: None,
         from: Timestamp::default(),
         to: world.now().await + DAY,
         step,
@@ -99,4 +106,39 @@ async fn what_was_summed_up_is_forgotten_after_a_while(world: World) {
     assert_eq!(sums(&series(&world, None, MINUTE).await), (u64::from(world.shards()), 0, 0));
     let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), limit: 10 };
     assert_eq!(world.store().failures(&ask).await.unwrap(), []);
+}
+
+async fn depths(world: &World, queue: Option<&str>, step: Duration) -> Vec<DepthPoint> {
+    let to = world.now().await + DAY;
+    let ask = DepthAsk { queue: queue.map(str::to_owned), from: Timestamp::default(), to, step };
+    world.store().depths(&ask).await.unwrap()
+}
+
+#[store_test]
+async fn how_long_queues_are_is_noted_once_a_minute_and_forgotten_after_a_while(world: World) {
+    let first = measure(&world).await;
+    assert!(world.store().measure(&first).await.unwrap());
+    let held = world.start("greet").queue("mail").held_by("node").await;
+    for _ in 0..2 {
+        world.start("greet").queue("mail").await;
+    }
+    world.start("ship").queue("slow").await;
+    assert!(!world.store().measure(&first).await.unwrap(), "somebody looked in that minute");
+    world.pass(MINUTE * 2).await;
+    let second = measure(&world).await;
+    assert!(world.store().measure(&second).await.unwrap());
+
+    let numbers = |points: Vec<DepthPoint>| points.iter().map(|p| (p.due, p.running)).collect::<Vec<_>>();
+    let all = depths(&world, None, MINUTE).await;
+    assert!(all[1].oldest >= MINUTE * 2 && all[1].oldest < MINUTE * 3, "{all:?}");
+    assert_eq!((all[0].at, all[1].at), (first.minute, second.minute));
+    assert_eq!(numbers(all), [(0, 0), (3, 1)]);
+    assert_eq!(numbers(depths(&world, Some("mail"), MINUTE).await), [(0, 0), (2, 1)]);
+    assert_eq!(numbers(depths(&world, Some("none"), MINUTE).await), [(0, 0), (0, 0)], "empty, not unknown");
+    assert_eq!(numbers(depths(&world, None, DAY * 3650).await), [(3, 1)], "the most of the span");
+
+    held.completed("done").await;
+    world.pass(DAY * 31).await;
+    assert!(world.store().measure(&measure(&world).await).await.unwrap());
+    assert_eq!(depths(&world, None, MINUTE).await.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! The proof that something wakes every unfinished run.
 
 use outlast_core::{RunId, Status, WaitOn, WakeSource, Why};
-use outlast_store::{Unwakeable, VerifyMark};
+use outlast_store::{Committed, Unwakeable, VerifyMark};
 use outlast_testkit::{LEASE, World, store_test};
 
 use crate::stage::{open, why};
@@ -114,4 +114,50 @@ async fn a_run_that_is_in_no_line_is_found(world: World) {
     }
     assert!(matches!(why(&world, runs[1]).await, Why::NoWake { .. }));
     world.raw(&format!("delete from outlast.runs where id = {id}")).await;
+}
+
+/// What pages of this size say that must never be.
+async fn contradictions(world: &World, limit: u32) -> Vec<(&'static str, u64)> {
+    let mut found = Vec::new();
+    let mut from = Some(VerifyMark::default());
+    while let Some(mark) = from {
+        let page = world.store().verify(mark, limit).await.unwrap();
+        found.extend(page.contradictions.into_iter().map(|found| (found.what, found.times)));
+        from = page.next;
+    }
+    found
+}
+
+#[store_test]
+async fn tables_that_do_not_agree_about_a_run_are_told_of(world: World) {
+    let two = world.start("greet").await;
+    let turn = two.claimed_by("node").await;
+    let one = world.start("greet").await;
+    assert_eq!(world.commit(turn.records(1, "charge")).await, Committed::Done);
+    let (one, two) = (world.sql_id(one.id), world.sql_id(two.id));
+    for limit in [1, 1000] {
+        assert_eq!(contradictions(&world, limit).await, []);
+        for (break_it, mend_it, told) in [
+            (
+                format!("update outlast.journal set epoch = epoch + 5 where run = {two}"),
+                format!("update outlast.journal set epoch = epoch - 5 where run = {two}"),
+                "an entry has a greater epoch than its run",
+            ),
+            (
+                format!("update outlast.agenda set reason = 'none' where id = {one}"),
+                format!("update outlast.agenda set reason = null where id = {one}"),
+                "a run has a reason and does not stand still",
+            ),
+            (
+                format!("update outlast.agenda set claim = 5 where id = {one}"),
+                format!("update outlast.agenda set claim = null where id = {one}"),
+                "a ready run is not due at any time, or is held",
+            ),
+        ] {
+            world.raw(&break_it).await;
+            assert_eq!(contradictions(&world, limit).await, [(told, 1)], "pages of {limit}");
+            world.raw(&mend_it).await;
+            assert_eq!(contradictions(&world, limit).await, []);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Plays faults by name on real processes and databases, and says what came of each.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ struct Options {
     /// Decides about plans and moments; random if not given
     #[arg(long)]
     seed: Option<u64>,
+    /// The folder with the programs of the schema before this one, for rolling-upgrade
+    #[arg(long)]
+    previous: Option<PathBuf>,
 }
 
 #[tokio::main]
@@ -41,7 +45,8 @@ async fn main() -> Result<ExitCode> {
     let calm = (lasts / 4).clamp(Duration::from_secs(2), Duration::from_secs(30));
     let (mut runs, mut hits, mut lost, mut violations) = (0, 0, 0, 0);
     for fault in faults {
-        let chaos = Chaos { fault, seed, lasts, calm, victim: victim.clone(), database_url: None };
+        let (victim, previous) = (victim.clone(), options.previous.clone());
+        let chaos = Chaos { fault, seed, lasts, calm, victim, previous, database_url: None };
         match chaos.run().await.with_context(|| format!("{} with seed {seed}", fault.name())) {
             Ok(outcome) => {
                 println!("{outcome}");

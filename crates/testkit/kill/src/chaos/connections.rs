@@ -12,6 +12,9 @@ use super::stage::Stage;
 /// How long nobody gets a connection, at a time.
 const REFUSED_FOR: Duration = Duration::from_secs(4);
 
+/// What every node says once it has found a pooler, and does without what none passes on.
+const POOLER_SEEN: &str = "a transaction pooler stands before PostgreSQL: statements stay unnamed";
+
 impl Stage {
     /// Five connections in a second, whosever they are.
     pub(super) async fn end_connections(&mut self) -> Result<()> {
@@ -86,6 +89,13 @@ impl Stage {
         self.number("ended_connections", self.hits);
         self.hits = told.iter().filter_map(count).sum();
         self.number("pooler", Pooler::version()?.replace(' ', "_"));
+        for node in 0..self.nodes.len() {
+            let node = &self.nodes[node];
+            if !node.said(&self.scene.folder).contains(POOLER_SEEN) {
+                let number = node.number;
+                self.wrong(format!("node {number} did not say that a pooler stands in between"));
+            }
+        }
         Ok(())
     }
 }

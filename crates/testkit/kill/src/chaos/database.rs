@@ -23,7 +23,11 @@ pub(super) struct Admin {
 
 impl Admin {
     pub(super) async fn of(cluster: &Cluster) -> Result<Admin> {
-        let (client, connection) = tokio_postgres::connect(&cluster.url(), NoTls).await?;
+        Admin::at(&cluster.url()).await
+    }
+
+    pub(super) async fn at(url: &str) -> Result<Admin> {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         let carries = tokio::spawn(async move { drop(connection.await) });
         Ok(Admin { client, carries })
     }

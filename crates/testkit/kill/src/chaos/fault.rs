@@ -65,11 +65,13 @@ pub enum Fault {
     TakeoverOne,
     /// The same for ten thousand runs.
     TakeoverMany,
+    /// Nodes of the schema before and of this one side by side, there and back.
+    RollingUpgrade,
 }
 
 impl Fault {
     /// All of them, in the order in which they are played.
-    pub const ALL: [Fault; 31] = [
+    pub const ALL: [Fault; 32] = [
         Fault::KillOne,
         Fault::KillAll,
         Fault::PauseLong,
@@ -101,6 +103,7 @@ impl Fault {
         Fault::FileTwice,
         Fault::TakeoverOne,
         Fault::TakeoverMany,
+        Fault::RollingUpgrade,
     ];
 
     /// What it is called on the command line, and its row in the catalogue.
@@ -137,6 +140,7 @@ impl Fault {
             Fault::FileTwice => ("file-twice", "S4"),
             Fault::TakeoverOne => ("takeover-one", "P4"),
             Fault::TakeoverMany => ("takeover-many", "P4"),
+            Fault::RollingUpgrade => ("rolling-upgrade", "U1"),
         }
     }
 

@@ -14,6 +14,7 @@ mod process;
 mod snapshots;
 mod stage;
 mod takeover;
+mod upgrade;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -44,6 +45,8 @@ pub struct Chaos {
     pub calm: Duration,
     /// The program that is a node.
     pub victim: PathBuf,
+    /// The folder with the programs of the schema before this one, where a fault needs them.
+    pub previous: Option<PathBuf>,
     /// An empty database that is not hurt itself; a new one on a server of its own if not given.
     pub database_url: Option<String>,
 }
@@ -80,6 +83,9 @@ impl Chaos {
         // What is measured with one node and nothing else has its load afterwards.
         let is_alone = self.fault.holds().is_some();
         let mut load = if is_alone { JoinSet::new() } else { stage.scene.begin_load(self.seed) };
+        for early in std::mem::take(&mut stage.early) {
+            stage.scene.begin_early(&mut load, early, rng.fork());
+        }
         if self.fault.outlasts_leases() {
             stage.scene.begin_long_load(&mut load, self.seed);
         }

@@ -9,7 +9,7 @@ use super::stage::{Stage, most_ms};
 use crate::ledger::Line;
 
 /// How long a node that is asked to leave may take: its grace and a little more.
-const LEAVE_WITHIN: Duration = Duration::from_secs(4);
+pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(4);
 
 impl Stage {
     /// One node after another, every one to five seconds.

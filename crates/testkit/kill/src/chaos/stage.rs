@@ -1,6 +1,6 @@
 //! Where a fault is played: nodes, a load, and the server with its network, which are hurt and mended.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,11 @@ use tempfile::TempDir;
 use tokio::task::block_in_place;
 
 use super::disk::{FILES_DISK, SERVERS_DISK};
+use super::upgrade::Before;
 use super::{Chaos, Fault, NODES};
 use crate::check::Verdict;
 use crate::ledger::now;
+use crate::load::Early;
 use crate::meter::{FENCED, LOST_LEASES, TAKEOVERS};
 use crate::node::Node;
 use crate::scene::{Orders, Scene};
@@ -42,6 +44,10 @@ pub(super) struct Stage {
     pub(super) hits: u64,
     pub(super) wrong: Vec<String>,
     pub(super) numbers: Vec<(String, String)>,
+    /// Runs that began before the client could say anything, with the schema before this one.
+    pub(super) early: Vec<Early>,
+    /// The program that is a node of that schema.
+    pub(super) old_victim: Option<PathBuf>,
     /// What the networks of nodes did that are not there any more.
     gone: Counts,
     _folder: TempDir,
@@ -58,8 +64,17 @@ impl Stage {
         if let Some(runs) = told.fault.holds() {
             orders = Orders { lease: USUAL_LEASE, concurrency: Some(runs + 1000), ..orders };
         }
+        let before = match told.fault {
+            Fault::RollingUpgrade => Some(Before::begin(told, &url, folder.path(), orders, rng).await?),
+            _ => None,
+        };
+        orders.is_begun = before.is_some();
         let scene = Scene::open(&url, &told.victim, folder.path(), orders, rng).await?;
-        let nodes = scene.nodes(if told.fault.holds().is_some() { 1 } else { NODES }, rng).await?;
+        let count = if told.fault.holds().is_some() { 1 } else { NODES };
+        let (nodes, early, old_victim) = match before {
+            Some(before) => before.go_on(&scene).await?,
+            None => (scene.nodes(count, rng).await?, Vec::new(), None),
+        };
         let watch = Watch::open(&scene.folder.join("ledger"))?;
         Ok(Stage {
             scene,
@@ -72,6 +87,8 @@ impl Stage {
             hits: 0,
             wrong: Vec::new(),
             numbers: Vec::new(),
+            early,
+            old_victim,
             gone: Counts::default(),
             _folder: folder,
         })
@@ -98,6 +115,7 @@ impl Stage {
             Fault::FileDiskFull => self.files_disk_full().await,
             Fault::FileTwice => self.second_server(rng).await,
             Fault::TakeoverOne | Fault::TakeoverMany => self.takeover(fault.holds().unwrap_or(1), rng).await,
+            Fault::RollingUpgrade => self.rolling_upgrade(rng).await,
             Fault::CutShort => self.cut(self.scene.orders.lease / 2, rng).await,
             Fault::CutLong => self.cut(self.scene.orders.lease * 3 / 2, rng).await,
             Fault::LateReplies => self.late_replies(rng).await,

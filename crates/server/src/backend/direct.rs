@@ -1,0 +1,140 @@
+//! Questions to the database itself, where they are more than one call of the client.
+
+use outlast::{
+    Bulk, BulkCall, Client, Filter, ForkRun, RepairRun, RunId, RunView, Schedule, ScheduleView, Timestamp,
+};
+use outlast_store::{Access, Accessed, FailureAsk, FailureGroup, TokenView};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use crate::errors::RANGE;
+use crate::fault::{Exit, Fault};
+use crate::http;
+use crate::words::user;
+
+pub(super) async fn run(client: &Client, which: &Which) -> Result<RunView, Fault> {
+    let run = client.find(which.target()).await?;
+    Ok(client.status(run).await?)
+}
+
+pub(super) async fn start(client: &Client, ask: StartAsk) -> Result<(RunId, bool), Fault> {
+    let mut start = client.start_by_name(&ask.definition, ask.input.get());
+    if let Some(key) = ask.key {
+        start = start.key(key);
+    }
+    if let Some(queue) = ask.queue {
+        start = start.queue(queue);
+    }
+    if let Some(priority) = ask.priority {
+        start = start.priority(priority);
+    }
+    if let Some(delay) = ask.delay {
+        start = start.delay(delay);
+    }
+    if let Some(at) = ask.at {
+        start = start.at(at);
+    }
+    for (name, value) in ask.tags {
+        start = start.tag(name, value);
+    }
+    let run = start.await?;
+    Ok((run.id(), run.created()))
+}
+
+pub(super) async fn send(
+    client: &Client,
+    to: &Which,
+    name: &str,
+    data: &RawValue,
+    key: Option<&str>,
+) -> Result<(), Fault> {
+    match key {
+        None => client.send(to.target(), name, data).await?,
+        Some(key) => {
+            let what = format!("{}\n{name}\n{key}", to.part());
+            let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, what.as_bytes());
+            client.send_as(id, to.target(), name, data).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn failures(client: &Client, limit: u32) -> Result<Vec<FailureGroup>, Fault> {
+    let now = client.store().now().await?.micros();
+    let range = i64::try_from(RANGE.as_micros()).unwrap_or(i64::MAX);
+    let since = Timestamp::from_micros(now.saturating_sub(range));
+    Ok(client.store().failures(&FailureAsk { tenant: None, definition: None, since, limit }).await?)
+}
+
+pub(super) async fn delete(client: &Client, run: RunId) -> Result<(), Fault> {
+    let status = client.status(run).await?.status;
+    let conflict = |why: String| Fault::new(Exit::Conflict, "conflict", why);
+    if !status.is_final() {
+        return Err(conflict(format!("{run} is {status}: cancel or kill it first")));
+    }
+    match client.purge_run(run).await? {
+        true => Ok(()),
+        false => Err(conflict(format!(
+            "{run} stands for its kind for a while, or was tried again: it stays until that is over"
+        ))),
+    }
+}
+
+pub(super) fn repair(client: &Client, run: RunId, ask: &RepairAsk) -> RepairRun {
+    let mut repair = user().into_iter().fold(client.repair(run), |repair, user| repair.by(user));
+    repair = ask.from.iter().fold(repair, |repair, step| repair.from(step));
+    repair = ask.input.iter().fold(repair, |repair, input| repair.input(input));
+    repair = ask.replace.iter().fold(repair, |repair, (step, result)| repair.replace(step, result));
+    ask.reason.iter().fold(repair, |repair, reason| repair.reason(reason))
+}
+
+pub(super) fn fork(client: &Client, run: RunId, ask: &ForkAsk) -> ForkRun {
+    let mut fork = user().into_iter().fold(client.fork(run), |fork, user| fork.by(user));
+    fork = match (&ask.from, ask.from_start) {
+        (Some(step), _) => fork.from(step),
+        (None, true) => fork.from_start(),
+        (None, false) => fork,
+    };
+    fork = ask.input.iter().fold(fork, |fork, input| fork.input(input));
+    fork = match ask.version {
+        None => fork,
+        Some(Version::Latest) => fork.active_version(),
+        Some(Version::Number(number)) => fork.version(number),
+    };
+    ask.reason.iter().fold(fork, |fork, reason| fork.reason(reason))
+}
+
+pub(super) fn bulk(client: &Client, op: &Bulk, filter: &Filter, all: bool) -> BulkCall {
+    let ask = client.bulk(op.clone()).filter(filter.clone());
+    let ask = user().into_iter().fold(ask, |ask, user| ask.by(user));
+    if all { ask.all() } else { ask }
+}
+
+pub(super) async fn set_schedule(client: &Client, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
+    let mut schedule = Schedule::cron(&ask.name, &ask.expression)
+        .zone(&ask.zone)
+        .overlap(ask.overlap)
+        .catch_up(ask.catch_up)
+        .jitter(ask.jitter);
+    if let Some(queue) = &ask.queue {
+        schedule = schedule.queue(queue);
+    }
+    Ok(client.schedule_by_name(schedule, &ask.definition, ask.input.get()).await?)
+}
+
+pub(super) async fn create_token(client: &Client, ask: TokenAsk) -> Result<MadeToken, Fault> {
+    let by = user().unwrap_or_else(|| "command line".to_owned());
+    let is_first = !http::any_token(client).await?;
+    let made = http::create_token(client, &ask.subject, ask.role, ask.tenant, ask.age, &by).await;
+    let (view, secret) = made.map_err(|problem| Fault::usage(problem.detail))?;
+    Ok(MadeToken { view, secret: secret.shown().to_owned(), is_first })
+}
+
+pub(super) async fn revoke_token(client: &Client, name: &str) -> Result<Option<TokenView>, Fault> {
+    let Some(token) = http::parse_token_name(name) else { return Ok(None) };
+    match client.store().access(&Access::Revoke { token }).await? {
+        Accessed::Token(view) => Ok(view),
+        _ => Ok(None),
+    }
+}

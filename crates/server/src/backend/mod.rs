@@ -1,0 +1,399 @@
+//! What commands ask: a database itself, or a server that has one.
+//!
+//! Commands know only [`Backend`]. Behind it is either a client on the database, or the HTTP API of a running server
+//! (`remote.rs`), whose JSON is read back (`read.rs`) into the very views that a client gives. So no command is written
+//! twice, and both ways say the same.
+
+mod asks;
+mod direct;
+mod read;
+mod remote;
+
+use std::time::Duration;
+
+use outlast::{
+    Bulk, BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview,
+    QueueCard, QueueRules, QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
+};
+use outlast_store::{FailureGroup, Signal, TokenView};
+use serde_json::value::RawValue;
+use tokio::sync::broadcast::Receiver;
+
+pub(crate) use self::asks::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version};
+pub(crate) use self::remote::{Remote, ServerUrl};
+use crate::fault::Fault;
+
+/// Where commands find what they ask for.
+pub(crate) enum Backend {
+    /// A client on the database.
+    Direct(Client),
+    /// A server, over HTTP.
+    Remote(Remote),
+}
+
+/// How a run is named: by its id, or by definition and key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Which {
+    Id(RunId),
+    Key { definition: String, key: String },
+}
+
+impl Which {
+    /// Reads `run_…`, or `definition/key`.
+    pub(crate) fn read(text: &str) -> Result<Which, Fault> {
+        // Keys hold no slash; names of definitions may.
+        if let Some((definition, key)) = text.rsplit_once('/') {
+            return Ok(Which::Key { definition: definition.to_owned(), key: key.to_owned() });
+        }
+        match text.parse::<RunId>() {
+            Ok(run) => Ok(Which::Id(run)),
+            Err(_) => Err(Fault::usage(format!(
+                "{text:?} names no run: write its id (run_ and 26 letters and digits) or DEFINITION/KEY"
+            ))),
+        }
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        match self {
+            Which::Id(run) => (*run).into(),
+            Which::Key { definition, key } => Target::key(definition, key),
+        }
+    }
+
+    /// As a part of a path; the slash between definition and key is encoded by whoever makes the path.
+    fn part(&self) -> String {
+        match self {
+            Which::Id(run) => run.to_string(),
+            Which::Key { definition, key } => format!("{definition}/{key}"),
+        }
+    }
+}
+
+impl From<RunId> for Which {
+    fn from(run: RunId) -> Which {
+        Which::Id(run)
+    }
+}
+
+/// Whatever has journals.
+pub(crate) trait Journals {
+    /// Entries of a run's journal after `after`, at most `limit`.
+    fn entries(
+        &self,
+        run: RunId,
+        after: u32,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Entry>, Fault>> + Send;
+}
+
+impl Journals for Client {
+    async fn entries(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, Fault> {
+        Ok(self.journal(run, after, limit).await?)
+    }
+}
+
+impl Journals for Backend {
+    async fn entries(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, Fault> {
+        match self {
+            Backend::Direct(client) => client.entries(run, after, limit).await,
+            Backend::Remote(server) => server.journal(run, after, limit).await,
+        }
+    }
+}
+
+/// Wakes whoever looks again and again: at a hint where there are hints, else by the clock.
+pub(crate) struct News(Option<Receiver<Signal>>);
+
+impl News {
+    /// Waits for something new, at most so long. A missed hint means to look as well.
+    pub(crate) async fn within(&mut self, most: Duration) {
+        match &mut self.0 {
+            Some(signals) => drop(tokio::time::timeout(most, signals.recv()).await),
+            None => tokio::time::sleep(most).await,
+        }
+    }
+}
+
+/// Both ways, for every question that commands have.
+macro_rules! both {
+    ($self:ident, $backend:ident => $direct:expr, $server:ident => $remote:expr) => {
+        match $self {
+            Backend::Direct($backend) => $direct,
+            Backend::Remote($server) => $remote,
+        }
+    };
+}
+
+impl Backend {
+    /// The client, for what only a database can do; else says how to ask for it.
+    pub(crate) fn direct(&self, command: &str) -> Result<&Client, Fault> {
+        match self {
+            Backend::Direct(client) => Ok(client),
+            Backend::Remote(_) => Err(only_direct(command)),
+        }
+    }
+
+    /// The time by which everything is judged: the database's.
+    pub(crate) async fn now(&self) -> Result<Timestamp, Fault> {
+        both!(self, client => Ok(client.store().now().await?), server => server.now().await)
+    }
+
+    /// Hints from now on.
+    pub(crate) fn news(&self) -> News {
+        both!(self, client => News(Some(client.store().signals())), _server => News(None))
+    }
+
+    /// One run.
+    pub(crate) async fn run(&self, which: &Which) -> Result<RunView, Fault> {
+        both!(self, client => direct::run(client, which).await, server => server.run(which).await)
+    }
+
+    /// One run, or none where its key has none yet.
+    pub(crate) async fn run_if_any(&self, which: &Which) -> Result<Option<RunView>, Fault> {
+        match self.run(which).await {
+            Ok(view) => Ok(Some(view)),
+            Err(fault) if fault.code() == "not_found" => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// One run by its id.
+    pub(crate) async fn status(&self, run: RunId) -> Result<RunView, Fault> {
+        self.run(&run.into()).await
+    }
+
+    /// Runs that fit, newest first, and whether there are more.
+    pub(crate) async fn list(&self, filter: &Filter, limit: u32) -> Result<(Vec<RunView>, bool), Fault> {
+        both!(self, client => {
+            let page = client.list(filter, None, limit).await?;
+            Ok((page.runs, page.next.is_some()))
+        }, server => server.list(filter, limit).await)
+    }
+
+    /// What a run's handlers logged, at most so many lines.
+    pub(crate) async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Fault> {
+        both!(self, client => Ok(client.logs(run, limit).await?), server => server.logs(run, limit).await)
+    }
+
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueView>, Fault> {
+        both!(self, client => Ok(client.queues().await?), server => server.queues().await)
+    }
+
+    pub(crate) async fn schedules(&self) -> Result<Vec<ScheduleView>, Fault> {
+        both!(self, client => Ok(client.schedules().await?), server => server.schedules().await)
+    }
+
+    pub(crate) async fn nodes(&self) -> Result<Vec<NodeView>, Fault> {
+        both!(self, client => Ok(client.nodes().await?), server => server.nodes().await)
+    }
+
+    pub(crate) async fn definitions(&self) -> Result<Vec<DefinitionCard>, Fault> {
+        both!(self, client => Ok(client.definitions().await?), server => server.definitions().await)
+    }
+
+    /// Failures that are alike, the last first.
+    pub(crate) async fn failures(&self, limit: u32) -> Result<Vec<FailureGroup>, Fault> {
+        both!(self, client => direct::failures(client, limit).await, server => server.failures(limit).await)
+    }
+
+    /// Whether nodes know this workflow or job; else names that look alike.
+    pub(crate) async fn known_definition(&self, name: &str) -> Result<(), Fault> {
+        both!(self, client => Ok(client.definition(name).await.map(drop)?),
+            server => server.known_definition(name).await)
+    }
+
+    /// Why a run is not progressing.
+    pub(crate) async fn explain(&self, which: &Which) -> Result<Explained, Fault> {
+        both!(self, client => Ok(client.explain(which.target()).await?), server => server.explain(which).await)
+    }
+
+    /// A run with its journal, as a file.
+    pub(crate) async fn export(&self, which: &Which) -> Result<String, Fault> {
+        both!(self, client => {
+            let run = client.find(which.target()).await?;
+            Ok(client.export(run).await?.to_json())
+        }, server => server.export(which).await)
+    }
+
+    /// Starts a run; says whether it was not there before.
+    pub(crate) async fn start(&self, ask: StartAsk) -> Result<(RunId, bool), Fault> {
+        both!(self, client => direct::start(client, ask).await, server => server.start(ask).await)
+    }
+
+    /// Sends an event. The same `key` sends it once.
+    pub(crate) async fn send(
+        &self,
+        to: &Which,
+        name: &str,
+        data: &RawValue,
+        key: Option<&str>,
+    ) -> Result<(), Fault> {
+        both!(self, client => direct::send(client, to, name, data, key).await,
+            server => server.message(to, "events", name, data, key).await)
+    }
+
+    /// Settles a promise.
+    pub(crate) async fn settle(&self, of: &Which, name: &str, data: &RawValue) -> Result<(), Fault> {
+        both!(self, client => Ok(client.settle(of.target(), name, data).await?),
+            server => server.message(of, "promises", name, data, None).await)
+    }
+
+    /// Asks a run to stop; `false` when it has ended.
+    pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
+        both!(self, client => Ok(client.cancel(run, reason).await?),
+            server => server.act(run, "cancel", Some(reason)).await)
+    }
+
+    /// Ends a run at once; `false` when it has ended.
+    pub(crate) async fn kill(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
+        both!(self, client => Ok(client.kill(run, reason).await?),
+            server => server.act(run, "kill", Some(reason)).await)
+    }
+
+    /// Holds a run back; `false` when it has ended.
+    pub(crate) async fn pause(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
+        both!(self, client => Ok(client.pause(run, reason).await?),
+            server => server.act(run, "pause", Some(reason)).await)
+    }
+
+    /// Lets a run go on; `false` when it was not paused.
+    pub(crate) async fn resume(&self, run: RunId) -> Result<bool, Fault> {
+        both!(self, client => Ok(client.resume(run).await?), server => server.act(run, "resume", None).await)
+    }
+
+    /// Deletes a run that has ended, with everything of it.
+    pub(crate) async fn delete(&self, run: RunId) -> Result<(), Fault> {
+        both!(self, client => direct::delete(client, run).await, server => server.delete(run).await)
+    }
+
+    /// Tries a run again, or gives a step of it another result.
+    pub(crate) async fn repair(&self, run: RunId, ask: &RepairAsk) -> Result<bool, Fault> {
+        both!(self, client => Ok(direct::repair(client, run, ask).await?),
+            server => server.repair(run, ask).await)
+    }
+
+    /// What that would do.
+    pub(crate) async fn plan_repair(&self, run: RunId, ask: &RepairAsk) -> Result<RepairPlan, Fault> {
+        both!(self, client => Ok(direct::repair(client, run, ask).plan().await?),
+            server => server.plan_repair(run, ask).await)
+    }
+
+    /// Starts another run from a step of one.
+    pub(crate) async fn fork(&self, run: RunId, ask: &ForkAsk) -> Result<RunId, Fault> {
+        both!(self, client => Ok(direct::fork(client, run, ask).await?), server => server.fork(run, ask).await)
+    }
+
+    /// What that would do.
+    pub(crate) async fn plan_fork(&self, run: RunId, ask: &ForkAsk) -> Result<RepairPlan, Fault> {
+        both!(self, client => Ok(direct::fork(client, run, ask).plan().await?),
+            server => server.plan_fork(run, ask).await)
+    }
+
+    /// The queue of this name, if there are rules or runs for it, or a definition that goes there.
+    pub(crate) async fn queue(&self, name: &str) -> Result<QueueCard, Fault> {
+        both!(self, client => crate::queue_commands::known(client, name).await,
+            server => server.queue(name).await)
+    }
+
+    pub(crate) async fn pause_queue(&self, name: &str) -> Result<QueueCard, Fault> {
+        both!(self, client => Ok(client.pause_queue(name).await?),
+            server => server.change_queue(name, "pause").await)
+    }
+
+    pub(crate) async fn resume_queue(&self, name: &str) -> Result<QueueCard, Fault> {
+        both!(self, client => Ok(client.resume_queue(name).await?),
+            server => server.change_queue(name, "resume").await)
+    }
+
+    pub(crate) async fn drain_queue(&self, name: &str) -> Result<QueueCard, Fault> {
+        both!(self, client => Ok(client.drain_queue(name).await?),
+            server => server.change_queue(name, "drain").await)
+    }
+
+    /// Sets rules of people's own; `None`: back to what code says.
+    pub(crate) async fn set_queue_rules(
+        &self,
+        name: &str,
+        rules: Option<QueueRules>,
+    ) -> Result<QueueCard, Fault> {
+        both!(self, client => Ok(client.set_queue_rules(name, rules).await?),
+            server => server.set_queue_rules(name, rules).await)
+    }
+
+    pub(crate) async fn set_schedule(&self, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
+        both!(self, client => direct::set_schedule(client, ask).await,
+            server => server.set_schedule(ask).await)
+    }
+
+    pub(crate) async fn pause_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
+        both!(self, client => Ok(client.pause_schedule(name).await?),
+            server => server.change_schedule(name, "pause").await)
+    }
+
+    pub(crate) async fn resume_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
+        both!(self, client => Ok(client.resume_schedule(name).await?),
+            server => server.change_schedule(name, "resume").await)
+    }
+
+    pub(crate) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
+        both!(self, client => Ok(client.trigger_schedule(name).await?),
+            server => server.trigger_schedule(name).await)
+    }
+
+    pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), Fault> {
+        both!(self, client => Ok(client.delete_schedule(name).await?),
+            server => server.delete_schedule(name).await)
+    }
+
+    /// Starts a run for each time that has none; gives those.
+    pub(crate) async fn backfill(
+        &self,
+        name: &str,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<RunId>, Fault> {
+        both!(self, client => Ok(client.backfill(name, from, to).await?),
+            server => server.backfill(name, from, to).await)
+    }
+
+    /// What a bulk would do.
+    pub(crate) async fn preview(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<Preview, Fault> {
+        both!(self, client => Ok(direct::bulk(client, op, filter, all).preview().await?),
+            server => server.preview(op, filter, all).await)
+    }
+
+    /// Begins a bulk.
+    pub(crate) async fn bulk(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<RunId, Fault> {
+        both!(self, client => Ok(direct::bulk(client, op, filter, all).start().await?.id()),
+            server => server.bulk(op, filter, all).await)
+    }
+
+    /// What became of a bulk.
+    pub(crate) async fn bulk_report(&self, run: RunId) -> Result<BulkReport, Fault> {
+        both!(self, client => Ok(client.bulk_run(run).report().await?),
+            server => server.bulk_report(run).await)
+    }
+
+    pub(crate) async fn tokens(&self) -> Result<Vec<TokenView>, Fault> {
+        both!(self, client => Ok(client.store().tokens().await?), server => server.tokens().await)
+    }
+
+    pub(crate) async fn create_token(&self, ask: TokenAsk) -> Result<MadeToken, Fault> {
+        both!(self, client => direct::create_token(client, ask).await,
+            server => server.create_token(ask).await)
+    }
+
+    /// From now on it opens nothing; `None` where there is no such token.
+    pub(crate) async fn revoke_token(&self, name: &str) -> Result<Option<TokenView>, Fault> {
+        both!(self, client => direct::revoke_token(client, name).await,
+            server => server.revoke_token(name).await)
+    }
+}
+
+/// Why a command wants the database itself.
+pub(crate) fn only_direct(command: &str) -> Fault {
+    Fault::usage(format!(
+        "`{command}` works on the database itself, not through a server: leave --url away (and unset OUTLAST_URL) and \
+         name the database with --database-url"
+    ))
+}

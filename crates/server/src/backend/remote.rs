@@ -1,0 +1,375 @@
+//! A server as a command sees it: every question as a request of the HTTP API.
+//!
+//! How requests travel, and what becomes of those that do not arrive, is in `wire.rs`.
+
+mod wire;
+
+use outlast::{
+    Bulk, BulkReport, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
+    QueueRules, QueueView, Rate, RepairPlan, RunId, RunView, ScheduleView, Timestamp,
+};
+use outlast_store::{FailureGroup, TokenView};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use self::wire::{Body, Request};
+pub(crate) use self::wire::{Remote, ServerUrl};
+use super::read::{
+    DefinitionDoc, EntryDoc, FailureDoc, Items, LogDoc, NodeDoc, QueueDoc, RunDoc, ScheduleDoc, TokenDoc,
+    When,
+};
+use super::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use crate::doctor::CheckJson;
+use crate::fault::Fault;
+use crate::http::DEFAULT_AGE;
+
+/// The id of something that was made.
+#[derive(Deserialize)]
+struct Made {
+    id: RunId,
+    #[serde(default)]
+    created: bool,
+}
+
+/// Whether something was changed.
+#[derive(Deserialize)]
+struct Acted {
+    changed: bool,
+}
+
+impl Remote {
+    pub(super) async fn now(&self) -> Result<Timestamp, Fault> {
+        #[derive(Deserialize)]
+        struct Me {
+            now: When,
+        }
+        Ok(self.get::<Me>(&["me"]).await?.now.0)
+    }
+
+    /// How its database is doing.
+    pub(crate) async fn checks(&self) -> Result<Vec<CheckJson>, Fault> {
+        Ok(self.get::<Items<CheckJson>>(&["system", "checks"]).await?.items)
+    }
+
+    pub(super) async fn run(&self, which: &Which) -> Result<RunView, Fault> {
+        Ok(self.get::<RunDoc>(&["runs", &which.part()]).await?.into())
+    }
+
+    pub(super) async fn list(&self, filter: &Filter, limit: u32) -> Result<(Vec<RunView>, bool), Fault> {
+        let mut request = Request::new(Method::GET, &["runs"]).with("limit", limit);
+        for (name, value) in words(filter) {
+            request = request.with(name, value);
+        }
+        let page: Items<RunDoc> = self.ask(request).await?;
+        let mut views = Vec::new();
+        for doc in page.items {
+            // A list leaves large payloads away; the run itself has them.
+            views.push(match doc.omitted.is_empty() {
+                true => doc.into(),
+                false => self.run(&doc.id.into()).await?,
+            });
+        }
+        Ok((views, page.next_cursor.is_some()))
+    }
+
+    pub(super) async fn journal(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<Entry>, Fault> {
+        let request = Request::new(Method::GET, &["runs", &run.to_string(), "history"]);
+        let request = request.with("after", after).with("limit", limit.clamp(1, 1000));
+        let page: Items<EntryDoc> = self.ask(request).await?;
+        Ok(page.items.into_iter().map(Entry::from).collect())
+    }
+
+    pub(super) async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Fault> {
+        let request = Request::new(Method::GET, &["runs", &run.to_string(), "logs"]);
+        let page: Items<LogDoc> = self.ask(request.with("limit", limit.clamp(1, 1000))).await?;
+        Ok(page.items.into_iter().map(LogLine::from).collect())
+    }
+
+    pub(super) async fn queues(&self) -> Result<Vec<QueueView>, Fault> {
+        let page: Items<QueueDoc> = self.get(&["queues"]).await?;
+        Ok(page.items.into_iter().map(QueueView::from).collect())
+    }
+
+    pub(super) async fn schedules(&self) -> Result<Vec<ScheduleView>, Fault> {
+        let page: Items<ScheduleDoc> = self.get(&["schedules"]).await?;
+        Ok(page.items.into_iter().map(ScheduleView::from).collect())
+    }
+
+    pub(super) async fn nodes(&self) -> Result<Vec<NodeView>, Fault> {
+        let page: Items<NodeDoc> = self.get(&["nodes"]).await?;
+        Ok(page.items.into_iter().map(NodeView::from).collect())
+    }
+
+    pub(super) async fn definitions(&self) -> Result<Vec<DefinitionCard>, Fault> {
+        let page: Items<DefinitionDoc> = self.get(&["definitions"]).await?;
+        Ok(page.items.into_iter().map(DefinitionCard::from).collect())
+    }
+
+    pub(super) async fn failures(&self, limit: u32) -> Result<Vec<FailureGroup>, Fault> {
+        let request =
+            Request::new(Method::GET, &["errors"]).with("range", "31d").with("limit", limit.min(500));
+        let page: Items<FailureDoc> = self.ask(request).await?;
+        Ok(page.items.into_iter().map(FailureGroup::from).collect())
+    }
+
+    pub(super) async fn known_definition(&self, name: &str) -> Result<(), Fault> {
+        self.get::<Items<DefinitionDoc>>(&["definitions", name]).await.map(drop)
+    }
+
+    pub(super) async fn explain(&self, which: &Which) -> Result<Explained, Fault> {
+        self.get(&["runs", &which.part(), "explain"]).await
+    }
+
+    pub(super) async fn export(&self, which: &Which) -> Result<String, Fault> {
+        self.text(Request::new(Method::GET, &["runs", &which.part(), "export"])).await
+    }
+
+    pub(super) async fn start(&self, ask: StartAsk) -> Result<(RunId, bool), Fault> {
+        let tags: serde_json::Map<String, serde_json::Value> =
+            ask.tags.into_iter().map(|(name, value)| (name, value.into())).collect();
+        let body = Body::default()
+            .put("definition", &ask.definition)
+            .put("input", &ask.input)
+            .maybe("key", &ask.key)
+            .maybe("queue", &ask.queue)
+            .maybe("priority", &ask.priority)
+            .maybe("delay_ms", &some_millis(ask.delay))
+            .maybe("at", &ask.at.map(|at| at.to_string()))
+            .put("tags", &tags);
+        let made: Made = self.post(&["runs"], body).await?;
+        Ok((made.id, made.created))
+    }
+
+    /// Sends an event, or settles a promise.
+    pub(super) async fn message(
+        &self,
+        to: &Which,
+        what: &str,
+        name: &str,
+        data: &RawValue,
+        key: Option<&str>,
+    ) -> Result<(), Fault> {
+        let body = Body::default().put("name", name).put("data", data);
+        let request = Request::new(Method::POST, &["runs", &to.part(), what]).body(body);
+        let request = key.into_iter().fold(request, |request, key| request.key(key));
+        self.ask::<serde::de::IgnoredAny>(request).await.map(drop)
+    }
+
+    pub(super) async fn act(&self, run: RunId, what: &str, reason: Option<&str>) -> Result<bool, Fault> {
+        let body = Body::default().maybe("reason", &reason);
+        let acted: Acted = self.post(&["runs", &run.to_string(), what], body).await?;
+        Ok(acted.changed)
+    }
+
+    pub(super) async fn delete(&self, run: RunId) -> Result<(), Fault> {
+        self.text(Request::new(Method::DELETE, &["runs", &run.to_string()])).await.map(drop)
+    }
+
+    pub(super) async fn repair(&self, run: RunId, ask: &RepairAsk) -> Result<bool, Fault> {
+        let (what, body) = repair_body(ask);
+        Ok(self.post::<Acted>(&["runs", &run.to_string(), what], body).await?.changed)
+    }
+
+    pub(super) async fn plan_repair(&self, run: RunId, ask: &RepairAsk) -> Result<RepairPlan, Fault> {
+        let (what, body) = repair_body(ask);
+        self.post(&["runs", &run.to_string(), what], body.put("dry_run", &true)).await
+    }
+
+    pub(super) async fn fork(&self, run: RunId, ask: &ForkAsk) -> Result<RunId, Fault> {
+        Ok(self.post::<Made>(&["runs", &run.to_string(), "fork"], fork_body(ask)).await?.id)
+    }
+
+    pub(super) async fn plan_fork(&self, run: RunId, ask: &ForkAsk) -> Result<RepairPlan, Fault> {
+        self.post(&["runs", &run.to_string(), "fork"], fork_body(ask).put("dry_run", &true)).await
+    }
+
+    pub(super) async fn queue(&self, name: &str) -> Result<QueueCard, Fault> {
+        Ok(QueueView::from(self.get::<QueueDoc>(&["queues", name]).await?).queue)
+    }
+
+    pub(super) async fn change_queue(&self, name: &str, what: &str) -> Result<QueueCard, Fault> {
+        let doc: QueueDoc = self.ask(Request::new(Method::POST, &["queues", name, what])).await?;
+        Ok(QueueView::from(doc).queue)
+    }
+
+    pub(super) async fn set_queue_rules(
+        &self,
+        name: &str,
+        rules: Option<QueueRules>,
+    ) -> Result<QueueCard, Fault> {
+        let path = ["queues", name, "limits"];
+        let request = match rules {
+            None => Request::new(Method::DELETE, &path),
+            Some(rules) => Request::new(Method::PUT, &path).body(rules_body(&rules)),
+        };
+        Ok(QueueView::from(self.ask::<QueueDoc>(request).await?).queue)
+    }
+
+    pub(super) async fn set_schedule(&self, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
+        #[derive(Deserialize)]
+        struct Set {
+            schedule: ScheduleDoc,
+        }
+        let body = Body::default()
+            .put("definition", &ask.definition)
+            .put("expression", &ask.expression)
+            .put("zone", &ask.zone)
+            .put("input", &ask.input)
+            .put("overlap", &ask.overlap)
+            .put("catch_up", &ask.catch_up)
+            .maybe("jitter_ms", &some_millis(Some(ask.jitter)))
+            .maybe("queue", &ask.queue);
+        let request = Request::new(Method::PUT, &["schedules", &ask.name]).body(body);
+        Ok(self.ask::<Set>(request).await?.schedule.into())
+    }
+
+    pub(super) async fn change_schedule(&self, name: &str, what: &str) -> Result<ScheduleView, Fault> {
+        let doc: ScheduleDoc = self.ask(Request::new(Method::POST, &["schedules", name, what])).await?;
+        Ok(doc.into())
+    }
+
+    pub(super) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
+        let made: Made = self.ask(Request::new(Method::POST, &["schedules", name, "trigger"])).await?;
+        Ok(made.id)
+    }
+
+    pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Fault> {
+        self.text(Request::new(Method::DELETE, &["schedules", name])).await.map(drop)
+    }
+
+    pub(super) async fn backfill(
+        &self,
+        name: &str,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<RunId>, Fault> {
+        #[derive(Deserialize)]
+        struct Backfilled {
+            started: Vec<RunId>,
+        }
+        let body = Body::default().put("from", &from.to_string()).put("to", &to.to_string());
+        Ok(self.post::<Backfilled>(&["schedules", name, "backfill"], body).await?.started)
+    }
+
+    pub(super) async fn preview(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<Preview, Fault> {
+        self.post(&["bulk"], bulk_body(op, filter, all)?.put("dry_run", &true)).await
+    }
+
+    pub(super) async fn bulk(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<RunId, Fault> {
+        Ok(self.post::<Made>(&["bulk"], bulk_body(op, filter, all)?).await?.id)
+    }
+
+    pub(super) async fn bulk_report(&self, run: RunId) -> Result<BulkReport, Fault> {
+        self.get(&["bulk", &run.to_string()]).await
+    }
+
+    pub(super) async fn tokens(&self) -> Result<Vec<TokenView>, Fault> {
+        let page: Items<TokenDoc> = self.get(&["tokens"]).await?;
+        Ok(page.items.into_iter().map(TokenView::from).collect())
+    }
+
+    pub(super) async fn create_token(&self, ask: TokenAsk) -> Result<MadeToken, Fault> {
+        let is_first = self.tokens().await?.is_empty();
+        let age = Some(ask.age).filter(|age| *age != DEFAULT_AGE);
+        let body = Body::default()
+            .put("subject", &ask.subject)
+            .put("role", ask.role.word())
+            .maybe("tenant", &ask.tenant)
+            .maybe("age_ms", &age.map(millis));
+        // A secret is answered once: this request is not repeated.
+        let request = Request::new(Method::POST, &["tokens"]).body(body).once();
+        let mut doc: TokenDoc = self.ask(request).await?;
+        let secret = doc.secret.take().unwrap_or_default();
+        Ok(MadeToken { view: doc.into(), secret, is_first })
+    }
+
+    pub(super) async fn revoke_token(&self, name: &str) -> Result<Option<TokenView>, Fault> {
+        match self.ask::<TokenDoc>(Request::new(Method::DELETE, &["tokens", name])).await {
+            Ok(doc) => Ok(Some(doc.into())),
+            Err(fault) if fault.code() == "not_found" => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// Milliseconds, unless there are none.
+fn some_millis(span: Option<std::time::Duration>) -> Option<u64> {
+    span.map(millis).filter(|millis| *millis > 0)
+}
+
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A filter as the words of the command line, which are the API's parameters too.
+fn words(filter: &Filter) -> Vec<(&'static str, String)> {
+    let mut words: Vec<(&'static str, String)> =
+        filter.statuses.iter().map(|status| ("status", status.word().to_owned())).collect();
+    let mut add = |name, value: Option<String>| words.extend(value.map(|value| (name, value)));
+    add("def", filter.definition.clone());
+    add("queue", filter.queue.clone());
+    add("key", filter.key.clone());
+    add("parent", filter.parent.map(|run| run.to_string()));
+    add("since", filter.since.map(|time| time.to_string()));
+    add("until", filter.until.map(|time| time.to_string()));
+    words.extend(filter.tags.iter().map(|(name, value)| ("tag", format!("{name}={value}"))));
+    words
+}
+
+fn repair_body(ask: &RepairAsk) -> (&'static str, Body) {
+    let body = Body::default().maybe("reason", &ask.reason);
+    match &ask.replace {
+        Some((step, result)) => ("replace", body.put("step", step).put("result", result)),
+        None => ("retry", body.maybe("from", &ask.from).maybe("input", &ask.input)),
+    }
+}
+
+fn fork_body(ask: &ForkAsk) -> Body {
+    let body = Body::default()
+        .maybe("from", &ask.from)
+        .put("from_start", &ask.from_start)
+        .maybe("input", &ask.input)
+        .maybe("reason", &ask.reason);
+    match ask.version {
+        None => body,
+        Some(Version::Latest) => body.put("latest", &true),
+        Some(Version::Number(number)) => body.put("version", &number),
+    }
+}
+
+fn rules_body(rules: &QueueRules) -> Body {
+    let rate = |rate: Rate| json!({ "count": rate.count, "per_ms": millis(rate.per) });
+    Body::default()
+        .maybe("limit", &rules.limit)
+        .maybe("per_node", &rules.per_node)
+        .maybe("per_group", &rules.per_group)
+        .maybe("rate", &rules.rate.map(rate))
+        .maybe("rate_per_group", &rules.rate_per_group.map(rate))
+        .put("fair", &rules.fair)
+        .put("ordered", &rules.ordered)
+}
+
+fn bulk_body(op: &Bulk, filter: &Filter, all: bool) -> Result<Body, Fault> {
+    let words: Vec<String> =
+        words(filter).into_iter().map(|(name, value)| format!("{name}:{value}")).collect();
+    let body = Body::default().put("op", op.word()).put("filter", &words.join(" ")).put("all", &all);
+    let raw = |text: &String| RawValue::from_string(text.clone()).ok();
+    Ok(match op {
+        Bulk::Cancel { reason } | Bulk::Kill { reason } | Bulk::Pause { reason } => {
+            body.put("reason", reason)
+        }
+        Bulk::Resume => body,
+        Bulk::Retry { from } => body.maybe("from", from),
+        Bulk::Fork { from, input, latest, reason } => body
+            .maybe("from", from)
+            .maybe("input", &input.as_ref().and_then(raw))
+            .put("latest", latest)
+            .maybe("reason", reason),
+        Bulk::Replace { step, result, reason } => {
+            body.put("step", step).maybe("result", &raw(result)).put("reason", reason)
+        }
+        other => return Err(Fault::usage(format!("a server cannot be asked to {} many runs", other.word()))),
+    })
+}

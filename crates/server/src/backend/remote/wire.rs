@@ -1,0 +1,382 @@
+//! How requests travel: the address, the token, TLS, tries, and what a command says when no answer comes.
+//!
+//! Whatever changes something carries an idempotency key, so that a request whose answer got lost is sent again without
+//! being done twice. No redirect is followed, and no proxy is taken from the environment: a token goes where it was meant
+//! to go, and nowhere else.
+
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Method, StatusCode, Url, header};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::fault::{Exit, Fault};
+use crate::http::Code;
+use crate::output::call;
+
+/// How long one connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long one answer may take; nothing that commands ask for waits longer on the server.
+const ANSWER: Duration = Duration::from_secs(40);
+/// How often a request is sent that finds nobody, or somebody who says to come again.
+const TRIES: u32 = 3;
+/// The most bytes of an answer.
+const LARGEST: usize = 256 << 20;
+
+/// The address of a server: where its API is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServerUrl(Url);
+
+impl ServerUrl {
+    /// Reads `http(s)://HOST[:PORT][/WHERE/IT/IS/MOUNTED]`; the API's own path may be there too.
+    pub(crate) fn read(text: &str) -> Result<ServerUrl, String> {
+        let wrong =
+            |why: &str| format!("{why}: write it like http://127.0.0.1:7777 or https://outlast.example");
+        let mut url = Url::parse(text).map_err(|error| wrong(&format!("not an address ({error})")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong(&format!("a server is reached by http or https, not {}", url.scheme())));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("who you are is said by --token, not in the address"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("the address of a server has no ? and no #"));
+        }
+        let path = url.path().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
+        url.set_path(&path);
+        Ok(ServerUrl(url))
+    }
+
+    /// Whether nobody between us and the server can listen.
+    fn is_private(&self) -> bool {
+        let host = self.0.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here =
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        self.0.scheme() == "https" || is_here
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str().trim_end_matches('/'))
+    }
+}
+
+/// A server over HTTP.
+pub(crate) struct Remote {
+    http: reqwest::Client,
+    url: ServerUrl,
+    token: Option<String>,
+}
+
+/// The fields of a request's body. Payloads stay as they were given.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Body(std::collections::BTreeMap<&'static str, Box<RawValue>>);
+
+impl Body {
+    pub(super) fn put<T: Serialize + ?Sized>(mut self, name: &'static str, value: &T) -> Body {
+        // Nothing that is put here can fail to be written: no maps with other keys than texts.
+        if let Ok(value) = to_raw_value(value) {
+            self.0.insert(name, value);
+        }
+        self
+    }
+
+    pub(super) fn maybe<T: Serialize>(self, name: &'static str, value: &Option<T>) -> Body {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self,
+        }
+    }
+}
+
+/// A request, about to be sent.
+pub(super) struct Request {
+    method: Method,
+    path: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    body: Option<Body>,
+    key: Option<String>,
+}
+
+impl Request {
+    pub(super) fn new(method: Method, path: &[&str]) -> Request {
+        // What is asked for twice is done once. Other methods need no key: done twice, they do the same.
+        let key = (method == Method::POST)
+            .then(|| format!("cli-{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)));
+        let path = path.iter().map(|part| (*part).to_owned()).collect();
+        Request { method, path, query: Vec::new(), body: None, key }
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: impl ToString) -> Request {
+        self.query.push((name, value.to_string()));
+        self
+    }
+
+    pub(super) fn body(mut self, body: Body) -> Request {
+        self.body = Some(body);
+        self
+    }
+
+    /// With a key of the caller's own.
+    pub(super) fn key(mut self, key: &str) -> Request {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    /// Sent once, whatever becomes of it.
+    pub(super) fn once(mut self) -> Request {
+        self.key = None;
+        self
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.key.is_some() || self.method != Method::POST
+    }
+}
+
+/// Why a server did not do it.
+#[derive(Deserialize)]
+struct ProblemDoc {
+    code: String,
+    detail: String,
+}
+
+impl Remote {
+    pub(crate) fn new(url: ServerUrl, token: Option<String>) -> Result<Remote, Fault> {
+        if token.is_some() && !url.is_private() {
+            crate::output::note(&format!(
+                "warning: the token goes to {url} in clear text: whoever is on the way can read it; use https"
+            ));
+        }
+        let built = reqwest::Client::builder()
+            .user_agent(concat!("outlast/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none())
+            .no_proxy()
+            .connect_timeout(CONNECT)
+            .timeout(ANSWER)
+            .tls_backend_preconfigured(tls()?)
+            .build();
+        let http = built.map_err(|error| {
+            Fault::new(Exit::Failed, "internal", format!("there is no HTTP client: {error}"))
+        })?;
+        Ok(Remote { http, url, token })
+    }
+
+    /// Asks for something.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Fault> {
+        self.ask(Request::new(Method::GET, path)).await
+    }
+
+    /// Has something done.
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &[&str], body: Body) -> Result<T, Fault> {
+        self.ask(Request::new(Method::POST, path).body(body)).await
+    }
+
+    /// Sends a request and reads the answer.
+    pub(super) async fn ask<T: DeserializeOwned>(&self, request: Request) -> Result<T, Fault> {
+        let text = self.text(request).await?;
+        serde_json::from_str(&text).map_err(|error| {
+            let message = format!("{} answers what this version cannot read: {error}", self.url);
+            Fault::new(Exit::Failed, "internal", message)
+        })
+    }
+
+    /// Sends a request and gives the answer as it is.
+    pub(super) async fn text(&self, request: Request) -> Result<String, Fault> {
+        let mut tries = 1;
+        loop {
+            match self.send_once(&request).await {
+                Ok(text) => return Ok(text),
+                Err((fault, wait)) => {
+                    if tries >= TRIES || !fault_passes(&fault) || !request.may_repeat() {
+                        return Err(fault);
+                    }
+                    tokio::time::sleep(wait.unwrap_or(Duration::from_millis(250)) * tries).await;
+                    tries += 1;
+                }
+            }
+        }
+    }
+
+    /// Asks whether it is well; whatever else it says is a fault.
+    pub(crate) async fn probe(&self, what: &str) -> Result<(), Fault> {
+        let mut url = self.url.0.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().push(what);
+        }
+        let answer = self.http.get(url).send().await.map_err(|error| self.unreached(&error))?;
+        match answer.status().is_success() {
+            true => Ok(()),
+            false => {
+                let message = format!("{} says {} to /{what}", self.url, answer.status());
+                Err(Fault::new(Exit::Failed, "unhealthy", message))
+            }
+        }
+    }
+
+    async fn send_once(&self, request: &Request) -> Result<String, (Fault, Option<Duration>)> {
+        let mut url = self.url.0.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().extend(["api", "v1"]).extend(&request.path);
+        }
+        for (name, value) in &request.query {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+        let mut ask = self.http.request(request.method.clone(), url);
+        if let Some(token) = &self.token {
+            ask = ask.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(key) = &request.key {
+            ask = ask.header("idempotency-key", key);
+        }
+        if let Some(body) = &request.body {
+            let text = serde_json::to_string(body).unwrap_or_default();
+            ask = ask.header(header::CONTENT_TYPE, "application/json").body(text);
+        }
+        let mut answer = ask.send().await.map_err(|error| (self.unreached(&error), None))?;
+        let (status, wait) = (answer.status(), retry_after(&answer));
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|error| (self.unreached(&error), None))? {
+            if bytes.len() + chunk.len() > LARGEST {
+                let message = format!("{} answers more than {LARGEST} bytes", self.url);
+                return Err((Fault::new(Exit::Failed, "payload_too_large", message), None));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        match status.is_success() {
+            true => Ok(text),
+            false => Err((self.refused(status, &text), wait)),
+        }
+    }
+
+    /// No answer came.
+    fn unreached(&self, error: &reqwest::Error) -> Fault {
+        if error.is_timeout() {
+            let message = format!("{} did not answer within {} s", self.url, ANSWER.as_secs());
+            return Fault::new(Exit::Timeout, "timeout", message);
+        }
+        // The last cause says what happened; those before it say that something did.
+        let mut cause = error.source();
+        while let Some(deeper) = cause.and_then(|cause| cause.source()) {
+            cause = Some(deeper);
+        }
+        let why = cause.map_or_else(|| error.to_string(), ToString::to_string);
+        let message =
+            format!("{} cannot be reached: {why}: see whether it is up and the address is right", self.url);
+        Fault::new(Exit::Unreachable, "unavailable", message)
+    }
+
+    /// An answer that is none.
+    fn refused(&self, status: StatusCode, text: &str) -> Fault {
+        let Ok(ProblemDoc { code, detail }) = serde_json::from_str(text) else {
+            let message =
+                format!("{} answers {status} and does not say why: is that an outlast server?", self.url);
+            return Fault::new(Exit::Failed, "internal", message);
+        };
+        // A word that we do not know is a newer server's: its status says what kind of thing it is.
+        let code = Code::of(&code).map_or("internal", |code| code.word);
+        let remedy = match code {
+            "unauthenticated" if self.token.is_none() => {
+                Some("give a token with --token or OUTLAST_TOKEN".to_owned())
+            }
+            "not_found" if detail.starts_with("there is no run ") => {
+                Some(format!("`{}` shows those that are there", call("list")))
+            }
+            "run_closed" => Some("nothing reaches it any more".to_owned()),
+            "already_settled" => Some("the first value stays".to_owned()),
+            _ => None,
+        };
+        let message = match remedy {
+            Some(remedy) => format!("{detail}: {remedy}"),
+            None => detail,
+        };
+        Fault::new(exit(status, code), code, message)
+    }
+}
+
+/// How the process ends when a server refuses.
+fn exit(status: StatusCode, code: &str) -> Exit {
+    match (status.as_u16(), code) {
+        (_, "unknown_definition") => Exit::NotFound,
+        (401 | 403, _) => Exit::Auth,
+        (404, _) => Exit::NotFound,
+        (408, _) => Exit::Timeout,
+        (409 | 412, _) => Exit::Conflict,
+        (429 | 502..=504, _) => Exit::Unreachable,
+        (400..=499, _) => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
+/// Whether the same request may work in a moment.
+fn fault_passes(fault: &Fault) -> bool {
+    matches!(fault.code(), "unavailable" | "rate_limited" | "in_progress")
+}
+
+fn retry_after(answer: &reqwest::Response) -> Option<Duration> {
+    let seconds: u64 = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds.min(5)))
+}
+
+/// TLS with the certificates of the system.
+fn tls() -> Result<ClientConfig, Fault> {
+    let chosen = CryptoProvider::get_default().cloned();
+    let provider = chosen.unwrap_or_else(|| Arc::new(ring::default_provider()));
+    let builder =
+        || ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let wrong =
+        |error: rustls::Error| Fault::new(Exit::Failed, "internal", format!("TLS cannot be used: {error}"));
+    let mut config = match builder().map_err(wrong)?.with_platform_verifier() {
+        Ok(config) => config.with_no_client_auth(),
+        // Plain http still works.
+        Err(_) => {
+            builder().map_err(wrong)?.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_wherever_the_api_is_mounted() {
+        for (text, shown) in [
+            ("http://127.0.0.1:7777", "http://127.0.0.1:7777"),
+            ("http://127.0.0.1:7777/", "http://127.0.0.1:7777"),
+            ("https://ops.example/outlast/api/v1/", "https://ops.example/outlast"),
+        ] {
+            assert_eq!(ServerUrl::read(text).unwrap().to_string(), shown);
+        }
+        for (text, told) in [
+            ("localhost:7777", "http or https"),
+            ("ftp://host", "http or https, not ftp"),
+            ("http://ann:secret@host", "--token"),
+            ("http://host/?a=1", "no ?"),
+            ("", "not an address"),
+        ] {
+            let refused = ServerUrl::read(text).unwrap_err();
+            assert!(refused.contains(told) && !refused.contains("secret"), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_clear_text_is_noticed_only_where_others_can_listen() {
+        let is_private = |text: &str| ServerUrl::read(text).unwrap().is_private();
+        assert!(is_private("https://ops.example") && is_private("http://[::1]:7777"));
+        assert!(is_private("http://localhost:7777") && !is_private("http://ops.example"));
+    }
+}

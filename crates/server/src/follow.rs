@@ -1,0 +1,258 @@
+//! `outlast follow` and `outlast logs -f`: one run while it goes on.
+//!
+//! On a terminal, what it does right now has a line each at the bottom and what is done scrolls above; elsewhere there are
+//! lines only. What is told is told once, in the order in which it was recorded.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use outlast::{LogLine, RunId, RunView, Status, Timestamp};
+
+use crate::backend::Backend;
+use crate::cli::LogArgs;
+use crate::fault::{Exit, Fault};
+use crate::list::moment;
+use crate::output::{Format, json, manner, note, painted, print};
+use crate::run_commands::{find, unfinished};
+use crate::shapes::{EntryJson, LogJson};
+use crate::show::{LOG_LINES, log_line};
+use crate::story::{Story, far, standing};
+use crate::watch::{ended, told};
+use crate::words::{clock, took};
+
+/// How often to look without any hint. Steps inside of a turn give none.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+
+/// Follows a run to its end.
+pub(crate) async fn follow(
+    client: &Backend,
+    id: &str,
+    timeout: Option<Duration>,
+    format: Format,
+) -> Result<(), Fault> {
+    let run = find(client, id).await?.record.id;
+    follow_run(client, run, timeout, format).await
+}
+
+/// The same for a run that is known to be there.
+pub(crate) async fn follow_run(
+    client: &Backend,
+    run: RunId,
+    timeout: Option<Duration>,
+    format: Format,
+) -> Result<(), Fault> {
+    if !matches!(format, Format::Text | Format::Jsonl) {
+        return Err(Fault::usage(
+            "`follow` tells its story as text, or as jsonl: leave -o away, or say -o jsonl",
+        ));
+    }
+    let mut shown = Shown::new();
+    let looked = go(client, run, format, &mut shown);
+    let view = match timeout {
+        None => looked.await?,
+        Some(timeout) => {
+            tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(unfinished(run, timeout)))?
+        }
+    };
+    match view.status {
+        Status::Completed => Ok(()),
+        status => {
+            let message = format!("{run} is {status}");
+            Err(Fault::new(Exit::Failed, status.word(), message))
+        }
+    }
+}
+
+/// Tells what happens until the run has ended.
+async fn go(client: &Backend, run: RunId, format: Format, shown: &mut Shown) -> Result<RunView, Fault> {
+    // Listening before looking, so that nothing in between is missed.
+    let mut news = client.news();
+    let (mut story, mut logs) = (None::<Story>, 0);
+    loop {
+        let view = client.status(run).await?;
+        let now = client.now().await?;
+        let story = story.get_or_insert_with(|| Story::new(view.record.created_at));
+        let mut lines: Vec<(Timestamp, String)> = Vec::new();
+        let mut wrong = None;
+        story
+            .go_on(client, run, |entry, operation, since| match format {
+                Format::Jsonl => match json(&EntryJson::new(entry), false) {
+                    Ok(line) => lines.push((entry.at, line)),
+                    Err(fault) => wrong = Some(fault),
+                },
+                _ => lines.extend(told(&view, entry, operation, since, now).map(|(style, text)| {
+                    (entry.at, format!("{}  {}", clock(entry.at, now), painted(style, text)))
+                })),
+            })
+            .await?;
+        if let Some(fault) = wrong {
+            return Err(fault);
+        }
+        let logged = client.logs(run, LOG_LINES).await?;
+        for line in logged.iter().skip(logs) {
+            let text = match format {
+                Format::Jsonl => json(&LogJson::new(line), false)?,
+                _ => log_line(line, now),
+            };
+            lines.push((line.at, text));
+        }
+        logs = logged.len();
+        lines.sort_by_key(|(at, _)| *at);
+        for (_, line) in lines {
+            shown.tell(&line)?;
+        }
+        if view.status.is_final() {
+            shown.clear();
+            if let Some((at, style, text)) = ended(&view, now).filter(|_| format == Format::Text) {
+                print(&format!("{}  {}", clock(at, now), painted(style, text)))?;
+            }
+            return Ok(view);
+        }
+        shown.draw(&view, story, now);
+        news.within(LOOK_EVERY).await;
+    }
+}
+
+/// What stands at the bottom of a terminal.
+struct Shown {
+    bars: Option<MultiProgress>,
+    lines: Vec<ProgressBar>,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        let is_terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        Shown { bars: (is_terminal && !manner().quiet).then(MultiProgress::new), lines: Vec::new() }
+    }
+
+    /// Tells a line above what stands there.
+    fn tell(&self, line: &str) -> Result<(), Fault> {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| print(line)),
+            None => print(line),
+        }
+    }
+
+    /// One line for each thing that it does; where it does nothing, one that says why.
+    fn draw(&mut self, view: &RunView, story: &Story, now: Timestamp) {
+        let Some(bars) = &self.bars else { return };
+        let mut texts: Vec<String> = view
+            .doing
+            .iter()
+            .map(|step| {
+                let attempt =
+                    if step.attempt > 1 { format!(", attempt {}", step.attempt) } else { String::new() };
+                let far = far(step).map(|far| format!("  {far}")).unwrap_or_default();
+                format!("{}{attempt}{far}", step.name)
+            })
+            .collect();
+        if texts.is_empty() {
+            texts.push(standing(view, Some(story), now));
+        }
+        let age = took(Duration::from_secs(now.since(view.record.created_at).as_secs()));
+        while self.lines.len() > texts.len() {
+            if let Some(line) = self.lines.pop() {
+                line.finish_and_clear();
+                bars.remove(&line);
+            }
+        }
+        while self.lines.len() < texts.len() {
+            let line = bars.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+                line.set_style(style);
+            }
+            line.enable_steady_tick(Duration::from_millis(120));
+            self.lines.push(line);
+        }
+        for (line, text) in self.lines.iter().zip(texts) {
+            line.set_message(format!("{text}  ({age})"));
+        }
+    }
+
+    fn clear(&mut self) {
+        for line in self.lines.drain(..) {
+            line.finish_and_clear();
+        }
+    }
+}
+
+/// Prints what a run's handlers logged; with `-f` also what they log from now on, until its end.
+pub(crate) async fn logs(client: &Backend, args: &LogArgs, format: Format) -> Result<(), Fault> {
+    let mut view = find(client, &args.id).await?;
+    let now = client.now().await?;
+    let since = args.since.as_deref().map(|text| moment(text, now)).transpose();
+    let since = since.map_err(|why| Fault::usage(format!("--since: {why}")))?;
+    let least = args.level.map_or(Level::Trace, |level| level);
+    let wanted = |line: &&LogLine| least.lets(&line.level) && since.is_none_or(|since| line.at >= since);
+    if !args.follow {
+        let lines = client.logs(view.record.id, LOG_LINES).await?;
+        return print_logs(&lines.iter().filter(wanted).collect::<Vec<_>>(), now, format);
+    }
+    if !matches!(format, Format::Text | Format::Jsonl) {
+        return Err(Fault::usage("logs that go on are text or jsonl: leave -o away, or say -o jsonl"));
+    }
+    let mut news = client.news();
+    let mut told = 0;
+    loop {
+        let lines = client.logs(view.record.id, LOG_LINES).await?;
+        for line in lines.iter().skip(told).filter(wanted) {
+            match format {
+                Format::Jsonl => print(&json(&LogJson::new(line), false)?)?,
+                _ => print(&log_line(line, now))?,
+            }
+        }
+        told = lines.len();
+        if view.status.is_final() {
+            return Ok(());
+        }
+        if told >= LOG_LINES as usize {
+            note(&format!("only the first {LOG_LINES} lines are kept in sight: no more are told"));
+            return Ok(());
+        }
+        news.within(LOOK_EVERY).await;
+        // Looked at before its lines are read again: what it logged last is there then.
+        view = client.status(view.record.id).await?;
+    }
+}
+
+fn print_logs(lines: &[&LogLine], now: Timestamp, format: Format) -> Result<(), Fault> {
+    if lines.is_empty() && format == Format::Text {
+        note("nothing was logged");
+        return Ok(());
+    }
+    let shapes = || lines.iter().map(|line| LogJson::new(line)).collect::<Vec<_>>();
+    match format {
+        Format::Jsonl => crate::output::print_list(format, shapes(), false, |_| String::new()),
+        Format::Json | Format::Yaml => crate::output::print_one(format, &shapes(), "", String::new),
+        _ => print(&lines.iter().map(|line| log_line(line, now)).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// How urgent a line is at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Level {
+    /// Only errors.
+    Error,
+    /// And warnings.
+    Warn,
+    /// And what is worth knowing.
+    Info,
+    /// And what helps to find faults.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl Level {
+    fn lets(self, word: &str) -> bool {
+        let level = match word {
+            "error" => Level::Error,
+            "warn" => Level::Warn,
+            "info" => Level::Info,
+            "debug" => Level::Debug,
+            _ => Level::Trace,
+        };
+        level <= self
+    }
+}

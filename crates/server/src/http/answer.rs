@@ -1,0 +1,194 @@
+//! The one way from a request to a handler: who asks, whether they may, what they sent, whether it was answered before,
+//! and what the audit log says of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, OriginalUri, RawPathParams, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::access::{self, Caller, Scope};
+use super::code::Code;
+use super::problem::{Names, Problem};
+use super::query::Query;
+use super::reply::Answer;
+use super::route::{Call, Notes, Route, scope_word};
+use super::{Inner, audit, body, replies};
+
+/// Answers a request to one path, which has these routes.
+pub(crate) async fn answer(api: Arc<Inner>, routes: Arc<[Route]>, request: Request) -> Response<Body> {
+    let names = request.extensions().get::<Names>().cloned().unwrap_or_default();
+    let method = match *request.method() {
+        Method::HEAD => Method::GET,
+        ref other => other.clone(),
+    };
+    let Some(route) = routes.iter().find(|route| route.method == method) else {
+        let allowed: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+        let allowed = allowed.join(", ");
+        let problem = Problem::new(Code::METHOD_NOT_ALLOWED, format!("this address knows {allowed}"));
+        let allow = HeaderValue::from_str(&allowed).unwrap_or(HeaderValue::from_static("GET"));
+        return problem.with(header::ALLOW, allow).answer(&names);
+    };
+    let began = Instant::now();
+    let response = match through(api, route, request, names.clone()).await {
+        Ok(reply) => reply.into_response(),
+        Err(problem) => problem.answer(&names),
+    };
+    let status = response.status().as_u16().to_string();
+    metrics::counter!("outlast_requests_total", "action" => route.action, "status" => status).increment(1);
+    // How long somebody waits for an end says nothing about us.
+    if !route.patient {
+        metrics::histogram!("outlast_request_seconds", "action" => route.action)
+            .record(began.elapsed().as_secs_f64());
+    }
+    response
+}
+
+/// From a request to what its handler gives: who asks, what they sent, whether it was answered before.
+async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names) -> Answer {
+    let (mut parts, sent) = request.into_parts();
+    let caller = identify(&api, route, &parts.headers).await?;
+    let path = RawPathParams::from_request_parts(&mut parts, &())
+        .await
+        .map_err(|_| Problem::new(Code::INVALID_UTF8, "the path is not UTF-8"))?;
+    let path: Vec<(String, String)> =
+        path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    if let Some((name, _)) = path.iter().find(|(_, value)| value.chars().any(char::is_control)) {
+        let detail = format!("{name} in the path has a control character");
+        return Err(Problem::new(Code::INVALID_CHARACTER, detail));
+    }
+    if let Err(problem) = allow(route, &caller) {
+        // Whoever tries what they may not is in the log; whoever only looked is not.
+        if route.method != Method::GET {
+            audit::note(&api, route, (caller, names, path), Notes::default(), problem.code.status).await?;
+        }
+        return Err(problem);
+    }
+    let query = Query::read(parts.uri.query(), route.query)?;
+    let within = if route.patient { api.longest_wait + PATIENCE } else { api.request_timeout };
+    let work = async {
+        let body = read_body(&api, route, &parts.headers, sent).await?;
+        let original = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
+        let base = original.path().strip_suffix(parts.uri.path()).unwrap_or_default().to_owned();
+        let notes = Arc::new(Mutex::new(Notes::default()));
+        let call = Call {
+            api: api.clone(),
+            caller: caller.clone(),
+            query,
+            headers: parts.headers,
+            base,
+            names: names.clone(),
+            seed: None,
+            path,
+            body,
+            notes: notes.clone(),
+        };
+        perform(&api, route, call, notes).await
+    };
+    match tokio::time::timeout(within, work).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let detail = format!("it took longer than {} s: it may have been done", within.as_secs());
+            Err(Problem::new(Code::TIMEOUT, detail))
+        }
+    }
+}
+
+/// What a patient request gets beyond what it waits for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Looks who asks, and whether not too often.
+async fn identify(api: &Inner, route: &Route, headers: &HeaderMap) -> Result<Caller, Problem> {
+    if route.scope == Scope::Public {
+        return Ok(Caller { role: access::Role::Viewer, ..Caller::local() });
+    }
+    let caller = match api.needs_tokens {
+        true => access::authenticate(api, &route.method, headers).await?,
+        false => Caller::local(),
+    };
+    match api.pace.take(&caller.account()) {
+        Ok(()) => Ok(caller),
+        Err(wait) => {
+            let seconds = wait.as_secs() + 1;
+            let detail = format!("{} sends too many requests: wait {seconds} s", caller.actor);
+            let left = format!("\"default\";r=0;t={seconds}");
+            let mut problem = Problem::new(Code::RATE_LIMITED, detail).with(header::RETRY_AFTER, seconds);
+            if let Ok(left) = HeaderValue::from_str(&left) {
+                problem = problem.with(HeaderName::from_static("ratelimit"), left);
+            }
+            Err(problem)
+        }
+    }
+}
+
+/// Looks whether they may. There is no other way to a handler.
+fn allow(route: &Route, caller: &Caller) -> Result<(), Problem> {
+    if !caller.role.may(route.scope) {
+        let (role, action) = (caller.role.word(), route.action);
+        let detail =
+            format!("{action} needs the scope {}, which a {role} does not have", scope_word(route.scope));
+        return Err(Problem::new(Code::FORBIDDEN, detail));
+    }
+    if route.shared && caller.tenant.is_some() {
+        let detail =
+            format!("{} is about what all tenants share: a token of one tenant may not", route.action);
+        return Err(Problem::new(Code::FORBIDDEN, detail));
+    }
+    Ok(())
+}
+
+async fn read_body(
+    api: &Inner,
+    route: &Route,
+    headers: &HeaderMap,
+    sent: Body,
+) -> Result<Option<Bytes>, Problem> {
+    if !route.takes_body() {
+        return Ok(None);
+    }
+    // Told before anything is read, so that nobody sends a megabyte of something else.
+    let is_announced = headers.contains_key(header::CONTENT_TYPE) || !route.docs.optional;
+    if is_announced {
+        body::check_type(headers)?;
+    }
+    let read = body::read(headers, sent, api.body_limit).await?;
+    match (read.is_empty(), is_announced) {
+        (true, _) if route.docs.optional => Ok(None),
+        (false, false) => body::check_type(headers).map(|()| Some(read)),
+        _ => Ok(Some(read)),
+    }
+}
+
+/// Calls the handler. What may change something goes on to its end, its line in the audit log included, also when
+/// whoever asked has gone or time is over.
+async fn perform(api: &Arc<Inner>, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
+    if route.method == Method::GET || route.scope == Scope::Public {
+        return (route.handler)(call).await;
+    }
+    let (api, route) = (api.clone(), route.clone());
+    let task = tokio::spawn(async move { change(&api, &route, call, notes).await });
+    task.await.unwrap_or_else(|panicked| Err(Problem::internal(panicked)))
+}
+
+/// Calls a handler that may change something, once for each idempotency key, and notes what it did.
+async fn change(api: &Inner, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
+    let noted = |call: Call| async {
+        let who = (call.caller.clone(), call.names.clone(), call.path.clone());
+        let answer = (route.handler)(call).await;
+        let status = match &answer {
+            Ok(reply) => reply.status,
+            Err(problem) => problem.code.status,
+        };
+        let notes = std::mem::take(&mut *notes.lock());
+        audit::note(api, route, who, notes, status).await?;
+        answer
+    };
+    let body = call.body.clone().unwrap_or_default();
+    match replies::key(&call.headers)? {
+        Some(key) if route.method == Method::POST => replies::once(api, route, key, body, call, noted).await,
+        _ => noted(call).await,
+    }
+}

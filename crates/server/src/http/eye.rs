@@ -1,0 +1,188 @@
+//! Looks for what changed, for all streams of live updates at once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use outlast::{Error, Filter, RunId, RunView, Timestamp};
+use serde_json::json;
+
+use super::live::{Hub, Topic};
+use crate::shapes::{LogJson, QueueJson};
+use crate::watch::OPEN;
+
+/// How far back a look goes for new runs: transactions of other processes become visible late.
+const OVERLAP: Duration = Duration::from_secs(2);
+/// The most runs of one look, and the most lines of one run's log.
+const MOST: u32 = 200;
+const LINES: u32 = 200;
+
+/// What was seen last.
+#[derive(Default)]
+pub(super) struct Eye {
+    /// Runs that were started before this have been seen.
+    seen_to: Option<Timestamp>,
+    runs: HashMap<RunId, Seen>,
+    positions: HashMap<RunId, (Seen, u32)>,
+    lines: HashMap<RunId, u32>,
+    queues: Option<BTreeMap<String, String>>,
+}
+
+/// What of a run is compared.
+type Seen = (outlast::Status, i64, Option<Timestamp>, u32, String);
+
+fn seen(view: &RunView) -> Seen {
+    let doing: Vec<String> =
+        view.doing.iter().map(|step| format!("{} {} {:?}", step.name, step.attempt, step.percent)).collect();
+    (view.status, view.epoch, view.due_at, view.attempt, doing.join(","))
+}
+
+/// A run, in few words.
+fn told(view: &RunView) -> serde_json::Value {
+    json!({
+        "id": view.record.id,
+        "status": view.status,
+        "definition": view.record.definition,
+        "queue": view.record.queue,
+        "attempt": view.attempt,
+        "finished_at": view.finished_at.map(|time| time.to_string()),
+    })
+}
+
+impl Eye {
+    pub(super) async fn look(&mut self, hub: &Hub, topics: &[Topic]) -> Result<(), Error> {
+        match topics.contains(&Topic::Runs) {
+            true => self.look_at_runs(hub).await?,
+            false => (self.seen_to, self.runs) = Default::default(),
+        }
+        match topics.contains(&Topic::Queues) {
+            true => self.look_at_queues(hub).await?,
+            false => self.queues = None,
+        }
+        self.positions.retain(|run, _| topics.contains(&Topic::Run(*run)));
+        self.lines.retain(|run, _| topics.contains(&Topic::Logs(*run)));
+        for topic in topics {
+            match topic {
+                Topic::Run(run) => self.look_at_run(hub, *run).await?,
+                Topic::Logs(run) => self.look_at_logs(hub, *run).await?,
+                Topic::Runs | Topic::Queues => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// New runs, and those that have moved.
+    async fn look_at_runs(&mut self, hub: &Hub) -> Result<(), Error> {
+        let client = &hub.client;
+        let now = client.store().now().await?;
+        let open = Filter { statuses: OPEN.to_vec(), ..Filter::default() };
+        let mut views = client.list(&open, None, MOST).await?.runs;
+        let is_first = self.seen_to.is_none();
+        if let Some(seen_to) = self.seen_to {
+            let since = Timestamp::from_micros(seen_to.micros() - OVERLAP.as_micros() as i64);
+            let new = Filter { since: Some(since), ..Filter::default() };
+            views.extend(client.list(&new, None, MOST).await?.runs);
+        }
+        self.seen_to = Some(now);
+        // Those that are open no more.
+        let gone: Vec<RunId> = self
+            .runs
+            .iter()
+            .filter(|(run, seen)| !seen.0.is_final() && !views.iter().any(|view| view.record.id == **run))
+            .map(|(run, _)| *run)
+            .collect();
+        // Each is looked at once more: how it ended is told, and of one that only has too many newer ones before it no more
+        // is heard here.
+        for run in gone {
+            let was = self.runs.remove(&run);
+            match client.status(run).await {
+                Ok(view) if view.status.is_final() || Some(&seen(&view)) != was.as_ref() => views.push(view),
+                Ok(_) | Err(Error::UnknownRun { .. }) => {}
+                Err(other) => {
+                    self.runs.extend(was.map(|was| (run, was)));
+                    return Err(other);
+                }
+            }
+        }
+        let mut changed: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        for view in &views {
+            let now_seen = seen(view);
+            if self.runs.get(&view.record.id) != Some(&now_seen) {
+                self.runs.insert(view.record.id, now_seen);
+                if !is_first {
+                    changed.entry(view.record.tenant.clone()).or_default().push(told(view));
+                }
+            }
+        }
+        // What has ended and is not new any more does not move again by itself.
+        let listed: std::collections::HashSet<RunId> = views.iter().map(|view| view.record.id).collect();
+        self.runs.retain(|run, seen| !seen.0.is_final() || listed.contains(run));
+        for (tenant, changed) in changed {
+            hub.tell(Topic::Runs, Some(tenant), json!({ "changed": changed }));
+        }
+        Ok(())
+    }
+
+    async fn look_at_run(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
+        let view = match hub.client.status(run).await {
+            Ok(view) => view,
+            Err(Error::UnknownRun { .. }) => return Ok(()),
+            Err(other) => return Err(other),
+        };
+        let before = self.positions.get(&run).cloned();
+        let mut position = before.as_ref().map_or(0, |(_, position)| *position);
+        // The journal is behind what was seen, or began anew.
+        loop {
+            let page = hub.client.journal(run, position, 1000).await?;
+            position = page.last().map_or(position, |entry| entry.pos);
+            if page.len() < 1000 {
+                break;
+            }
+        }
+        let now = (seen(&view), position);
+        if before.as_ref() != Some(&now) {
+            self.positions.insert(run, now);
+            if before.is_some() {
+                let mut told = told(&view);
+                told["position"] = position.into();
+                hub.tell(Topic::Run(run), Some(view.record.tenant), told);
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_logs(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
+        let before = self.lines.get(&run).copied();
+        let from = before.unwrap_or(0);
+        let lines = hub.client.logs(run, from.saturating_add(LINES)).await?;
+        let new: Vec<LogJson> = lines.iter().skip(from as usize).map(LogJson::new).collect();
+        self.lines.insert(run, u32::try_from(lines.len()).unwrap_or(u32::MAX));
+        if before.is_some() && !new.is_empty() {
+            let tenant = hub.client.status(run).await?.record.tenant;
+            hub.tell(Topic::Logs(run), Some(tenant), json!({ "id": run, "after": from, "lines": new }));
+        }
+        Ok(())
+    }
+
+    async fn look_at_queues(&mut self, hub: &Hub) -> Result<(), Error> {
+        let views = hub.client.queues().await?;
+        let now: BTreeMap<String, String> = views
+            .iter()
+            .filter_map(|view| {
+                Some((view.queue.name.clone(), serde_json::to_string(&QueueJson::new(view)).ok()?))
+            })
+            .collect();
+        if let Some(before) = &self.queues {
+            let changed: Vec<QueueJson> = views
+                .iter()
+                .filter(|view| before.get(&view.queue.name) != now.get(&view.queue.name))
+                .map(QueueJson::new)
+                .collect();
+            let gone: Vec<&String> = before.keys().filter(|name| !now.contains_key(*name)).collect();
+            if !changed.is_empty() || !gone.is_empty() {
+                hub.tell(Topic::Queues, None, json!({ "changed": changed, "gone": gone }));
+            }
+        }
+        self.queues = Some(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Sessions: a browser shows a token once and is given a cookie for it, which no script can read.
+//!
+//! The cookie is 256 random bits, of which the database has the hash. It opens what its token does and no longer than that
+//! does; it ends when it is left, or when nobody used it for twelve hours. Because browsers send cookies by themselves, a
+//! request that could change something has to say that it comes from our own pages.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, Method, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use outlast_store::{Access, SessionView};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use super::Inner;
+use super::access::{Caller, Secret, caller_of, refused};
+use super::audit::note_session;
+use super::guard::is_own_page;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::route::Call;
+
+/// The name of the cookie.
+pub(crate) const NAME: &str = "outlast_session";
+/// How long a session lasts that nobody uses.
+const IDLE: Duration = Duration::from_secs(12 * 3_600);
+
+/// A token to log in with.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Login {
+    /// The secret of a token: `ol_live_…`.
+    token: String,
+}
+
+/// Gives a cookie for a token.
+pub(crate) async fn open(call: Call) -> Answer {
+    let Login { token } = call.json()?;
+    let client = &call.api.client;
+    let secret = Secret::read(token.trim()).ok_or_else(refused)?;
+    let found = secret.find(client).await?;
+    let caller = caller_of(found).ok_or_else(refused)?;
+    let mut random = [0_u8; 32];
+    getrandom::fill(&mut random).map_err(Problem::internal)?;
+    let cookie = URL_SAFE_NO_PAD.encode(random);
+    let token = caller.token.unwrap_or_default();
+    client.store().access(&Access::Session { hash: hash(&cookie), token, idle: IDLE }).await?;
+    note_session(&call, caller, "session.open").await?;
+    let age = IDLE.as_secs();
+    Ok(Reply::nothing().with(header::SET_COOKIE, written(&call, &cookie, age)))
+}
+
+/// Ends a session, here and in the database. Without one there is nothing to end.
+pub(crate) async fn close(call: Call) -> Answer {
+    if let Some(cookie) = cookie(&call.headers) {
+        let hash = hash(&cookie);
+        let store = call.api.client.store();
+        if let Some(SessionView { token, .. }) = store.session(&hash).await? {
+            store.access(&Access::Leave { hash }).await?;
+            if let Some(caller) = caller_of(token) {
+                note_session(&call, caller, "session.close").await?;
+            }
+        }
+    }
+    Ok(Reply::nothing().with(header::SET_COOKIE, written(&call, "", 0)))
+}
+
+/// Who sent this cookie; `None` when there is none.
+pub(crate) async fn authenticate(
+    api: &Inner,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>, Problem> {
+    let Some(cookie) = cookie(headers) else { return Ok(None) };
+    is_own_page(method, headers)?;
+    let (store, hash) = (api.client.store(), hash(&cookie));
+    let found = store.session(&hash).await?.ok_or_else(refused)?;
+    let now = store.now().await?;
+    if now.since(found.seen_at) >= IDLE || !found.token.is_live(now) {
+        return Err(refused());
+    }
+    if now.since(found.seen_at) >= Duration::from_secs(60) {
+        store.access(&Access::Seen { hash }).await?;
+    }
+    caller_of(found.token).map(Some).ok_or_else(refused)
+}
+
+/// The cookie that a browser sent, if it could be one of ours.
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let sent = headers.get_all(header::COOKIE).iter().filter_map(|sent| sent.to_str().ok());
+    let mut pairs = sent.flat_map(|sent| sent.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let (_, value) = pairs.find(|(name, _)| *name == NAME)?;
+    (value.len() == 43).then(|| value.to_owned())
+}
+
+fn hash(cookie: &str) -> Bytes {
+    Bytes::copy_from_slice(&Sha256::digest(cookie.as_bytes()))
+}
+
+/// The cookie as browsers are given it: for the place at which the API is mounted, and nothing but requests.
+fn written(call: &Call, value: &str, age: u64) -> String {
+    let secure = if call.api.secure { "; Secure" } else { "" };
+    format!("{NAME}={value}; Path={}/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}", call.base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_cookie_is_found_among_others_and_only_if_it_could_be_one() {
+        let own = "a".repeat(43);
+        for (sent, found) in [
+            (format!("{NAME}={own}"), true),
+            (format!("theme=dark; {NAME}={own}; x=y"), true),
+            (format!("x{NAME}={own}"), false),
+            (format!("{NAME}={own}a"), false),
+            (format!("{NAME}="), false),
+            (String::new(), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::COOKIE, sent.parse().unwrap());
+            assert_eq!(cookie(&headers).is_some(), found, "{sent}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Starts runs: what is asked for, and whether it is there already.
+
+use axum::http::header;
+use outlast::{Client, Error, RunId};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::body::{Millis, Time, coded};
+use super::code::Code;
+use super::guard::{traceparent, tracestate};
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::route::Call;
+
+/// A run to start.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartRun {
+    /// The workflow or job.
+    definition: String,
+    /// What it is called with; kept as it was sent.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    input: Option<Box<RawValue>>,
+    /// The same key never starts twice.
+    #[serde(default)]
+    key: Option<String>,
+    /// The queue, when not the definition's own.
+    #[serde(default)]
+    queue: Option<String>,
+    /// What it belongs to in its queue.
+    #[serde(default)]
+    group: Option<String>,
+    /// From 0 (most urgent) to 9.
+    #[serde(default)]
+    priority: Option<u8>,
+    /// Start so many milliseconds later.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>)]
+    delay_ms: Option<Millis>,
+    /// Start at this time.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "date-time")]
+    at: Option<Time>,
+    /// How long it may take until it ends, in milliseconds.
+    #[serde(default)]
+    #[schema(value_type = Option<u64>)]
+    timeout_ms: Option<Millis>,
+    /// Searchable attributes.
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    tags: Tags,
+    /// The version of the code, when not the one that new runs take.
+    #[serde(default)]
+    version: Option<u32>,
+}
+
+/// Names with values, each once.
+#[derive(Default)]
+struct Tags(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Tags {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Tags, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Tags;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tags, A::Error> {
+                let mut tags: Vec<(String, String)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, String>()? {
+                    if tags.iter().any(|(known, _)| *known == name) {
+                        return Err(coded(Code::DUPLICATE_KEY, format_args!("{name:?} is there twice")));
+                    }
+                    // More than can be are not gathered first.
+                    if tags.len() >= outlast::Limits::TAGS {
+                        let most = outlast::Limits::TAGS;
+                        return Err(coded(Code::INVALID_ARGUMENT, format_args!("at most {most} tags")));
+                    }
+                    tags.push((name, value));
+                }
+                Ok(Tags(tags))
+            }
+        }
+        from.deserialize_map(Read)
+    }
+}
+
+/// A run that was started, or was there already.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Started {
+    id: String,
+    /// Whether this request made it; `false` when its key belonged to one already.
+    created: bool,
+}
+
+/// Starts a run.
+pub(crate) async fn start(call: Call) -> Answer {
+    let ask: StartRun = call.json()?;
+    let client = &call.api.client;
+    if ask.delay_ms.is_some() && ask.at.is_some() {
+        let detail = "delay_ms and at both say when: leave one away";
+        return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/at"));
+    }
+    if ask.version == Some(0) {
+        return Err(Problem::new(Code::INVALID_ARGUMENT, "versions begin with 1").at("/version"));
+    }
+    let input = ask.input.as_ref().map_or("null", |input| input.get());
+    let mut start = client.start_by_name(&ask.definition, input).owner(&call.caller.actor);
+    if let Some(tenant) = &call.caller.tenant {
+        start = start.tenant(tenant);
+    }
+    if let Some(key) = ask.key {
+        start = start.key(key);
+    }
+    if let Some(queue) = ask.queue {
+        start = start.queue(queue);
+    }
+    if let Some(group) = ask.group {
+        start = start.group(group);
+    }
+    if let Some(priority) = ask.priority {
+        start = start.priority(priority);
+    }
+    if let Some(Millis(delay)) = ask.delay_ms {
+        start = start.delay(delay);
+    }
+    if let Some(Time(at)) = ask.at {
+        start = start.at(at);
+    }
+    if let Some(Millis(timeout)) = ask.timeout_ms {
+        start = start.timeout(timeout);
+    }
+    if let Some(version) = ask.version {
+        start = start.version(version);
+    }
+    for (name, value) in ask.tags.0 {
+        start = start.tag(name, value);
+    }
+    if let Some(trace) = traceparent(&call.headers) {
+        let state = tracestate(&call.headers);
+        start = start.trace(state.map_or(trace.clone(), |state| format!("{trace};{state}")));
+    }
+    if let Some((time, random)) = call.seed.map(seed_parts) {
+        start = start.seed(time, random);
+    }
+    call.to(&ask.definition);
+    let run = match start.await {
+        Ok(run) => run,
+        Err(Error::KeyConflict { key, run }) => return Err(conflict(client, key, run).await),
+        Err(error) => return Err(error.into()),
+    };
+    call.to(run.id());
+    let location = call.address(&format!("/runs/{}", run.id()));
+    let started = Started { id: run.id().to_string(), created: run.created() };
+    let reply = Reply::json(&started)?.status(if run.created() { 201 } else { 200 });
+    Ok(reply.with(header::LOCATION, location))
+}
+
+/// The time and the randomness of which a seed was made.
+fn seed_parts(seed: uuid::Uuid) -> (outlast::Timestamp, u64) {
+    let (high, low) = seed.as_u64_pair();
+    let millis = i64::try_from(high >> 16).unwrap_or_default();
+    (outlast::Timestamp::from_micros(millis * 1000), low)
+}
+
+/// A key that belongs to a run with another input, and since when.
+async fn conflict(client: &Client, key: String, run: RunId) -> Problem {
+    let since =
+        client.status(run).await.map(|view| format!(" at {}", view.record.created_at)).unwrap_or_default();
+    let detail =
+        format!("key {key:?} belongs to {run}, which was started{since} with another input: use another key");
+    Problem::new(Code::IDEMPOTENCY_CONFLICT, detail)
+}

@@ -1,0 +1,121 @@
+//! `outlast migrate`: where the schema stands, and how it gets up to date.
+
+use outlast_store::{Schema, SchemaFile};
+use serde::Serialize;
+
+use crate::cli::MigrateCommand;
+use crate::database::Place;
+use crate::fault::{Exit, Fault};
+use crate::output::{BOLD, Column, DIM, Format, Row, call, note, print, print_one, table};
+use crate::words::count;
+
+/// A schema as JSON.
+#[derive(Serialize)]
+struct SchemaJson {
+    at: i64,
+    newest: i64,
+    complete: bool,
+    files: Vec<FileJson>,
+}
+
+#[derive(Serialize)]
+struct FileJson {
+    number: i64,
+    name: &'static str,
+    applied: bool,
+    /// The oldest program that can go on once it was applied.
+    serves: i64,
+}
+
+impl SchemaJson {
+    fn new(schema: &Schema) -> SchemaJson {
+        let file = |file: &SchemaFile| FileJson {
+            number: file.number,
+            name: file.name,
+            applied: file.is_applied,
+            serves: file.serves,
+        };
+        SchemaJson {
+            at: schema.at,
+            newest: schema.newest,
+            complete: schema.is_complete(),
+            files: schema.files.iter().map(file).collect(),
+        }
+    }
+}
+
+/// Does what was asked about the schema.
+pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Format) -> Result<(), Fault> {
+    let url = place.url();
+    match command {
+        MigrateCommand::Status => status(&outlast_store::schema(url).await?, format),
+        MigrateCommand::Print(args) => {
+            let to = args.to.unwrap_or(i64::MAX);
+            if args.from >= to {
+                let message = format!("from {} to {to} is no file: --to is greater than --from", args.from);
+                return Err(Fault::usage(message));
+            }
+            print(&outlast_store::schema_text(url, args.from, to)?)
+        }
+        MigrateCommand::Up(args) => {
+            let before = outlast_store::schema(url).await?;
+            if let Some(to) = args.to.filter(|to| *to > before.newest) {
+                let message = format!("there is no file {to}: this program knows {}", before.newest);
+                return Err(Fault::usage(message));
+            }
+            if args.dry_run {
+                let to = args.to.unwrap_or(before.newest);
+                print(&outlast_store::schema_text(url, before.at, to)?)?;
+                let lacks = before.files.iter().filter(|file| !file.is_applied && file.number <= to).count();
+                note(&format!("{} to apply; nothing was changed", count(lacks, "file")));
+                return Ok(());
+            }
+            let after = outlast_store::migrate(url, args.to).await?;
+            print_one(format, &SchemaJson::new(&after), after.at, || match after.at - before.at {
+                0 => format!("{} was at version {} already", after.place, after.at),
+                _ => format!("{} went from version {} to {}", after.place, before.at, after.at),
+            })
+        }
+        MigrateCommand::Down => {
+            let message = format!(
+                "a schema only goes forward: an older program goes on with a newer schema as far as `{}` says under \
+                 SERVES, and before that there is the backup that was made before `migrate up`",
+                call("migrate status -o wide")
+            );
+            Err(Fault::usage(message))
+        }
+    }
+}
+
+fn status(schema: &Schema, format: Format) -> Result<(), Fault> {
+    let columns = [
+        Column { head: "FILE", spare: 0 },
+        Column { head: "NAME", spare: 0 },
+        Column { head: "SERVES", spare: 1 },
+        Column { head: "APPLIED", spare: 0 },
+    ];
+    let row = |file: &SchemaFile| Row {
+        style: if file.is_applied { BOLD } else { DIM },
+        cells: vec![
+            file.number.to_string(),
+            file.name.to_owned(),
+            format!("{} and newer", file.serves),
+            if file.is_applied { "yes" } else { "no" }.to_owned(),
+        ],
+    };
+    print_one(format, &SchemaJson::new(schema), schema.at, || {
+        table(&columns, &schema.files.iter().map(row).collect::<Vec<_>>())
+    })?;
+    if schema.is_complete() {
+        note(&format!("{} is up to date: version {}", schema.place, schema.at));
+        return Ok(());
+    }
+    let message = format!(
+        "{} is at version {}, and this program needs {}: `{}` brings it up to date",
+        schema.place,
+        schema.at,
+        schema.newest,
+        call("migrate up")
+    );
+    Err(Fault::new(Exit::Conflict, "precondition_failed", message))
+}

@@ -1,0 +1,68 @@
+//! What is measured: that each figure is explained, and that none of them says what somebody sent.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use outlast_testkit::StoreKind;
+
+use crate::lab::Lab;
+
+/// The names of figures that files of this folder give to the facade.
+fn names_in(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            names_in(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            for kind in ["counter!(", "gauge!(", "histogram!("] {
+                let named = text.split(kind).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+                found.extend(named.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+            }
+        }
+    }
+}
+
+fn is_explained(name: &str) -> bool {
+    let docs = include_str!("../../../../docs/operate.md");
+    docs.contains(&format!("`{name}`")) || docs.contains(&format!("`{name}{{"))
+}
+
+#[test]
+fn every_figure_that_the_code_knows_is_explained() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut names = BTreeSet::new();
+    for folder in ["outlast/src", "server/src", "store/src", "core/src"] {
+        names_in(&crates.join(folder), &mut names);
+    }
+    assert!(names.len() > 20, "{names:?}");
+    let missing: Vec<&String> = names.iter().filter(|name| !is_explained(name)).collect();
+    assert!(missing.is_empty(), "docs/operate.md does not say what these mean: {missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_are_never_what_somebody_sent() {
+    let recorder = PrometheusBuilder::new().install_recorder().unwrap();
+    let lab = Lab::with(StoreKind::Sqlite, |api| api.without_tokens().metrics(recorder)).await;
+    let run = lab
+        .start(r#"{"definition":"greet","input":"secret-input","key":"secret-key","queue":"secret-queue"}"#)
+        .await;
+    lab.get("/api/v1/runs?key=secret-key").await;
+    lab.get("/secret-path").await;
+    lab.get("/api/v1/queues/secret-queue").await;
+    lab.post("/api/v1/runs", r#"{"definition":"secret-definition"}"#).await;
+    lab.get(&format!("/api/v1/runs/{run}")).await;
+    let own = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    lab.result(&own).await;
+    let text = lab.get("/metrics").await.text;
+    assert!(text.contains(r#"outlast_requests_total{action="run.start",status="201"}"#), "{text}");
+    assert!(text.contains(r#"outlast_requests_total{action="run.start",status="422"}"#), "{text}");
+    assert!(text.contains("outlast_request_seconds") && text.contains("outlast_turns_total"), "{text}");
+    assert!(!text.contains("secret") && !text.contains(&run), "{text}");
+    // And each of those that are there is explained.
+    let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let missing: Vec<&str> = names.filter(|name| !is_explained(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

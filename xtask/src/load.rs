@@ -1,0 +1,180 @@
+//! `cargo xtask load`: how many requests the server answers, on both databases, with wrk as the client on the same machine.
+//!
+//! The figures go to `docs/load.md` by hand: what a machine does is worth a look before it is believed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use outlast_cluster::Cluster;
+
+use crate::process;
+use crate::test::cargo;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long each figure is measured, in seconds
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// How many connections ask at once
+    #[arg(long, default_value_t = 32)]
+    connections: u32,
+    /// Measure this binary, and build none
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+/// What is asked: a name, and how wrk says it.
+const ASKED: [(&str, &str); 5] = [
+    ("`GET /healthz`", "path = '/healthz'"),
+    ("`GET /api/v1/runs?limit=50`, of 10,000", "path = '/api/v1/runs?limit=50'"),
+    ("`GET /api/v1/runs/ID`", "path = '/api/v1/runs/RUN'"),
+    (
+        "`POST /api/v1/runs`",
+        "path = '/api/v1/runs'; body = '{\"definition\":\"order\",\"input\":{\"item\":\"pen\",\"cents\":100},\"delay_ms\":86400000}'",
+    ),
+    (
+        "`POST /api/v1/runs/ID/events`",
+        "path = '/api/v1/runs/RUN/events'; body = '{\"name\":\"note\",\"data\":1}'",
+    ),
+];
+
+/// How many runs there are before anything is measured.
+const RUNS: u32 = 10_000;
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let told = Command::new("wrk").arg("--version").output();
+    ensure!(told.is_ok(), "wrk is missing: apt-get install wrk");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let binary = match &options.binary {
+        Some(binary) => binary.canonicalize()?,
+        None => {
+            let status = process::run(cargo().args(["build", "--release", "-p", "outlast-server"]))?;
+            ensure!(status.success(), "the server cannot be built ({status})");
+            root.join("target/release/outlast").canonicalize()?
+        }
+    };
+    let folder = tempfile::tempdir()?;
+    let cluster = Cluster::start_for_figures()?;
+    let postgres = cluster.fresh_database("load")?;
+    println!("| | database | requests a second | p50 | p99 |\n| --- | --- | ---: | ---: | ---: |");
+    for (database, url) in [("SQLite", "sqlite://load.db".to_owned()), ("PostgreSQL", postgres)] {
+        let server = Server::start(&binary, &url, folder.path())?;
+        let server = server.filled(folder.path())?;
+        for (name, asked) in ASKED {
+            process::fail_if_interrupted()?;
+            let asked = asked.replace("RUN", &server.run);
+            let Measured { rate, half, most } = server.measure(&asked, folder.path(), options)?;
+            println!("| {name} | {database} | {rate} | {half} | {most} |");
+        }
+    }
+    Ok(())
+}
+
+struct Measured {
+    rate: String,
+    half: String,
+    most: String,
+}
+
+/// A server that answers. Killed when dropped.
+struct Server {
+    child: Child,
+    url: String,
+    /// A run that is there.
+    run: String,
+}
+
+impl Server {
+    /// A server over a database that knows the definitions of the samples, and works on none of them.
+    fn start(binary: &Path, database: &str, folder: &Path) -> Result<Server> {
+        drop(Server::spawn(binary, &["dev", "--port", "0"], database, folder)?);
+        let args = ["serve", "--role", "api", "--listen", "127.0.0.1:0", "--pace", "1000000"];
+        Server::spawn(binary, &args, database, folder)
+    }
+
+    fn spawn(binary: &Path, args: &[&str], database: &str, folder: &Path) -> Result<Server> {
+        let mut command = Command::new(binary);
+        command.args(args).current_dir(folder).env("OUTLAST_DATABASE_URL", database);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().context("it has an output")?).lines();
+        let mut server = Server { child, url: String::new(), run: String::new() };
+        let told = lines.by_ref().map_while(Result::ok).find(|line| line.contains("http://"));
+        let told = told.context("the server does not say where it is")?;
+        let (_, rest) = told.split_once("http://").context("it says an address")?;
+        let address: String = rest.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        server.url = format!("http://{address}");
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(server)
+    }
+
+    /// Starts runs that are due tomorrow: nobody works while it is measured.
+    fn filled(mut self, folder: &Path) -> Result<Server> {
+        let (_, start) = ASKED[3];
+        let options = Options { seconds: 1, connections: 16, binary: None };
+        let mut rounds = 0;
+        while rounds < 120 {
+            self.measure(start, folder, &options)?;
+            rounds += 1;
+            let count = self.get("/api/v1/runs/count?cap=100000")?;
+            let count: String =
+                count.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+            if count.parse::<u32>()? >= RUNS {
+                let page = self.get("/api/v1/runs?limit=1")?;
+                let (_, rest) = page.split_once("\"id\":\"").context("there is a run")?;
+                self.run = rest.split('"').next().unwrap_or_default().to_owned();
+                return Ok(self);
+            }
+        }
+        bail!("{RUNS} runs could not be started in {rounds} s")
+    }
+
+    fn get(&self, path: &str) -> Result<String> {
+        let output = Command::new("curl").args(["-sf", &format!("{}{path}", self.url)]).output()?;
+        ensure!(output.status.success(), "{path} is not answered");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn measure(&self, asked: &str, folder: &Path, options: &Options) -> Result<Measured> {
+        let script = folder.join("load.lua");
+        fs::write(
+            &script,
+            format!(
+                "body = nil\n{asked}\nlocal headers = {{}}\nif body then headers['content-type'] = 'application/json' end\n\
+                 request = function() return wrk.format(body and 'POST' or 'GET', path, headers, body) end\n"
+            ),
+        )?;
+        let output = Command::new("wrk")
+            .args(["--latency", "--threads", "1"])
+            .args([
+                "--connections",
+                &options.connections.to_string(),
+                "--duration",
+                &format!("{}s", options.seconds),
+            ])
+            .arg("--script")
+            .arg(&script)
+            .arg(&self.url)
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(!text.contains("Non-2xx"), "some were not done:\n{text}");
+        let behind = |word: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(word));
+            line.and_then(|line| line.split_whitespace().last())
+                .map(str::to_owned)
+                .with_context(|| format!("{word}: {text}"))
+        };
+        let rate = behind("Requests/sec:")?.parse::<f64>()?;
+        Ok(Measured { rate: format!("{rate:.0}"), half: behind("50%")?, most: behind("99%")? })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
