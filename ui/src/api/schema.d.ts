@@ -399,6 +399,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The run with its journal, as a file for `outlast check` and `outlast show --file` */
+        get: operations["run_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/fork": {
         parameters: {
             query?: never;
@@ -457,7 +474,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What its handlers logged */
+        /** What its handlers logged; with follow=1, as server-sent events (log, end) */
         get: operations["run_logs"];
         put?: never;
         post?: never;
@@ -512,6 +529,23 @@ export interface paths {
         put?: never;
         /** Give a step another result; with dry_run, say what would run again (a Plan) */
         post: operations["run_replace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start another run that does all of it again */
+        post: operations["run_rerun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -707,6 +741,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Log in with a token: a browser is given a cookie for it */
+        post: operations["session_open"];
+        /** Log out: the cookie opens nothing any more */
+        delete: operations["session_close"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/stats/series": {
         parameters: {
             query?: never;
@@ -714,7 +766,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How runs ended and how long they took, span by span */
+        /** How runs ended, how long they took and how long queues were, span by span */
         get: operations["stats_series"];
         put?: never;
         post?: never;
@@ -767,6 +819,23 @@ export interface paths {
         };
         /** Version, database, nodes */
         get: operations["system_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/system/checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What may be wrong with the database, and what to do about it; takes a while */
+        get: operations["system_checks"];
         put?: never;
         post?: never;
         delete?: never;
@@ -870,6 +939,23 @@ export interface paths {
         };
         /** Whether it can serve: the database answers, and it is not about to stop */
         get: operations["health_ready"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/startupz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether it has begun: the database was opened, with a schema of this version */
+        get: operations["health_started"];
         put?: never;
         post?: never;
         delete?: never;
@@ -991,6 +1077,8 @@ export interface components {
             items: components["schemas"]["Bulk"][];
             /** @description Where the next page begins; `null` at the end. */
             next_cursor?: string | null;
+            /** @description Where the page before begins; `null` on the first. */
+            prev_cursor?: string | null;
         };
         /** @description What a bulk would do: nothing was changed. */
         BulkPreview: {
@@ -1015,6 +1103,19 @@ export interface components {
             detail?: string | null;
             name: string;
             ok: boolean;
+        };
+        /** @description One thing that was looked at. */
+        CheckJson: {
+            /** @description What was found. */
+            detail: string;
+            /** @description What to do, where it is not as it should be. */
+            fix?: string | null;
+            name: string;
+            status: string;
+        };
+        /** @description How the database and the work in it are doing. */
+        Checks: {
+            items: components["schemas"]["CheckJson"][];
         };
         /** @description How many there are. */
         Count: {
@@ -1121,6 +1222,10 @@ export interface components {
              */
             next_after?: number | null;
         };
+        /** @description A message that is kept until a run with its key is started. */
+        Kept: {
+            kept: boolean;
+        };
         /** @description What a queue allows from now on, whatever code says. What is left away is not limited. */
         Limits: {
             /** @description Groups take turns. */
@@ -1151,6 +1256,11 @@ export interface components {
             level: string;
             message: string;
         };
+        /** @description A token to log in with. */
+        Login: {
+            /** @description The secret of a token: `ol_live_…`. */
+            token: string;
+        };
         /** @description What a run's handlers logged. */
         Logs: {
             items: components["schemas"]["Log"][];
@@ -1168,6 +1278,8 @@ export interface components {
         Me: {
             actor: string;
             capabilities: components["schemas"]["Scope"][];
+            /** @description The database's time, by which everything is judged. */
+            now: string;
             role: components["schemas"]["Role"];
             /** @description The tenant to which the token is bound; `null`: all of them. */
             tenant?: string | null;
@@ -1190,6 +1302,8 @@ export interface components {
             filter?: string;
             /** @description Of a retry or a fork: from this step on. */
             from?: string | null;
+            /** @description These runs, instead of a filter: at most 1000. */
+            ids?: string[];
             /** @description Of a fork: with this input instead of each run's own. */
             input?: unknown;
             /** @description Of a fork: with the version that new runs take. */
@@ -1278,6 +1392,22 @@ export interface components {
             p50_ms?: number | null;
             /** Format: double */
             p95_ms?: number | null;
+            /**
+             * Format: double
+             * @description How long the one that was due first had been in line, at most.
+             */
+            queue_wait_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How many were due and not taken, at most: looked at once a minute. `null` where nobody looked, for one definition, and
+             *     for a token of one tenant.
+             */
+            queued?: number | null;
+            /**
+             * Format: int64
+             * @description How many nodes worked on, at most.
+             */
+            running?: number | null;
         };
         /** @description The document. */
         Problem: {
@@ -1395,6 +1525,19 @@ export interface components {
             result?: unknown;
             step: string;
         };
+        /** @description The same again, as another run. */
+        Rerun: {
+            /** @description With another input. */
+            input?: unknown;
+            /** @description With the version that new runs take. */
+            latest?: boolean;
+            reason?: string | null;
+            /**
+             * Format: int32
+             * @description With this version of the code.
+             */
+            version?: number | null;
+        };
         /** @description Another try. */
         Retry: {
             /** @description Only say what would run again. */
@@ -1462,6 +1605,8 @@ export interface components {
             items: components["schemas"]["Run"][];
             /** @description Where the next page begins; `null` at the end. */
             next_cursor?: string | null;
+            /** @description Where the page before begins; `null` on the first. */
+            prev_cursor?: string | null;
         };
         /** @description How a run ended, or that it has not. */
         RunResult: {
@@ -1737,7 +1882,7 @@ export interface operations {
             query?: {
                 /** @description In this status; several are any of them */
                 status?: string[];
-                /** @description The next_cursor of the page before */
+                /** @description The next_cursor or prev_cursor of another page */
                 cursor?: string;
                 /** @description At most so many: 1 to 500, 50 unless said */
                 limit?: number;
@@ -2353,7 +2498,7 @@ export interface operations {
                 q?: string;
                 /** @description newest (unless said) or oldest */
                 sort?: string;
-                /** @description The next_cursor of the page before */
+                /** @description The next_cursor or prev_cursor of another page */
                 cursor?: string;
                 /** @description At most so many: 1 to 500, 50 unless said */
                 limit?: number;
@@ -2609,6 +2754,15 @@ export interface operations {
                     "application/json": components["schemas"]["Acted"];
                 };
             };
+            /** @description Done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Kept"];
+                };
+            };
             /** @description Not done: see `code` */
             default: {
                 headers: {
@@ -2621,6 +2775,37 @@ export interface operations {
         };
     };
     run_explain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_export: {
         parameters: {
             query?: never;
             header?: never;
@@ -2781,6 +2966,8 @@ export interface operations {
                 limit?: number;
                 /** @description At least so urgent: error, warn, info, debug or trace */
                 level?: string;
+                /** @description 1: a stream of server-sent events, until the run has ended */
+                follow?: string;
             };
             header?: never;
             path: {
@@ -2797,6 +2984,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Logs"];
+                    "text/event-stream": string;
                 };
             };
             /** @description Not done: see `code` */
@@ -2875,6 +3063,15 @@ export interface operations {
                     "application/json": components["schemas"]["Acted"];
                 };
             };
+            /** @description Done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Kept"];
+                };
+            };
             /** @description Not done: see `code` */
             default: {
                 headers: {
@@ -2910,7 +3107,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Acted"];
+                    "application/json": components["schemas"]["Acted"] | components["schemas"]["PlanJson"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_rerun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent twice with the same key and body, a request is done once and answered twice alike, for a day */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Rerun"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forked"];
                 };
             };
             /** @description Not done: see `code` */
@@ -3029,7 +3264,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Acted"];
+                    "application/json": components["schemas"]["Acted"] | components["schemas"]["PlanJson"];
                 };
             };
             /** @description Not done: see `code` */
@@ -3375,6 +3610,64 @@ export interface operations {
             };
         };
     };
+    session_open: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Login"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    session_close: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     stats_series: {
         parameters: {
             query?: {
@@ -3382,6 +3675,8 @@ export interface operations {
                 range?: string;
                 /** @description Of this definition */
                 def?: string;
+                /** @description Of this queue */
+                queue?: string;
             };
             header?: never;
             path?: never;
@@ -3493,6 +3788,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["System"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    system_checks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checks"];
                 };
             };
             /** @description Not done: see `code` */
@@ -3678,7 +4002,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": string;
+                    "application/json": Record<string, never>;
                 };
             };
             /** @description Not done: see `code` */
@@ -3717,6 +4041,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Ready"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    health_started: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alive"];
                 };
             };
             /** @description Not done: see `code` */
