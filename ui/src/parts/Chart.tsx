@@ -64,7 +64,7 @@ export function Depth({ points }: { points: Point[] }) {
   const longest = ceiling(Math.max(0, ...points.map((point) => point.queue_wait_ms ?? 0)));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="In line" of={`at most; waits up to ${duration(longest)}`} top={top.toLocaleString("en")} points={points} legend={[["p50", "due runs"], ["p95", "longest wait"]]} told={`${points.at(-1)?.queued ?? 0} at last`}>
+    <Frame title="In line" of={`at most; waits on a scale of ${duration(longest)}`} top={top.toLocaleString("en")} points={points} legend={[["p50", "due runs"], ["p95", "longest wait"]]} told={`${points.at(-1)?.queued ?? 0} at last`}>
       <path className={css.p95} d={line(points.map((point) => point.queue_wait_ms ?? null), longest)} />
       <path className={css.p50} d={line(points.map((point) => point.queued ?? null), top)} />
       {points.map((point, at) => (
