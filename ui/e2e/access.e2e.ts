@@ -32,6 +32,14 @@ it("asks for a token, says when it is none, and shows what it opens", async () =
   await signIn(page, operator);
   await page.locator(`a[href="/runs/${order}"]`).waitFor();
   await page.getByRole("button", { name: "Act on all…" }).waitFor();
+  // It outlasts the page, and no script sees it.
+  await page.reload();
+  await page.locator(`a[href="/runs/${order}"]`).waitFor();
+  expect(await page.evaluate(() => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage }))).not.toContain(operator);
+  await page.goto(`${lab.url}/system`);
+  await page.getByRole("button", { name: "Check again" }).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("dialog", { name: "This server wants a token" }).waitFor();
 });
 
 it("trap 6: a viewer sees no buttons, and the API refuses whoever asks without them", async () => {

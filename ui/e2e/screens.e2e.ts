@@ -78,8 +78,10 @@ it("selects runs, also a range of them, and acts on those alone", async () => {
   await page.getByRole("button", { name: "Act on them…" }).click();
   await page.getByLabel(/Reason/).fill("a test wants it");
   await page.getByRole("button", { name: "Cancel 3 runs" }).click();
+  await page.waitForURL("**/bulk/run_*");
   for (const id of ids.slice(1)) await lab.until(id, "cancelled");
   expect(await lab.api(`/runs/${ids[0]}`)).toMatchObject({ status: "waiting" });
+  await page.goBack();
   await page.getByLabel("Select all that are shown").click();
   await page.getByText(/selected/).waitFor();
   await page.keyboard.press("Escape");

@@ -14,23 +14,17 @@ export class ApiError extends Error {
   }
 }
 
-// Kept here only where the server has no sessions: a reload asks again, and nothing that is left on a disk opens anything.
-let token: string | null = null;
 const tokenWanted = new Set<() => void>();
 
 /// Gives the server a token, for a cookie that no script can read. Whatever is wrong with it is thrown.
 export async function signIn(text: string) {
-  if (__HAS_SESSIONS__) {
-    const answer = await fetch(new URL(`${config.base}api/v1/session`, location.href), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token: text }) });
-    if (!answer.ok) throw problem(answer.status, await answer.text());
-  } else token = text;
+  await data(api.POST("/api/v1/session", { body: { token: text } }));
   await data(api.GET("/api/v1/me"));
 }
 
-/// Forgets the token, here and there.
+/// The cookie opens nothing any more.
 export async function signOut() {
-  token = null;
-  if (__HAS_SESSIONS__) await fetch(new URL(`${config.base}api/v1/session`, location.href), { method: "DELETE" });
+  await data(api.DELETE("/api/v1/session"));
 }
 
 /// Calls back when the server wants a token.
@@ -39,12 +33,7 @@ export function onTokenWanted(call: () => void): () => void {
   return () => tokenWanted.delete(call);
 }
 
-export function authorization(): Record<string, string> {
-  return token ? { authorization: `Bearer ${token}` } : {};
-}
-
 async function lossless(request: Request): Promise<Response> {
-  for (const [name, value] of Object.entries(authorization())) request.headers.set(name, value);
   let response: Response;
   try {
     response = await fetch(request);

@@ -192,7 +192,7 @@ function TokenDialog({ onClose }: { onClose: () => void }) {
   return (
     <Ask title="This server wants a token" action="Sign in" onDo={submit} onClose={onClose} disabled={!text.trim()}>
       <p className={parts.muted}>
-        <code>outlast token create NAME --role viewer</code> makes one. {__HAS_SESSIONS__ ? "It is kept where no script can read it." : "It is kept in this tab alone, until the page is loaded again."}
+        <code>outlast token create NAME --role viewer</code> makes one. It is kept where no script can read it.
       </p>
       <Field label="Token">
         <input className={parts.input} type="password" autoComplete="off" value={text} onChange={(event) => setText(event.target.value)} />

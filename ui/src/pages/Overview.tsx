@@ -5,7 +5,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, data } from "../api/client";
 import { useTopics } from "../app/live";
 import { duration } from "../lib/time";
-import { Latency, Throughput } from "../parts/Chart";
+import { Depth, Latency, Throughput } from "../parts/Chart";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
 import { ErrorTable } from "./Errors";
 import { QueueState, Used } from "./Queues";
@@ -66,6 +66,7 @@ export function OverviewPage() {
         <div className={page.charts}>
           <Throughput points={series.data.points} step={series.data.step_ms} />
           <Latency points={series.data.points} />
+          <Depth points={series.data.points} />
         </div>
       )}
       <div className={page.charts}>

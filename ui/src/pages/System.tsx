@@ -1,44 +1,15 @@
 // The server itself: whether it can serve, what `doctor` says, which it is, who asks, and where programs look.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { api, authorization, data, signOut } from "../api/client";
+import { api, data, type Schemas, signOut } from "../api/client";
 import { config } from "../app/config";
-import { useVersion } from "../app/Shell";
+import { useMay, useVersion } from "../app/Shell";
 import { css, Head, Problem } from "../parts/parts";
 import { Facts } from "../parts/RunTable";
 
-export interface SystemCheck {
-  name: string;
-  state: "ok" | "warn" | "bad";
-  detail: string;
-  remedy?: string;
-}
+const LOOKS: Record<string, ["green" | "amber" | "red", string, string]> = { ok: ["green", "✓", "ok"], warn: ["amber", "!", "look"], fail: ["red", "✕", "not ok"] };
 
-/// What `outlast doctor` looks at, where the API has it.
-export function useChecks() {
-  return useQuery({
-    queryKey: ["system", "checks"],
-    queryFn: async (): Promise<SystemCheck[] | null> => {
-      const answer = await fetch(new URL(`${config.base}api/v1/system/checks`, location.href), { headers: authorization() });
-      if (!answer.ok) return null;
-      const said = (await answer.json()) as { items?: Record<string, unknown>[]; checks?: Record<string, unknown>[] };
-      return (said.items ?? said.checks ?? []).map(read);
-    },
-    enabled: __HAS_CHECKS__,
-    refetchInterval: 30_000,
-    retry: false,
-  });
-}
-
-/// A check as it is shown: what is neither `ok` nor a warning is bad.
-function read(said: Record<string, unknown>): SystemCheck {
-  const state = String(said.state ?? said.status ?? (said.ok ? "ok" : "bad"));
-  return { name: String(said.name).replaceAll("_", " "), state: state === "ok" ? "ok" : state.startsWith("warn") ? "warn" : "bad", detail: String(said.detail ?? ""), remedy: said.remedy ? String(said.remedy) : undefined };
-}
-
-const LOOKS = { ok: ["green", "✓", "ok"], warn: ["amber", "!", "look"], bad: ["red", "✕", "not ok"] } as const;
-
-function Verdict({ state }: { state: keyof typeof LOOKS }) {
-  const [tone, icon, word] = LOOKS[state];
+function Verdict({ status }: { status: string }) {
+  const [tone, icon, word] = LOOKS[status] ?? ["red", "✕", status];
   return <span className={`${css.chip} ${css[tone]}`}><i aria-hidden="true">{icon}</i>{word}</span>;
 }
 
@@ -48,29 +19,34 @@ export function SystemPage() {
   const ready = useQuery({ queryKey: ["ready"], queryFn: () => data(api.GET("/readyz")), refetchInterval: 5000 });
   const me = useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")) });
   const system = useQuery({ queryKey: ["system"], queryFn: () => data(api.GET("/api/v1/system")), refetchInterval: 10_000, retry: false });
-  const checks = useChecks();
+  const may = useMay("operate");
+  // They take a while, and ask much of the database: once, and again when somebody wants it.
+  const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), enabled: may, staleTime: Infinity, retry: false });
   const leave = async () => {
     await signOut();
     await client.invalidateQueries();
   };
-  const all: SystemCheck[] = [
-    ...(ready.data?.checks ?? []).map((check) => ({ name: check.name.replaceAll("_", " "), state: check.ok ? ("ok" as const) : ("bad" as const), detail: check.detail ?? "" })),
-    ...(checks.data ?? []),
+  const all: Schemas["CheckJson"][] = [
+    ...(ready.data?.checks ?? []).map((check) => ({ name: check.name.replaceAll("_", " "), status: check.ok ? "ok" : "fail", detail: check.detail ?? "" })),
+    ...(checks.data?.items ?? []),
   ];
   return (
     <>
-      <Head title="System">{system.data?.tokens && <button type="button" className={css.button} onClick={() => void leave()}>Sign out</button>}</Head>
-      <Problem error={ready.error} />
+      <Head title="System">
+        {may && <button type="button" className={css.button} disabled={checks.isFetching} onClick={() => void checks.refetch()}>{checks.isFetching ? "Checking…" : "Check again"}</button>}
+        {system.data?.tokens && <button type="button" className={css.button} onClick={() => void leave()}>Sign out</button>}
+      </Head>
+      <Problem error={ready.error ?? checks.error} />
       <div className={css.stack}>
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead><tr><th>Check</th><th>Verdict</th><th>Says</th></tr></thead>
             <tbody>
-              {all.map((check) => (
-                <tr key={check.name}>
+              {all.map((check, place) => (
+                <tr key={place}>
                   <td className={css.nowrap}>{check.name}</td>
-                  <td><Verdict state={check.state} /></td>
-                  <td>{check.detail}{check.remedy && check.state !== "ok" && <span className={css.muted}> {check.remedy}</span>}</td>
+                  <td><Verdict status={check.status} /></td>
+                  <td>{check.detail}{check.fix && <span className={css.muted}> {check.fix}</span>}</td>
                 </tr>
               ))}
             </tbody>

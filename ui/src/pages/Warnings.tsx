@@ -6,7 +6,6 @@ import { api, data, type Schemas } from "../api/client";
 import { skewNow } from "../lib/time";
 import { Note, useNow } from "../parts/parts";
 import { isLate } from "./Schedules";
-import { useChecks } from "./System";
 import page from "./overview.module.css";
 
 const EVERY = 10_000;
@@ -17,14 +16,12 @@ export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
   const now = useNow();
   const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY });
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: EVERY, retry: false });
-  const checks = useChecks();
   const late = (schedules.data?.items ?? []).filter((one) => isLate(one, now));
   const held = queues.filter((queue) => queue.state !== "open" && queue.due > 0);
   const found: [string, "red" | "amber", ReactNode][] = [];
   if (nodes.data && !nodes.data.items.length) found.push(["nodes", "red", <>No node is up: nothing runs until one is. <Link to={"/nodes" as string}>Nodes</Link></>]);
   for (const queue of held) found.push([`queue ${queue.name}`, "amber", <>Queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link> is {queue.state}, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
   for (const one of late) found.push([`schedule ${one.name}`, "amber", <>Schedule <Link to={"/schedules/$name" as string} params={{ name: one.name } as never}>{one.name}</Link> is late.</>]);
-  for (const check of checks.data ?? []) if (check.state !== "ok") found.push([`check ${check.name}`, check.state === "bad" ? "red" : "amber", <>{check.name}: {check.detail} <Link to={"/system" as string}>System</Link></>]);
   if (Math.abs(skewNow()) > SKEW) found.push(["clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>]);
   if (!found.length) return null;
   return <div className={page.warnings} role="status" aria-label="Warnings">{found.map(([key, tone, text]) => <Note key={key} tone={tone}><span>{text}</span></Note>)}</div>;

@@ -11,6 +11,9 @@ export interface Point {
   cancelled: number;
   p50_ms?: number | null;
   p95_ms?: number | null;
+  /// How many were due and not taken, and for how long the first of them had been, at most.
+  queued?: number | null;
+  queue_wait_ms?: number | null;
 }
 
 const ENDS = ["completed", "failed", "cancelled"] as const;
@@ -55,11 +58,30 @@ export function Latency({ points }: { points: Point[] }) {
   );
 }
 
+/// What was in line, and how long it stood there.
+export function Depth({ points }: { points: Point[] }) {
+  const top = ceiling(Math.max(0, ...points.map((point) => point.queued ?? 0)));
+  const longest = ceiling(Math.max(0, ...points.map((point) => point.queue_wait_ms ?? 0)));
+  const width = 100 / Math.max(1, points.length);
+  return (
+    <Frame title="In line" of={`at most; waits on a scale of ${duration(longest)}`} top={top.toLocaleString("en")} points={points} legend={[["p50", "due runs"], ["p95", "longest wait"]]} told={`${points.at(-1)?.queued ?? 0} at last`}>
+      <path className={css.p95} d={line(points.map((point) => point.queue_wait_ms ?? null), longest)} />
+      <path className={css.p50} d={line(points.map((point) => point.queued ?? null), top)} />
+      {points.map((point, at) => (
+        <g key={point.at}>
+          <title>{`${when(point)}: ${point.queued == null ? "nobody looked" : `${point.queued} in line, the first for ${duration(point.queue_wait_ms ?? 0)}`}`}</title>
+          <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
+        </g>
+      ))}
+    </Frame>
+  );
+}
+
 function when(point: Point): string {
   return clock(millis(point.at) ?? 0, serverNow());
 }
 
-function Frame({ title, of, top, points, legend, children }: { title: string; of: string; top: string; points: Point[]; legend: [string, string][]; children: React.ReactNode }) {
+function Frame({ title, of, top, points, legend, told, children }: { title: string; of: string; top: string; points: Point[]; legend: [string, string][]; told?: string; children: React.ReactNode }) {
   const first = points[0];
   const last = points[points.length - 1];
   const sum = (end: (typeof ENDS)[number]) => points.reduce((sum, point) => sum + point[end], 0);
@@ -71,7 +93,7 @@ function Frame({ title, of, top, points, legend, children }: { title: string; of
       </figcaption>
       <div className={css.box}>
         <span className={css.top}>{top}</span>
-        <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${title}: ${ENDS.map((end) => `${sum(end)} ${end}`).join(", ")}`}>
+        <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${title}: ${told ?? ENDS.map((end) => `${sum(end)} ${end}`).join(", ")}`}>
           {children}
         </svg>
       </div>

@@ -2,7 +2,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
-import { api, data } from "../api/client";
+import { api, data, type Schemas } from "../api/client";
 import { absolute, clock, millis, serverNow } from "../lib/time";
 import { css as parts, download, Loading, plain, Problem } from "../parts/parts";
 import css from "./run.module.css";
@@ -20,7 +20,7 @@ export function LogsTab({ id }: { id: string }) {
   const box = useRef<HTMLDivElement>(null);
   const logs = useInfiniteQuery({
     queryKey: ["run", id, "logs", level],
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/v1/runs/{id}/logs", { params: { path: { id }, query: { level, after: pageParam, limit: PAGE } }, signal })),
+    queryFn: async ({ pageParam, signal }) => (await data(api.GET("/api/v1/runs/{id}/logs", { params: { path: { id }, query: { level, after: pageParam, limit: PAGE } }, signal }))) as Schemas["Logs"],
     initialPageParam: 0,
     // Lines of lower levels are counted and not sent: only a page that got no further is the last.
     getNextPageParam: (page, _, after) => (page.next_after - after >= PAGE ? page.next_after : undefined),
