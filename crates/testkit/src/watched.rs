@@ -51,6 +51,7 @@ pub struct Watched {
     holds_kv_write: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold what people ask.
     holds_controls: Mutex<Option<HeldControls>>,
+    seen: Mutex<HashMap<RunId, i64>>,
     /// Of the process that asks, which may be told to die at one of its writes.
     life: Arc<Life>,
 }
@@ -127,8 +128,14 @@ impl Watched {
             holds_renew: Mutex::default(),
             holds_kv_write: Mutex::default(),
             holds_controls: Mutex::default(),
+            seen: Mutex::default(),
             life: Arc::default(),
         })
+    }
+
+    /// How much of a run's inbox whoever has it knew when it asked for more last.
+    pub fn seen(&self, run: RunId) -> i64 {
+        self.seen.lock().get(&run).copied().unwrap_or_default()
     }
 
     /// When `call` was made, in order, whatever became of it.
@@ -420,6 +427,7 @@ impl Reads for Watched {
     }
 
     async fn inbox(&self, runs: &[(RunId, i64)]) -> Result<Vec<(RunId, News)>, StoreError> {
+        self.seen.lock().extend(runs.iter().copied());
         pass_on!(self.inbox(runs))
     }
 

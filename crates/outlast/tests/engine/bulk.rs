@@ -237,13 +237,17 @@ engine_test! {
             let bulk = test.app().bulk(Bulk::retry()).filter(of("broken")).start().await.unwrap();
             held.until_waiting(16).await;
             let client = Outlast::on(lab.world.store().clone()).client();
-            let looked = store.count("inbox");
             match kills {
                 true => client.kill(bulk.id(), "not those").await.unwrap(),
                 false => client.cancel(bulk.id(), "not those").await.unwrap(),
             };
             if !kills {
-                lab.until("it has heard", || async { store.count("inbox") > looked }).await;
+                // Asked again its process looks again, and says how much it knows.
+                lab.until("it has heard", || async {
+                    client.cancel(bulk.id(), "not those").await.unwrap();
+                    store.seen(bulk.id()) > 0
+                })
+                .await;
             }
             held.let_go();
             bulk.result().await.unwrap_err();
