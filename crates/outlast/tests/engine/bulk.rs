@@ -242,9 +242,9 @@ engine_test! {
                 false => client.cancel(bulk.id(), "not those").await.unwrap(),
             };
             if !kills {
-                // Asked again its process looks again, and says how much it knows.
+                // With every message its process looks what is new, and says how much it knows.
                 lab.until("it has heard", || async {
-                    client.cancel(bulk.id(), "not those").await.unwrap();
+                    client.send(bulk.id(), "look", &()).await.unwrap();
                     store.seen(bulk.id()) > 0
                 })
                 .await;
