@@ -18,6 +18,8 @@ use crate::unique::Unique;
 pub(crate) struct StartOptions {
     pub(crate) key: Option<String>,
     pub(crate) unique: Option<Unique>,
+    /// Whether two things say which run is the only one.
+    pub(crate) is_unique_twice: bool,
     pub(crate) queue: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) priority: Option<u8>,
@@ -123,6 +125,14 @@ impl Client {
         }
         for (what, duration) in [("delay", start.delay), ("timeout", start.timeout)] {
             check_duration(what, duration.unwrap_or_default())?;
+        }
+        if let (Some(delay), Some(at)) = (start.delay, start.at) {
+            let remedy = format!("none beside a delay of {delay:?}: both say when the run begins");
+            return Err(Error::invalid("time to start at", at, remedy));
+        }
+        if start.is_unique_twice {
+            let remedy = "one of `unique`, `debounce` and `throttle`: each says which run is the only one";
+            return Err(Error::invalid("uniqueness", "given twice", remedy));
         }
         if start.timeout == Some(Duration::ZERO) {
             return Err(Error::invalid("timeout", "0", "longer than nothing: the run could not even begin"));

@@ -129,7 +129,7 @@ impl<D: 'static> Start<D> {
     ///
     /// A child of a workflow is never asked whether it is the only one: it is started once.
     pub fn unique(mut self, unique: Unique) -> Self {
-        self.options.unique = Some(unique);
+        self.options.is_unique_twice |= self.options.unique.replace(unique).is_some();
         self
     }
 

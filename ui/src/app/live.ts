@@ -23,6 +23,7 @@ class Live {
   private failures = 0;
   private wantsPause = false;
   private changed = new Set<string>();
+  private heard = new Set<string>();
   private gathering: ReturnType<typeof setTimeout> | null = null;
   private restarting: ReturnType<typeof setTimeout> | null = null;
   private hiding: ReturnType<typeof setTimeout> | null = null;
@@ -92,9 +93,10 @@ class Live {
 
   private async run() {
     const stop = (this.stop = new AbortController());
+    const topics = [...this.topics.keys()];
     try {
       const url = new URL(`${config.base}api/v1/live`, location.href);
-      if (this.topics.size) url.searchParams.set("topics", [...this.topics.keys()].join(","));
+      if (topics.length) url.searchParams.set("topics", topics.join(","));
       const headers: Record<string, string> = { accept: "text/event-stream" };
       if (this.lastId) headers["last-event-id"] = this.lastId;
       const answer = await fetch(url, { headers, signal: stop.signal });
@@ -102,6 +104,7 @@ class Live {
       if (this.failures) this.everything();
       this.failures = 0;
       this.set("live");
+      this.catchUp(topics);
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {
@@ -119,6 +122,17 @@ class Live {
     }
   }
 
+  /// What happened after a page was read and before the server knew that somebody wants to hear of it, nobody tells.
+  private catchUp(topics: string[]) {
+    for (const topic of topics) if (!this.heard.has(topic)) this.note(topic.replace(":", " "));
+    this.heard = new Set(topics);
+  }
+
+  private note(about: string) {
+    this.changed.add(about);
+    this.gathering ??= setTimeout(() => this.tell(), GATHER);
+  }
+
   private hear(message: string) {
     const fields = new Map(message.split("\n").map((line) => line.split(/: ?(.*)/s) as [string, string]));
     const id = fields.get("id");
@@ -126,9 +140,7 @@ class Live {
     const event = fields.get("event");
     if (!event) return;
     if (event === "reset") return this.everything();
-    const about = event === "run" || event === "logs" ? `${event} ${idOf(fields.get("data"))}` : event;
-    this.changed.add(about);
-    this.gathering ??= setTimeout(() => this.tell(), GATHER);
+    this.note(event === "run" || event === "logs" ? `${event} ${idOf(fields.get("data"))}` : event);
   }
 
   private tell() {

@@ -295,7 +295,8 @@ impl fmt::Display for Why {
                 for (place, wait) in waits.iter().enumerate() {
                     write!(f, "{}{wait}", if place == 0 { "" } else { " or " })?;
                 }
-                until.map_or(Ok(()), |until| write!(f, ", until {until}"))
+                let is_said = waits.iter().any(|wait| wait.until == *until);
+                until.filter(|_| !is_said).map_or(Ok(()), |until| write!(f, ", until {until}"))
             }
             Why::Sleeping { until } => write!(f, "sleeping until {until}"),
             Why::Retry { at, attempt, step: Some(step) } => {

@@ -113,6 +113,24 @@ engine_test! {
         assert_eq!(none.unwrap_err().code(), "invalid_argument");
     }
 
+    async fn what_is_said_twice_of_one_run_is_refused(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = || lab.app().start(index(), "a".into());
+        let soon = lab.test().now().await.unwrap();
+        for (twice, names) in [
+            (start().delay(1.minute()).at(soon), "both say when the run begins"),
+            (start().debounce("k", 1.minute()).at(soon), "both say when the run begins"),
+            (start().debounce("k", 1.minute()).throttle("k", 1.hour()), "which run is the only one"),
+            (start().unique(Unique::by_args()).unique(Unique::by_key("k")), "which run is the only one"),
+        ] {
+            let error = twice.await.map(|_| ()).unwrap_err();
+            assert_eq!(error.code(), "invalid_argument");
+            assert!(error.to_string().contains(names), "{error}");
+        }
+        lab.advance(2.hours()).await;
+        assert!(lab.ledger.notes().is_empty(), "nothing was stored");
+    }
+
     async fn in_a_transaction_it_is_the_only_one_when_that_commits(lab: Lab) {
         lab.start(|app| app.job(index())).await;
         let client = lab.app().client().clone();
