@@ -34,6 +34,7 @@ it("goes anywhere by keyboard", async () => {
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox", { name: "Jump to" }).fill("pay_inv");
+  await page.getByRole("option", { name: "pay_invoice" }).first().waitFor();
   await page.keyboard.press("Enter");
   await page.waitForURL("**/runs?def=pay_invoice");
   await page.keyboard.press("/");
@@ -63,6 +64,7 @@ it("walks a list from run to run, and a timeline from step to step, by keyboard"
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox", { name: "Jump to" }).fill("stock-ch");
+  await page.getByRole("option", { name: "stock-check" }).first().waitFor();
   await page.keyboard.press("Enter");
   await page.waitForURL("**/schedules/stock-check");
 });
