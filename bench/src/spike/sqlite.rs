@@ -18,7 +18,6 @@ fn open(file: &Path) -> Result<(Connection, Uuid)> {
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "temp_store", "memory")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 8192)?;
     connection.set_prepared_statement_cache_capacity(100);
     let node = Uuid::now_v7();
     connection.execute(

@@ -20,9 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STATEMENTS: usize = 512;
 /// What stays of the write-ahead log after a checkpoint.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
-/// So many pages of the log are copied into the file at a time, 32 MB: claims of runs of very many groups write the same
-/// pages of an index again and again, which then costs one copy instead of eight.
-const CHECKPOINT_PAGES: u32 = 8192;
 
 /// How much of the file the writer keeps in memory: the ends of its trees, where everything new goes.
 const CACHE_KB: i32 = 8 * 1024;
@@ -66,7 +63,6 @@ pub(super) fn writer(file: Option<&Path>, options: &OpenOptions) -> Result<Conne
             // What a statement may have to undo is kept in memory, not in a file of its own.
             connection.pragma_update(None, "temp_store", "memory")?;
             connection.pragma_update(None, "cache_size", -CACHE_KB)?;
-            connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)
         })?;
         remember_statements(&connection)

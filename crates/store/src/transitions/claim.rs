@@ -330,6 +330,9 @@ static NEXT_DUE: Sql = Sql::new(
 .takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int, Type::Int])
 .by("agenda_due");
 
+// The text below names every priority.
+const _: () = assert!(LEAST_URGENT == 9);
+
 // All lines at once: SQLite takes a batch row by row, and would read the codes anew for each.
 static NEXT_DUE_OF_ALL: Sql = Sql::new("claim_next_due_of_all", "")
     .on_sqlite(
