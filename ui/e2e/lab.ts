@@ -12,9 +12,12 @@ const BINARY = process.env.OUTLAST_BINARY ?? fileURLToPath(new URL("outlast", BU
 const MOUNTED = fileURLToPath(new URL("examples/mounted", BUILT));
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+/// How long a browser waits for what has to come, however busy the machine is.
+const PATIENCE = 90_000;
+
 export type Theme = "light" | "dark";
-/// `dev` has the samples, `mounted` is an application of somebody's with ours below `/ops`.
-export type Program = "dev" | "mounted";
+/// `dev` has the samples, `mounted` is an application of somebody's with ours below `/ops`, `api` only answers.
+export type Program = "dev" | "mounted" | "api";
 /// The PostgreSQL that `cargo xtask test` brings.
 export const POSTGRES = process.env.OUTLAST_E2E_POSTGRES;
 
@@ -53,8 +56,9 @@ export class Lab {
   /// Starts the server; the second time at the same address.
   async start() {
     const port = this.origin ? new URL(this.origin).port : "0";
-    const [binary, words] = this.program === "dev" ? [BINARY, ["dev"]] : [MOUNTED, []];
-    const server = (this.server = spawn(binary, [...words, "--port", port, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }));
+    const words = { dev: ["dev", "--port", port], api: ["serve", "--role", "api", "--listen", `127.0.0.1:${port}`], mounted: ["--port", port] }[this.program];
+    const binary = this.program === "mounted" ? MOUNTED : BINARY;
+    const server = (this.server = spawn(binary, [...words, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }));
     let said = "";
     this.origin = await new Promise((resolve, reject) => {
       server.stderr!.on("data", (data: Buffer) => (said += data.toString()));
@@ -83,7 +87,9 @@ export class Lab {
 
   /// A browser of somebody's, with nothing in it yet.
   async somebody(theme: Theme = "light"): Promise<BrowserContext> {
-    return await this.browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
+    const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
+    context.setDefaultTimeout(PATIENCE);
+    return context;
   }
 
   /// A page whose console, errors and violations are kept.
@@ -124,9 +130,9 @@ export class Lab {
   }
 
   /// Failures that are alike, as soon as there are any: what has ended is summed up some seconds later.
-  async failures(): Promise<{ items: { fingerprint: string }[] }> {
+  async failures(): Promise<{ items: { fingerprint: string; definition: string }[] }> {
     for (;;) {
-      const found = await this.api<{ items: { fingerprint: string }[] }>("/errors");
+      const found = await this.api<{ items: { fingerprint: string; definition: string }[] }>("/errors");
       if (found.items.length) return found;
       await new Promise((resolve) => setTimeout(resolve, 200));
     }

@@ -3,12 +3,14 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { Lab } from "./lab";
 
 const STEPS = 10_000;
+/// Of one way from the first step to the last.
+const FRAMES = 90;
 let lab: Lab;
 let long: string;
 beforeAll(async () => {
   lab = await Lab.open("mounted");
   long = await lab.run({ definition: "count", input: STEPS }, "completed", "failed");
-}, 120_000);
+});
 afterAll(() => lab.close());
 
 it("works below a path: links, files, the API and live updates", async () => {
@@ -33,26 +35,36 @@ it("works below a path: links, files, the API and live updates", async () => {
 it("scrolls through 10,000 steps at 50 frames a second, with only what is seen in the document", async () => {
   const page = await lab.page(`/runs/${long}`);
   await page.getByText(`${STEPS.toLocaleString("en")} operations`).waitFor();
-  const scroll = () => page.evaluate(async () => {
-    const view = document.querySelector<HTMLElement>('[role=group][aria-label="Steps"]')!;
-    const began = performance.now();
-    let [frames, most] = [0, 0];
-    while (performance.now() - began < 1500) {
-      view.scrollTop = ((performance.now() - began) / 1500) * view.scrollHeight;
-      await new Promise(requestAnimationFrame);
-      frames++;
-      most = Math.max(most, view.querySelectorAll("button").length);
-    }
-    return { rate: (1000 * frames) / (performance.now() - began), most };
-  });
-  // The best of three: on a machine that others use too, a slow pass says nothing about the page.
+  // How long frames take depends on who else uses the machine. What the page has to do for one does not: it is counted in the
+  // time that its main thread was on a processor (thread ticks), and a frame of 50 in a second may have 20 ms of it.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const spent = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return 1000 * metrics.find((one) => one.name === "TaskDuration")!.value;
+  };
+  const scroll = async () => {
+    const before = await spent();
+    const most = await page.evaluate(async (frames) => {
+      const view = document.querySelector<HTMLElement>('[role=group][aria-label="Steps"]')!;
+      let most = 0;
+      for (let frame = 0; frame <= frames; frame++) {
+        view.scrollTop = (frame / frames) * view.scrollHeight;
+        await new Promise(requestAnimationFrame);
+        most = Math.max(most, view.querySelectorAll("button").length);
+      }
+      return most;
+    }, FRAMES);
+    return { perFrame: (await spent() - before) / FRAMES, most };
+  };
+  // The best of three: the first still compiles what it runs, and another may hold what a collector had to do.
   const passes = [await scroll(), await scroll(), await scroll()];
-  const rate = Math.max(...passes.map((pass) => pass.rate));
+  const perFrame = Math.min(...passes.map((pass) => pass.perFrame));
   const most = Math.max(...passes.map((pass) => pass.most));
-  console.log(`${passes.map((pass) => pass.rate.toFixed(1)).join(", ")} frames a second, at most ${most} rows in the document`);
+  console.log(`${passes.map((pass) => pass.perFrame.toFixed(1)).join(", ")} ms of the main thread for a frame, at most ${most} rows in the document`);
   expect(most).toBeLessThan(120);
-  // Without virtual rows it is less than one.
-  expect(rate).toBeGreaterThan(6);
+  expect(perFrame).toBeGreaterThan(0);
+  expect(perFrame).toBeLessThan(20);
   await page.getByRole("group", { name: "Steps" }).evaluate((view) => view.scrollTo({ top: view.scrollHeight }));
   await page.getByText(`add ${STEPS - 1}`, { exact: true }).click();
   await page.getByRole("complementary", { name: `Step add ${STEPS - 1}` }).waitFor();

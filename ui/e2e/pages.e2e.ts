@@ -4,7 +4,7 @@ import { findings, Lab, type Theme } from "./lab";
 import { pages, settled } from "./tour";
 
 /// axe looks at everything there is on two dozen pages.
-const LONG = 150_000;
+const LONG = 480_000;
 let lab: Lab;
 beforeAll(async () => {
   lab = await Lab.open();

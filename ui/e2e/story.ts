@@ -57,14 +57,21 @@ export function story(database?: string) {
     await list.locator(`a[href="/runs/${id}"]`).waitFor();
   });
 
-  it("forks from a step, after saying what would run again", async () => {
+  it("forks from a step with another input, after saying what would run again, and links both runs", async () => {
     const id = await lab.order("rope");
-    const page = await lab.page(`/runs/${id}?step=charge`);
+    const page = await lab.page(`/runs/${id}?step=step:charge`);
     await page.getByRole("button", { name: "Fork from here…" }).click();
     await page.getByText("recorded result stays").waitFor();
+    await page.getByRole("textbox", { name: "Input" }).fill('{"item":"rope","cents":77000}');
+    await page.getByText("has to fit this input").waitFor();
     await page.getByRole("button", { name: "Fork", exact: true }).click();
     await page.waitForURL((url) => url.pathname.startsWith("/runs/run_") && !url.pathname.endsWith(id));
     await page.getByText("waiting for event approval").waitFor();
+    const fork = new URL(page.url()).pathname.split("/").at(-1)!;
+    expect(await lab.api(`/runs/${fork}`)).toMatchObject({ input: { item: "rope", cents: 77_000 } });
+    await page.getByText("forked from").getByRole("link").click();
+    await page.waitForURL(`**/runs/${id}`);
+    await page.locator(`main a[href="/runs/${fork}"]`).waitFor();
   });
 
   it("cancels in bulk what fits, after a preview, and shows how far it is", async () => {

@@ -5,16 +5,18 @@ import type { Lab } from "./lab";
 /// Addresses, and the heading of each.
 export async function pages(lab: Lab): Promise<[string, string][]> {
   const order = await lab.order("tent");
+  const trip = await lab.run({ definition: "trip", input: "Luna" }, "failed");
   const { id: bulk } = await lab.api<{ id: string }>("/bulk", { op: "pause", filter: "def:nothing", reason: "a tour" });
   const { items: nodes } = await lab.api<{ items: { id: string }[] }>("/nodes");
   const { items: errors } = await lab.failures();
   return [
-    ["/", "Overview"], ["/?range=24h", "Overview"], ["/errors", "Errors"], [`/errors/${errors[0]!.fingerprint}`, "pay_invoice"],
+    ["/", "Overview"], ["/?range=24h", "Overview"], ["/errors", "Errors"], ["/errors?def=trip", "Errors"], [`/errors/${errors[0]!.fingerprint}`, errors[0]!.definition],
     ["/runs", "Runs"], ["/runs?def=nothing", "Runs"], ["/runs?cols=key,id,node,priority", "Runs"],
     [`/runs/${order}`, "order"], [`/runs/${order}?tab=history`, "order"], [`/runs/${order}?tab=logs`, "order"],
-    [`/runs/${order}?tab=raw`, "order"], [`/runs/${order}?step=charge`, "order"], ["/queues", "Queues"], ["/queues/stock", "stock"],
-    ["/schedules", "Schedules"], ["/schedules/stock-check", "stock-check"], ["/nodes", "Nodes"], [`/nodes/${nodes[0]!.id}`, "Nodes"],
+    [`/runs/${order}?tab=raw`, "order"], [`/runs/${order}?step=step:charge`, "order"], [`/runs/${trip}?step=undo:hotel`, "trip"], ["/queues", "Queues"], ["/queues/stock", "stock"],
+    ["/schedules", "Schedules"], ["/schedules/stock-check", "stock-check"], ["/nodes", "Nodes"], ["/nodes?state=lost", "Nodes"], [`/nodes/${nodes[0]!.id}`, "Nodes"],
     ["/definitions", "Definitions"], ["/definitions/order", "order"], ["/bulk", "Bulk"], [`/bulk/${bulk}`, "Bulk"], ["/system", "System"],
+    ["/settings", "Settings"], ["/runs/import", "Open an exported run"],
   ];
 }
 

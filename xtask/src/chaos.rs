@@ -25,7 +25,10 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let needs_previous =
         options.fault.is_empty() || options.fault.iter().any(|fault| fault == ROLLING_UPGRADE);
-    let previous = if needs_previous { Some(previous::programs()?) } else { None };
+    // Without them that one fault fails, and all others still have something to say.
+    let previous = needs_previous.then(previous::programs).and_then(|programs| {
+        programs.inspect_err(|error| eprintln!("the schema before this one cannot be built: {error:#}")).ok()
+    });
 
     // All programs: one starts the other. It brings its own servers, because it hurts them.
     let mut build = cargo();

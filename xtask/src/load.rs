@@ -1,6 +1,6 @@
 //! `cargo xtask load`: how many requests the server answers, on both databases, with wrk as the client on the same machine.
 //!
-//! It prints a table for documents: what a machine does is worth a look before it is believed.
+//! It prints a table, and with `--write` makes docs/load.md of it: what a machine does is worth a look before it is believed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Measure this binary, and build none
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Make docs/load.md of it
+    #[arg(long)]
+    write: bool,
 }
 
 /// What is asked: a name, and how wrk says it.
@@ -60,18 +63,52 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let cluster = Cluster::start_for_figures()?;
     let postgres = cluster.fresh_database("load")?;
-    println!("| | database | requests a second | p50 | p99 |\n| --- | --- | ---: | ---: | ---: |");
+    let mut table = Table::default();
+    table.add("| | database | requests a second | p50 | p99 |\n| --- | --- | ---: | ---: | ---: |");
     for (database, url) in [("SQLite", "sqlite://load.db".to_owned()), ("PostgreSQL", postgres)] {
         let server = Server::start(&binary, &url, folder.path())?;
         let server = server.filled(folder.path())?;
         for (name, asked) in ASKED {
             process::fail_if_interrupted()?;
-            let asked = asked.replace("RUN", &server.run);
-            let Measured { rate, half, most } = server.measure(&asked, folder.path(), options)?;
-            println!("| {name} | {database} | {rate} | {half} | {most} |");
+            let Measured { rate, half, most } = server.measure(asked, folder.path(), options)?;
+            table.add(&format!("| {name} | {database} | {rate} | {half} | {most} |"));
         }
     }
+    if options.write {
+        fs::write(root.join("docs/load.md"), page(options, &table.0, &root)?)?;
+    }
     Ok(())
+}
+
+/// Lines that are told as they come, and kept.
+#[derive(Default)]
+struct Table(String);
+
+impl Table {
+    fn add(&mut self, line: &str) {
+        println!("{line}");
+        self.0 += &format!("{line}\n");
+    }
+}
+
+/// The document about a table.
+fn page(options: &Options, table: &str, root: &Path) -> Result<String> {
+    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root).output()?;
+    let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
+    let cores = std::thread::available_parallelism()?;
+    let Options { seconds, connections, .. } = options;
+    Ok(format!(
+        "# How many requests the server answers\n\n\
+         Measured at {commit} with `cargo xtask load --write`, which builds the server, starts it and makes this page of what it\n\
+         finds. Measure on your own machine before you count on it: {cores} cores had the server, the database and the client \n\
+         ([wrk](https://github.com/wg/wrk), one thread, {connections} connections, {seconds} s for each line).\n\n\
+         - The server is `outlast serve --role api`, over a database with {RUNS} runs that are due tomorrow: nobody works meanwhile.\n\
+         - SQLite is one file, with every commit synced. PostgreSQL is a cluster of its own on the same disk, durable as it is by\n  \
+         default.\n\
+         - What changes something is answered when it is durable, and its line in the audit log too.\n\
+         - No token is asked for. `--pace`, which is 500 requests a second for each token, is out of the way.\n\n{table}"
+    )
+    .replace(" \n", "\n"))
 }
 
 struct Measured {
@@ -84,8 +121,8 @@ struct Measured {
 struct Server {
     child: Child,
     url: String,
-    /// A run that is there.
-    run: String,
+    /// Some of the runs that are there: no single one is asked for again and again.
+    runs: Vec<String>,
 }
 
 impl Server {
@@ -101,7 +138,7 @@ impl Server {
         command.args(args).current_dir(folder).env("OUTLAST_DATABASE_URL", database);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let mut lines = BufReader::new(child.stdout.take().context("it has an output")?).lines();
-        let mut server = Server { child, url: String::new(), run: String::new() };
+        let mut server = Server { child, url: String::new(), runs: Vec::new() };
         let told = lines.by_ref().map_while(Result::ok).find(|line| line.contains("http://"));
         let told = told.context("the server does not say where it is")?;
         let (_, rest) = told.split_once("http://").context("it says an address")?;
@@ -114,7 +151,7 @@ impl Server {
     /// Starts runs that are due tomorrow: nobody works while it is measured.
     fn filled(mut self, folder: &Path) -> Result<Server> {
         let (_, start) = ASKED[3];
-        let options = Options { seconds: 1, connections: 16, binary: None };
+        let options = Options { seconds: 1, connections: 16, binary: None, write: false };
         let mut rounds = 0;
         while rounds < 120 {
             self.measure(start, folder, &options)?;
@@ -123,9 +160,10 @@ impl Server {
             let count: String =
                 count.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
             if count.parse::<u32>()? >= RUNS {
-                let page = self.get("/api/v1/runs?limit=1")?;
-                let (_, rest) = page.split_once("\"id\":\"").context("there is a run")?;
-                self.run = rest.split('"').next().unwrap_or_default().to_owned();
+                let page = self.get("/api/v1/runs?limit=500")?;
+                let ids = page.split("\"id\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+                self.runs = ids.map(str::to_owned).collect();
+                ensure!(self.runs.len() == 500, "{} runs of 500 are listed", self.runs.len());
                 return Ok(self);
             }
         }
@@ -140,11 +178,15 @@ impl Server {
 
     fn measure(&self, asked: &str, folder: &Path, options: &Options) -> Result<Measured> {
         let script = folder.join("load.lua");
+        let runs: Vec<String> = self.runs.iter().map(|run| format!("'{run}'")).collect();
         fs::write(
             &script,
             format!(
-                "body = nil\n{asked}\nlocal headers = {{}}\nif body then headers['content-type'] = 'application/json' end\n\
-                 request = function() return wrk.format(body and 'POST' or 'GET', path, headers, body) end\n"
+                "body = nil\n{asked}\nlocal runs, n = {{ {} }}, 0\nlocal headers = {{}}\n\
+                 if body then headers['content-type'] = 'application/json' end\n\
+                 request = function()\n  n = n + 1\n  local asked = path:gsub('RUN', runs[n % #runs + 1] or '')\n  \
+                 return wrk.format(body and 'POST' or 'GET', asked, headers, body)\nend\n",
+                runs.join(", ")
             ),
         )?;
         let output = Command::new("wrk")

@@ -1,5 +1,7 @@
 //! `cargo xtask sim`: many nodes in one thread, on one seed after another, with everything that may go wrong.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, ensure};
 use clap::Args;
 
@@ -14,6 +16,12 @@ pub(crate) struct Options {
     /// Plays the schedule of this seed alone, and tells all that happens
     #[arg(long)]
     seed: Option<u64>,
+    /// Keeps the schedule of that seed in this file: in crates/testkit/sim/tests/kept it is a test
+    #[arg(long, requires = "seed")]
+    keep: Option<PathBuf>,
+    /// Plays the schedule that this file keeps
+    #[arg(long, conflicts_with = "seed")]
+    kept: Option<PathBuf>,
     /// Plays so many schedules, however long it takes
     #[arg(long)]
     schedules: Option<u64>,
@@ -22,8 +30,11 @@ pub(crate) struct Options {
     first: Option<u64>,
 }
 
-/// What SQLite does without here: counting its memory under a lock, and looking for errors of whoever calls it.
-const SQLITE: &str = "-DSQLITE_DEFAULT_MEMSTATUS=0 -USQLITE_ENABLE_API_ARMOR";
+/// What SQLite does without here: counting its memory under a lock, and looking for errors of whoever calls it. Its pages are
+/// small, since a transaction that writes a row copies each page that it touches, and so are its tables while they are made.
+const SQLITE: &str = "-DSQLITE_DEFAULT_MEMSTATUS=0 -USQLITE_ENABLE_API_ARMOR -DSQLITE_DEFAULT_PAGE_SIZE=1024 \
+                      -DSQLITE_DEFAULT_PCACHE_INITSZ=0 -DSQLITE_DEFAULT_LOOKASIDE=1200,500 -USQLITE_ENABLE_STAT4 \
+                      -DSQLITE_OMIT_SHARED_CACHE";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut sim = cargo();
@@ -33,6 +44,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let numbers = [("--seed", options.seed), ("--schedules", options.schedules), ("--first", options.first)];
     for (name, number) in numbers {
         sim.args(number.iter().flat_map(|number| [name.to_owned(), number.to_string()]));
+    }
+    let files = [("--keep", &options.keep), ("--kept", &options.kept)];
+    for (name, file) in files {
+        if let Some(file) = file {
+            sim.arg(name).arg(file);
+        }
     }
     ensure!(process::run(&mut sim)?.success(), "a schedule did what must not be, or the proof is thin");
     Ok(())

@@ -209,7 +209,8 @@ pub fn middle(mut times: Vec<Duration>) -> f64 {
 
 /// As the store has them.
 const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; \
-                     set enable_hashjoin = off; set enable_mergejoin = off; set jit = off";
+                     set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off; \
+                     set jit = off";
 
 const BEGIN: &str = "begin isolation level read committed; set local statement_timeout = 5000; \
                      set local idle_in_transaction_session_timeout = 5000; set local lock_timeout = 2000";

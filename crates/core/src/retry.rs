@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::{Error, Limits};
 
+/// The pause after the first failure, unless one is given.
+const FIRST: Duration = Duration::from_secs(1);
+
 /// How often, and after what pause, a failed attempt is tried again.
 ///
 /// ```
@@ -29,13 +32,7 @@ impl Retry {
     /// At most `attempts` attempts in all, with exponential pauses: 1 s, 2 s, 4 s … 10 min, each
     /// shortened at random (full jitter).
     pub const fn times(attempts: u32) -> Retry {
-        Retry {
-            attempts,
-            first: Duration::from_secs(1),
-            factor: 2.0,
-            at_most: Duration::from_secs(600),
-            jitter: true,
-        }
+        Retry { attempts, first: FIRST, factor: 2.0, at_most: Duration::from_secs(600), jitter: true }
     }
 
     /// The same pause every time, exactly.
@@ -95,6 +92,11 @@ impl Retry {
         if !(1.0..=1000.0).contains(&self.factor) {
             return wrong("retry factor", self.factor.to_string(), "1 to 1000");
         }
+        // Where only the longest is said, the first is no longer than that.
+        if self.first > self.at_most && self.first != FIRST {
+            let remedy = format!("at most the longest pause, {:?}: see Retry::at_most", self.at_most);
+            return wrong("first pause", format!("{:?}", self.first), &remedy);
+        }
         if self.first > Limits::DURATION || self.at_most > Limits::DURATION {
             return wrong("retry pause", format!("{:?}", self.at_most), "at most 100 years");
         }
@@ -124,8 +126,18 @@ mod tests {
 
     #[test]
     fn policies_without_sense_are_refused() {
-        for retry in [Retry::times(0), Retry::times(2).factor(0.1), Retry::times(2).factor(f64::NAN)] {
+        for retry in [
+            Retry::times(0),
+            Retry::times(2).factor(0.1),
+            Retry::times(2).factor(f64::NAN),
+            Retry::times(2).first(1.hour()),
+            Retry::fixed(2, 1.minute()).at_most(1.second()),
+        ] {
             assert!(retry.check().is_err(), "{retry:?}");
+        }
+        for retry in [Retry::times(2).first(1.hour()).at_most(1.hour()), Retry::times(2).at_most(5.millis())]
+        {
+            assert!(retry.check().is_ok(), "{retry:?}");
         }
     }
 }

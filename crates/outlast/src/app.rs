@@ -249,12 +249,20 @@ impl Outlast {
         let client = engine.client.clone();
         let schedules = schedules.into_iter().map(|declared| declared(&client));
         let schedules = schedules.collect::<Result<Vec<_>, _>>()?;
+        client.check_schedules(&schedules, &engine.registry).await?;
         engine.begin().await?;
         client.attach(&engine);
-        for (name, card) in schedules {
-            client.put_schedule(name, card).await?;
+        let app = App { client, engine: Arc::new(Stopper(engine)) };
+        // Whoever is told that it does not run must not have it run.
+        match app.declare(schedules).await {
+            Ok(()) => Ok(app),
+            Err(error) => {
+                if let Err(unsaid) = app.shutdown(Duration::ZERO).await {
+                    tracing::warn!(error = %unsaid, "a node that could not begin went without a good-bye");
+                }
+                Err(error)
+            }
         }
-        Ok(App { client, engine: Arc::new(Stopper(engine)) })
     }
 }
 
@@ -278,6 +286,13 @@ impl App {
     /// The client of this node.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    async fn declare(&self, schedules: Vec<(String, ScheduleCard)>) -> Result<(), Error> {
+        for (name, card) in schedules {
+            self.client.put_schedule(name, card).await?;
+        }
+        Ok(())
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlast_core::{Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life};
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter,
-    Listen, Listened, LogLine, NewsKind, NodeView, Page, Purge, RunView, StoreError,
+    Listen, Listened, LogLine, LostNode, NewsKind, NodeView, Page, Purge, RunView, StoreError,
 };
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -344,6 +344,11 @@ impl Client {
     /// The nodes that are up.
     pub async fn nodes(&self) -> Result<Vec<NodeView>, Error> {
         Ok(repeated(|| self.0.store.nodes()).await?)
+    }
+
+    /// The nodes that were lost in the last day, the last first, with how many runs others took over.
+    pub async fn lost_nodes(&self) -> Result<Vec<LostNode>, Error> {
+        Ok(repeated(|| self.0.store.lost_nodes()).await?)
     }
 
     /// The definitions that nodes have registered. Outlast's own are not among them.

@@ -64,6 +64,8 @@ pub struct Options {
     pub retention: Option<Retention>,
     /// Whether its runs go on only with the code that they began with (workflows).
     pub strict: bool,
+    /// What its input looks like, as JSON Schema: for forms that start runs. Nothing is refused because of it.
+    pub input_schema: Option<&'static str>,
 }
 
 /// For how long a run is the only one with its arguments.
@@ -90,6 +92,7 @@ impl Options {
             unique: None,
             retention: None,
             strict: false,
+            input_schema: None,
         }
     }
 }
@@ -172,6 +175,13 @@ macro_rules! definition {
             /// The queue of its runs.
             pub fn queue(mut self, queue: &'static str) -> Self {
                 self.options.queue = queue;
+                self
+            }
+
+            /// What its input looks like, as JSON Schema: the dashboard makes a form of it. Inputs are judged by their type
+            /// alone.
+            pub fn input_schema(mut self, schema: &'static str) -> Self {
+                self.options.input_schema = Some(schema);
                 self
             }
 
@@ -323,7 +333,7 @@ impl<I: Stored, O: Stored, E: StoredError> Job<I, O, E> {
 
     /// What is done when a run that has begun is cancelled, before it has ended as cancelled: also after a crash, on any
     /// node. It is called at least once, and tried again like the job itself, with the same pauses and as often; if that
-    /// does not help the run is blocked with the reason, and tries again when it is deployed anew. A run that was
+    /// does not help the run is `undo_failed` with the reason, and tries again when somebody retries it. A run that was
     /// cancelled before it began has nothing to undo.
     ///
     /// ```
@@ -443,12 +453,14 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
         let Self { options, code, signed, extra: OfJobs { judge, undo, batch } } = self;
         let backoff = judge.backoff.clone();
         let undo = undo.map(|undo| undo.erase(options));
-        let call = erase_code(options, code, move |job: &JobCtx| {
-            let (judge, job) = (judge.clone(), job.clone());
-            move |error: &E| judge.judge(&job, error)
-        });
         let signature = signature::<I, O, E>(signed);
-        let body = batch.map_or_else(|| Body::Job(call), |batch| Body::Batch(batch.erase(options)));
+        let body = match batch {
+            Some(batch) => Body::Batch(batch.erase(options, judge)),
+            None => Body::Job(erase_code(options, code, move |job: &JobCtx| {
+                let (judge, job) = (judge.clone(), job.clone());
+                move |error: &E| judge.judge(std::slice::from_ref(job.turn()), error)
+            })),
+        };
         Registered { options, signature, body, backoff, undo, accepts: accepts::<I> }
     }
 }

@@ -6,7 +6,7 @@ use outlast_core::{
     Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, check_trace,
     distance, shard_of_key,
 };
-use outlast_store::{DefinitionCard, Due, NewRun, Parent, Started, StoreError, code};
+use outlast_store::{DefinitionCard, Due, NewRun, Parent, RunRecord, Started, StoreError, code};
 
 use crate::client::{Client, repeated};
 use crate::definition::{Definition, UniqueArgs, check_duration, check_priority};
@@ -38,6 +38,17 @@ pub(crate) struct StartOptions {
     pub(crate) version: Option<u32>,
     /// What its id is made of, besides its shard.
     pub(crate) seed: Option<(Timestamp, u64)>,
+}
+
+impl StartOptions {
+    /// Whoever is started by a run acts for whoever that run acts for.
+    pub(crate) fn act_for(&mut self, run: &RunRecord) {
+        self.tenant.clone_from(&run.tenant);
+        self.owner.clone_from(&run.owner);
+        self.roles.clone_from(&run.roles);
+        self.trace.clone_from(&run.trace);
+        self.parent = Some(Parent { run: run.id, op: None });
+    }
 }
 
 impl Client {
@@ -193,7 +204,10 @@ impl Client {
             (None, None) => {
                 // Where order may matter, one shard has it.
                 let of = |group: &String| shard_of_key("", &run.queue, group, self.shards());
-                self.new_id(own_group.as_ref().map(of).or(start.shard))
+                let shard = own_group.as_ref().map(of).or(start.shard);
+                // Whoever repeats a start finds the run where it is.
+                let seeded = start.seed.map(|(_, random)| (random % u64::from(self.shards())) as u16);
+                self.new_id(shard.or(seeded))
             }
         };
         if let Some((time, random)) = start.seed {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::JobCtx;
+use crate::engine::job::JobTurn;
 
 /// What a job says of its own about another attempt.
 pub(crate) struct Judge<E> {
@@ -23,13 +23,13 @@ impl<E> Judge<E> {
         Judge { retry_if: None, retry_after: None, backoff: None }
     }
 
-    /// Tells the run what follows this error.
-    pub(crate) fn judge(&self, job: &JobCtx, error: &E) {
+    /// Tells the runs that failed together what follows this error.
+    pub(crate) fn judge(&self, jobs: &[Arc<JobTurn>], error: &E) {
         if self.retry_if.as_ref().is_some_and(|holds| !holds(error)) {
-            job.last_attempt();
+            jobs.iter().for_each(|job| job.give_up());
         }
         if let Some(pause) = self.retry_after.as_ref().and_then(|pause| pause(error)) {
-            job.retry_after(pause);
+            jobs.iter().for_each(|job| job.ask_pause(pause));
         }
     }
 }

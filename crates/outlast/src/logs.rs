@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use tracing::field::{Field, Visit};
@@ -30,6 +30,25 @@ pub(crate) enum Sink {
 
 thread_local! {
     static CURRENT: RefCell<Option<Sink>> = const { RefCell::new(None) };
+    static STEP: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// Calls or polls the body of a step, whose lines have its name.
+pub(crate) fn in_step<T>(name: Arc<str>, work: impl FnOnce() -> T) -> T {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            STEP.with(|step| *step.borrow_mut() = None);
+        }
+    }
+    STEP.with(|step| *step.borrow_mut() = Some(name));
+    let _over = Over;
+    work()
+}
+
+/// The step whose body is being polled.
+fn step() -> Option<String> {
+    STEP.with(|step| step.try_borrow().ok()?.as_deref().map(str::to_owned))
 }
 
 /// Runs `work` so that what it logs goes to `sink`.
@@ -92,7 +111,7 @@ impl<S: Subscriber> Layer<S> for RunLogs {
         match sink {
             Sink::Turn(turn) => {
                 if let Some(turn) = turn.upgrade() {
-                    turn.log(&level, line.text());
+                    turn.log(&level, line.text(), step());
                 }
             }
             Sink::Job(job) => {

@@ -91,7 +91,7 @@ impl<I: Stored, O: Stored, E: StoredError> Batch<I, O, E> {
         (self.handler)(ctx, inputs)
     }
 
-    pub(crate) fn erase(self, options: Options) -> ErasedBatch {
+    pub(crate) fn erase(self, options: Options, judge: Judge<E>) -> ErasedBatch {
         let Batch { most, wait, handler } = self;
         ErasedBatch {
             most,
@@ -100,8 +100,15 @@ impl<I: Stored, O: Stored, E: StoredError> Batch<I, O, E> {
             call: Box::new(move |ctx, inputs, limits| {
                 // All of them were decoded by the line above.
                 let inputs = inputs.into_iter().filter_map(|input| input.downcast::<I>().ok());
-                let work = Work::new(handler(ctx, inputs.map(|input| *input).collect()));
-                Box::pin(async move { outcome(work.await.map(|_| ()), &limits) })
+                let work = Work::new(handler(ctx.clone(), inputs.map(|input| *input).collect()));
+                let judge = judge.clone();
+                Box::pin(async move {
+                    let done = work.await.map(|_| ());
+                    if let Err(error) = &done {
+                        judge.judge(ctx.jobs(), error);
+                    }
+                    outcome(done, &limits)
+                })
             }),
         }
     }

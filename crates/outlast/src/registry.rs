@@ -113,6 +113,11 @@ impl Registry {
                 return Err(Error::invalid("unique", "0", "a period that is longer than nothing"));
             }
         }
+        if let Some(schema) = options.input_schema
+            && !serde_json::from_str::<serde_json::Value>(schema).is_ok_and(|schema| schema.is_object())
+        {
+            return Err(Error::invalid("input_schema", options.name, "a JSON object"));
+        }
         if options.name.contains('@') {
             return Err(Error::invalid(
                 "definition name",
@@ -133,6 +138,11 @@ impl Registry {
 
     pub(crate) fn get(&self, code: &str) -> Option<Arc<Registered>> {
         self.by_code.get(code).cloned()
+    }
+
+    /// Whether some version of it is here.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.by_code.values().any(|definition| definition.options.name == name)
     }
 
     /// Why there is no such code here.
@@ -209,6 +219,9 @@ impl Registry {
                     }),
                     "retention_ms": options.retention.map(Retention::to_json),
                     "undo": definition.undo.is_some(),
+                    "input_schema": options.input_schema.and_then(|schema| {
+                        serde_json::from_str::<serde_json::Value>(schema).ok()
+                    }),
                     "http_timeout_ms": options.http_timeout.map(|timeout| timeout.as_millis() as u64),
                 })
                 .to_string(),

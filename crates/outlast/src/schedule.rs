@@ -1,17 +1,21 @@
 //! Schedules: code that runs at times.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use outlast_core::{
     Error, Payload, RunId, Timestamp, Timetable, check_count, check_key, check_name, duration_text,
 };
-use outlast_store::{Control, Controlled, NewRun, RunKind, ScheduleCard, ScheduleChange, ScheduleView};
+use outlast_store::{
+    Control, Controlled, NewRun, RunKind, ScheduleCard, ScheduleChange, ScheduleView, Started,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Client;
 use crate::client::repeated;
 use crate::definition::{Definition, check_duration};
 use crate::draft::StartOptions;
+use crate::registry::Registry;
 
 /// The longest name of a schedule: its runs have it in their keys.
 const NAME: usize = 150;
@@ -354,6 +358,30 @@ impl Client {
         self.put_schedule(name, card).await
     }
 
+    /// Refuses what code declares and cannot be, before any of it is stored.
+    pub(crate) async fn check_schedules(
+        &self,
+        schedules: &[(String, ScheduleCard)],
+        registry: &Registry,
+    ) -> Result<(), Error> {
+        let mut names = HashSet::new();
+        for (name, card) in schedules {
+            if !names.insert(name) {
+                return Err(Error::misconfigured(format!("schedule {name:?} is declared twice")));
+            }
+            if !registry.has(&card.definition) {
+                let remedy = "register it with `.workflow(…)` or `.job(…)`";
+                let what = format!("schedule {name:?} starts {:?}, which is not registered", card.definition);
+                return Err(Error::misconfigured(format!("{what}: {remedy}")));
+            }
+        }
+        if !schedules.is_empty() {
+            let now = repeated(|| self.store().now()).await?;
+            schedules.iter().try_for_each(|(_, card)| Plan::read(card)?.check_jitter(now))?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn put_schedule(
         &self,
         name: String,
@@ -407,10 +435,25 @@ impl Client {
 
     /// Starts a run of the schedule now, beside its times, whether it is paused or not.
     pub async fn trigger_schedule(&self, name: &str) -> Result<RunId, Error> {
+        self.trigger(name, None).await
+    }
+
+    /// The same with an id that is made of this alone: whoever asks again with the same starts nothing new.
+    #[doc(hidden)]
+    pub async fn trigger_schedule_as(
+        &self,
+        name: &str,
+        time: Timestamp,
+        random: u64,
+    ) -> Result<RunId, Error> {
+        self.trigger(name, Some((time, random))).await
+    }
+
+    async fn trigger(&self, name: &str, seed: Option<(Timestamp, u64)>) -> Result<RunId, Error> {
         let view = self.schedule_named(name).await?;
         let plan = Plan::read(&view.card)?;
         let mut options = plan.options.starts(name, Timestamp::default());
-        options.key = None;
+        (options.key, options.seed) = (None, seed);
         let run = self.scheduled_run(&view, options).await?;
         Ok(self.start_run(run).await?.0)
     }
@@ -433,10 +476,13 @@ impl Client {
             self.apply(&mut run, plan.options.starts(name, *at)).map(|()| run)
         };
         let runs = times.iter().map(run).collect::<Result<Vec<NewRun>, Error>>()?;
-        let answers = self.start_runs(&runs).await?;
-        let ids = runs.iter().zip(answers).map(|(run, answer)| crate::draft::started(run, Some(answer)));
-        let ids = ids.collect::<Result<Vec<_>, _>>()?;
-        Ok(ids.into_iter().filter(|(_, created)| *created).map(|(id, _)| id).collect())
+        // A time that has its run keeps it, also when the schedule gives its runs another input by now.
+        let answers = repeated(|| self.store().start(&runs, None)).await?;
+        let created = answers.into_iter().filter_map(|answer| match answer {
+            Started::Created { id, .. } => Some(id),
+            Started::Existing { .. } | Started::Conflict { .. } | Started::Taken { .. } => None,
+        });
+        Ok(created.collect())
     }
 
     /// A run as the schedule starts it.

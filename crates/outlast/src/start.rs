@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use outlast_core::{Error, Failure, FailureDoc, Payload, RunId, check_count};
-use outlast_store::{NewRun, RunView, Started};
+use outlast_store::{NewRun, RunRecord, RunView, Started};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -117,6 +117,12 @@ impl<D: 'static> Start<D> {
 
     pub(crate) fn by_name(client: Client, run: Result<NewRun, Error>) -> Start<D> {
         Start { by_name: true, ..Start::new(client, run) }
+    }
+
+    /// Has it act for whoever this run acts for, where nothing else is said.
+    pub(crate) fn act_for(mut self, run: &RunRecord) -> Self {
+        self.options.act_for(run);
+        self
     }
 
     /// An idempotency key: the same key and input never start twice, another input is a conflict.
@@ -278,6 +284,12 @@ impl<D: Definition> StartMany<D> {
         }
     }
 
+    /// Has them act for whoever this run acts for, where nothing else is said.
+    pub(crate) fn act_for(mut self, run: &RunRecord) -> Self {
+        self.options.act_for(run);
+        self
+    }
+
     /// An idempotency key for each, made of its input: the same key and input never start twice. Another
     /// input is a conflict, and the error of the call; then none of them is started.
     ///
@@ -300,6 +312,14 @@ impl<D: Definition> StartMany<D> {
 
     place_options!();
     origin_options!();
+
+    /// Starts them inside a transaction: see [`Start::in_tx`]. After an error (a key that belongs to a run with another
+    /// input, say) some of them may stand in it: roll it back.
+    pub async fn in_tx(self, tx: impl InTx) -> Result<Vec<RunHandle<D>>, Error> {
+        let (client, runs) = self.prepare()?;
+        let answers = client.perform(tx, runs.as_slice()).await?;
+        handles(&client, &runs, answers)
+    }
 
     fn prepare(self) -> Result<(Client, Vec<NewRun>), Error> {
         let StartMany { client, definition, inputs, keys, groups, options } = self;
@@ -337,12 +357,17 @@ impl<D: Definition> IntoFuture for StartMany<D> {
         Box::pin(async move {
             let (client, runs) = self.prepare()?;
             let answers = client.start_runs(&runs).await?;
-            let handle = |(run, answer): (&NewRun, Started)| {
-                started(run, Some(answer)).map(|(id, created)| RunHandle::new(client.clone(), id, created))
-            };
-            runs.iter().zip(answers).map(handle).collect()
+            handles(&client, &runs, answers)
         })
     }
+}
+
+/// What the starts of many answered, each as whoever asked wants to have it.
+fn handles<D>(client: &Client, runs: &[NewRun], answers: Vec<Started>) -> Result<Vec<RunHandle<D>>, Error> {
+    let handle = |(run, answer): (&NewRun, Started)| {
+        started(run, Some(answer)).map(|(id, created)| RunHandle::new(client.clone(), id, created))
+    };
+    runs.iter().zip(answers).map(handle).collect()
 }
 
 /// A run that was started or found.

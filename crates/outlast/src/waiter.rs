@@ -164,10 +164,12 @@ async fn look(mut looking: Looking, mut signals: tokio::sync::broadcast::Receive
         let Some(shared) = looking.shared.upgrade() else { return };
         let wanted: Vec<RunId> = {
             let mut waiting = shared.waiting.lock();
-            waiting.by_run.retain(|_, tell| {
-                tell.retain(|tell| !tell.is_closed());
-                !tell.is_empty()
-            });
+            if all {
+                waiting.by_run.retain(|_, tell| {
+                    tell.retain(|tell| !tell.is_closed());
+                    !tell.is_empty()
+                });
+            }
             if waiting.by_run.is_empty() {
                 // From here on another may look.
                 waiting.looking = false;
@@ -201,8 +203,8 @@ async fn look(mut looking: Looking, mut signals: tokio::sync::broadcast::Receive
 
 fn note(signal: Result<Signal, RecvError>, hinted: &mut Vec<RunId>, all: &mut bool) {
     match signal {
-        Ok(Signal::Ended(run)) => hinted.push(run),
-        Ok(Signal::Anything) | Err(_) => *all = true,
+        Ok(Signal::Ended(runs)) if !runs.is_empty() => hinted.extend_from_slice(&runs),
+        Ok(Signal::Anything | Signal::Ended(_)) | Err(_) => *all = true,
         Ok(
             Signal::Due
             | Signal::Orphans

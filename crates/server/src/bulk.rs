@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::backend::Backend;
 use crate::cli::ManyArgs;
+use crate::dev::StopSignals;
 use crate::fault::{Exit, Fault};
 use crate::list::filter;
 use crate::output::{Column, Format, Row, call, manner, note, print, print_list, print_one, style_of, table};
@@ -70,6 +71,8 @@ async fn agree(op: &Bulk, preview: &Preview) -> Result<(), Fault> {
     if !std::io::stdin().is_terminal() {
         return Err(Fault::usage(format!("{would}: say --yes if that is meant, or --dry-run to see which")));
     }
+    // Listening before asking, so that no answer is too quick.
+    let mut signals = StopSignals::new()?;
     let answer = tokio::task::spawn_blocking(move || {
         let mut told = std::io::stderr();
         let _ = write!(told, "{would}. Go on? [y/N] ").and_then(|()| told.flush());
@@ -79,7 +82,10 @@ async fn agree(op: &Bulk, preview: &Preview) -> Result<(), Fault> {
     });
     let answer = tokio::select! {
         answer = answer => answer.unwrap_or_default(),
-        _ = tokio::signal::ctrl_c() => String::new(),
+        () = signals.next() => {
+            let message = "stopped by Ctrl-C: nothing was changed";
+            return Err(Fault::new(Exit::Interrupted, "interrupted", message));
+        }
     };
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
@@ -98,6 +104,7 @@ fn would(op: &Bulk, preview: &Preview) -> String {
         Bulk::Cancel { .. } => format!("{runs} would be asked to stop"),
         Bulk::Retry { .. } => format!("{runs} would be tried again"),
         Bulk::Kill { .. } => format!("{runs} would end at once"),
+        Bulk::Delete { .. } => format!("{runs} would be deleted"),
         Bulk::Pause { .. } => format!("{runs} would be paused"),
         Bulk::Resume => format!("{runs} would go on"),
         Bulk::Fork { .. } => format!("{runs} would be forked"),
@@ -113,6 +120,7 @@ fn did(op: &Bulk, done: u64) -> String {
         Bulk::Cancel { .. } => format!("{runs} asked to stop"),
         Bulk::Retry { .. } => format!("{runs} ready to be tried again"),
         Bulk::Kill { .. } => format!("{runs} killed"),
+        Bulk::Delete { .. } => format!("{runs} deleted"),
         Bulk::Pause { .. } => format!("{runs} paused, or asked to"),
         Bulk::Resume => format!("{runs} resumed"),
         Bulk::Fork { .. } => format!("{runs} forked"),

@@ -8,7 +8,7 @@ use crate::config::Settings;
 use crate::database::Place;
 use crate::doctor::size;
 use crate::fault::{Exit, Fault};
-use crate::output::{Format, note, print, print_one, program_name};
+use crate::output::{Format, note, print_exact, print_one, program_name};
 
 /// Where a probe looks when nobody says otherwise: where `serve` listens then.
 const NEAR: &str = "http://127.0.0.1:7777";
@@ -17,7 +17,7 @@ const NEAR: &str = "http://127.0.0.1:7777";
 pub(crate) fn completions(args: &CompletionArgs) -> Result<(), Fault> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), program_name(), &mut script);
-    print(&String::from_utf8_lossy(&script))
+    print_exact(&String::from_utf8_lossy(&script))
 }
 
 /// Prints the manual page, or writes one for each command.
@@ -25,7 +25,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Fault> {
     let Some(folder) = &args.out else {
         let mut page = Vec::new();
         clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        return print(&String::from_utf8_lossy(&page));
+        return print_exact(&String::from_utf8_lossy(&page));
     };
     let unwritable = |error: std::io::Error| {
         Fault::new(Exit::Failed, "io", format!("cannot write into {}: {error}", folder.display()))
@@ -40,7 +40,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Fault> {
 pub(crate) async fn healthcheck(settings: &Settings, args: &HealthArgs) -> Result<(), Fault> {
     let near = || ServerUrl::read(NEAR).map_err(Fault::usage);
     let url = settings.server()?.map_or_else(near, Ok)?;
-    let server = Remote::new(url, None)?;
+    let server = Remote::new(url, None, settings.ca().as_deref())?;
     server.probe(if args.ready { "readyz" } else { "healthz" }).await
 }
 

@@ -12,12 +12,12 @@ use crate::backend::{Backend, Which};
 use crate::cli::CheckArgs;
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
-use crate::output::{self, BAD, DIM, Format, GOOD, note, painted, print, print_one};
+use crate::output::{self, BAD, DIM, Format, GOOD, note, painted, print, print_exact, print_one};
 use crate::words::count;
 
 /// Prints a run with its journal, as a file for `check`.
 pub(crate) async fn export(client: &Backend, id: &str) -> Result<(), Fault> {
-    print(&client.export(&Which::read(id)?).await?)
+    print_exact(&client.export(&Which::read(id)?).await?)
 }
 
 /// Replays unfinished runs, or exported ones, and says of each whether it fits.
@@ -47,7 +47,7 @@ pub(crate) async fn check(
             // A reader that leaves has seen enough; the verdict is in the exit code.
             let _ = match format {
                 Format::Text | Format::Wide => print(&line(checked)),
-                Format::Jsonl => output::json(&shape, false).and_then(|text| print(&text)),
+                Format::Jsonl => output::json(&shape, false).and_then(|text| print_exact(&text)),
                 Format::Name if !checked.verdict.fits() => print(&checked.run.to_string()),
                 Format::Name => Ok(()),
                 Format::Json | Format::Yaml => {

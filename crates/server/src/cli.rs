@@ -21,13 +21,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use self::care::{
     BackupArgs, BenchArgs, CompletionArgs, DoctorArgs, HealthArgs, ManArgs, MigrateCommand,
 };
-pub(crate) use self::config::ConfigCommand;
+pub(crate) use self::config::{ConfigCommand, ConfigEditArgs};
 pub(crate) use self::control::{CancelArgs, ForkArgs, ManyArgs, ReplaceArgs, ResumeArgs, RetryArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs, ServeRole};
 pub(crate) use self::queue::{LimitArgs, NameArgs, QueueCommand};
 pub(crate) use self::runs::{
-    CheckArgs, DeleteArgs, ListArgs, LogArgs, MessageArgs, PurgeArgs, RunArgs, SendArgs, ShowArgs, StartArgs,
-    WaitArgs,
+    CheckArgs, ListArgs, LogArgs, MessageArgs, PurgeArgs, RunArgs, SendArgs, ShowArgs, StartArgs, WaitArgs,
 };
 pub(crate) use self::schedule::{AddArgs, BackfillArgs, NextArgs, ScheduleCommand};
 pub(crate) use self::token::{TokenArgs, TokenCommand};
@@ -65,6 +64,10 @@ pub(crate) struct Everywhere {
     /// Who asks the server [env: OUTLAST_TOKEN, which others on this machine cannot see]
     #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+
+    /// Believe a server whose certificate this authority signed (PEM), and no other [env: OUTLAST_CA] [default: those of the system]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) ca: Option<String>,
 
     /// The part [profile.NAME] of the files of settings [env: OUTLAST_PROFILE]
     #[arg(long, global = true, value_name = "NAME")]
@@ -105,6 +108,7 @@ impl Everywhere {
             ("url", self.url.clone()),
             ("database_url", self.database_url.clone()),
             ("token", self.token.clone()),
+            ("ca", self.ca.clone()),
             ("output", word(self.output)),
             ("color", word(self.color)),
             ("time", word(self.time)),
@@ -159,8 +163,8 @@ pub(crate) enum Command {
     Replace(ReplaceArgs),
     /// Wait for a run's end and print its output
     Wait(WaitArgs),
-    /// Delete runs that have ended, by their names
-    Delete(DeleteArgs),
+    /// Delete runs that have ended
+    Delete(CancelArgs),
     /// Delete runs that ended long ago
     Purge(PurgeArgs),
     /// Pause, resume, drain or limit a queue

@@ -12,7 +12,7 @@ use crate::Program;
 use crate::cli::DevArgs;
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
-use crate::output::{BOLD, DIM, Format, call, note, painted, print};
+use crate::output::{BOLD, DIM, Format, call, note, painted, print, verbosity};
 use crate::samples;
 use crate::serve::{Bound, Listen, Server};
 use crate::story::{Story, label, standing};
@@ -68,6 +68,10 @@ pub(crate) async fn dev(
     let bound = bound.ui_proxy(args.ui_proxy);
     let server = bound.serve(app.client()).await?;
     print(&banner(place, &app, &unfinished, no_samples, &server.url()).await?)?;
+    #[cfg(feature = "embed")]
+    if args.open {
+        open(&format!("{}/", server.url()));
+    }
 
     let orders = async { if no_samples { std::future::pending().await } else { take_orders(&app).await } };
     let stopped = tokio::select! {
@@ -79,6 +83,20 @@ pub(crate) async fn dev(
     #[cfg(feature = "otlp")]
     crate::otlp::stop();
     stopped
+}
+
+/// Opens an address as the system does; whoever has no browser is told.
+#[cfg(feature = "embed")]
+fn open(url: &str) {
+    use std::process::{Command, Stdio};
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut browser = Command::new(program);
+    browser.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match browser.spawn() {
+        // Somebody has to hear of its end.
+        Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+        Err(error) => note(&format!("no browser was opened: {program}: {error}")),
+    }
 }
 
 /// Lets what is in hand finish, within bounds; a second request to stop ends the process.
@@ -126,7 +144,8 @@ async fn drain(
 /// Keeps what handlers log with their runs, and shows what the engine warns about.
 pub(crate) fn keep_logs() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse::<Targets>().ok());
-    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let level = verbosity().unwrap_or(LevelFilter::WARN);
+    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(level));
     let ours = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let ours = ours.without_time().with_target(false).compact();
     // A binary that has a subscriber keeps its own.

@@ -3,25 +3,26 @@
 //! On a terminal, what it does right now has a line each at the bottom and what is done scrolls above; elsewhere there are
 //! lines only. What is told is told once, in the order in which it was recorded.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use outlast::{LogLine, RunId, RunView, Status, Timestamp};
+use outlast::{Doing, Entry, LogLine, Op, RunId, RunView, Status, Timestamp};
 
 use crate::backend::Backend;
 use crate::cli::LogArgs;
 use crate::fault::{Exit, Fault};
 use crate::list::moment;
-use crate::output::{Format, json, manner, note, painted, print};
+use crate::output::{Format, harmless, json, manner, note, painted, print, print_exact};
 use crate::run_commands::{find, unfinished};
 use crate::shapes::{EntryJson, LogJson};
-use crate::show::{LOG_LINES, log_line};
-use crate::story::{Story, far, standing};
+use crate::show::{LOG_LINES, find_step, log_line};
+use crate::story::{Operation, Story, far, standing};
 use crate::watch::{ended, told};
 use crate::words::{clock, took};
 
-/// How often to look without any hint. Steps inside of a turn give none.
+/// How often to look without any hint, and how often what stands at the bottom is drawn anew.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 /// Follows a run to its end.
@@ -67,7 +68,7 @@ pub(crate) async fn follow_run(
 /// Tells what happens until the run has ended.
 async fn go(client: &Backend, run: RunId, format: Format, shown: &mut Shown) -> Result<RunView, Fault> {
     // Listening before looking, so that nothing in between is missed.
-    let mut news = client.news();
+    let mut news = client.news(run).await;
     let (mut story, mut logs) = (None::<Story>, 0);
     loop {
         let view = client.status(run).await?;
@@ -75,32 +76,29 @@ async fn go(client: &Backend, run: RunId, format: Format, shown: &mut Shown) -> 
         let story = story.get_or_insert_with(|| Story::new(view.record.created_at));
         let mut lines: Vec<(Timestamp, String)> = Vec::new();
         let mut wrong = None;
-        story
-            .go_on(client, run, |entry, operation, since| match format {
-                Format::Jsonl => match json(&EntryJson::new(entry), false) {
-                    Ok(line) => lines.push((entry.at, line)),
-                    Err(fault) => wrong = Some(fault),
-                },
-                _ => lines.extend(told(&view, entry, operation, since, now).map(|(style, text)| {
-                    (entry.at, format!("{}  {}", clock(entry.at, now), painted(style, text)))
-                })),
-            })
-            .await?;
+        let mut tell = |entry: &Entry, operation: Option<&Operation>, since| match format {
+            Format::Jsonl => match json(&EntryJson::new(entry), false) {
+                Ok(line) => lines.push((entry.at, line)),
+                Err(fault) => wrong = Some(fault),
+            },
+            _ => lines.extend(told(&view, entry, operation, since, now).map(|(style, text)| {
+                (entry.at, format!("{}  {}", clock(entry.at, now), painted(style, text)))
+            })),
+        };
+        while story.go_on(client, run, &mut tell).await? {}
         if let Some(fault) = wrong {
             return Err(fault);
         }
-        let logged = client.logs(run, LOG_LINES).await?;
-        for line in logged.iter().skip(logs) {
+        for line in new_lines(client, run, &mut logs).await? {
             let text = match format {
-                Format::Jsonl => json(&LogJson::new(line), false)?,
-                _ => log_line(line, now),
+                Format::Jsonl => json(&LogJson::new(&line), false)?,
+                _ => log_line(&line, now),
             };
             lines.push((line.at, text));
         }
-        logs = logged.len();
         lines.sort_by_key(|(at, _)| *at);
         for (_, line) in lines {
-            shown.tell(&line)?;
+            shown.tell(&line, format)?;
         }
         if view.status.is_final() {
             shown.clear();
@@ -109,8 +107,13 @@ async fn go(client: &Backend, run: RunId, format: Format, shown: &mut Shown) -> 
             }
             return Ok(view);
         }
+        let looked = Instant::now();
         shown.draw(&view, story, now);
-        news.within(LOOK_EVERY).await;
+        while !news.within(LOOK_EVERY).await {
+            // Nothing happened, but time goes by.
+            let passed = i64::try_from(looked.elapsed().as_micros()).unwrap_or(i64::MAX);
+            shown.draw(&view, story, Timestamp::from_micros(now.micros().saturating_add(passed)));
+        }
     }
 }
 
@@ -118,16 +121,23 @@ async fn go(client: &Backend, run: RunId, format: Format, shown: &mut Shown) -> 
 struct Shown {
     bars: Option<MultiProgress>,
     lines: Vec<ProgressBar>,
+    /// Since when each step is seen at it.
+    since: HashMap<(String, u32), Timestamp>,
 }
 
 impl Shown {
     fn new() -> Shown {
         let is_terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        Shown { bars: (is_terminal && !manner().quiet).then(MultiProgress::new), lines: Vec::new() }
+        Shown {
+            bars: (is_terminal && !manner().quiet).then(MultiProgress::new),
+            lines: Vec::new(),
+            since: HashMap::new(),
+        }
     }
 
     /// Tells a line above what stands there.
-    fn tell(&self, line: &str) -> Result<(), Fault> {
+    fn tell(&self, line: &str, format: Format) -> Result<(), Fault> {
+        let print = if format == Format::Jsonl { print_exact } else { print };
         match &self.bars {
             Some(bars) => bars.suspend(|| print(line)),
             None => print(line),
@@ -137,20 +147,21 @@ impl Shown {
     /// One line for each thing that it does; where it does nothing, one that says why.
     fn draw(&mut self, view: &RunView, story: &Story, now: Timestamp) {
         let Some(bars) = &self.bars else { return };
-        let mut texts: Vec<String> = view
-            .doing
-            .iter()
-            .map(|step| {
-                let attempt =
-                    if step.attempt > 1 { format!(", attempt {}", step.attempt) } else { String::new() };
-                let far = far(step).map(|far| format!("  {far}")).unwrap_or_default();
-                format!("{}{attempt}{far}", step.name)
-            })
-            .collect();
-        if texts.is_empty() {
-            texts.push(standing(view, Some(story), now));
+        let at = |step: &Doing| (step.name.clone(), step.attempt);
+        self.since.retain(|known, _| view.doing.iter().any(|step| at(step) == *known));
+        let age = |since: Timestamp| took(Duration::from_secs(now.since(since).as_secs()));
+        let mut texts: Vec<String> = Vec::new();
+        for step in &view.doing {
+            let attempt =
+                if step.attempt > 1 { format!(", attempt {}", step.attempt) } else { String::new() };
+            let far = far(step).map(|far| format!("  {far}")).unwrap_or_default();
+            // It began before it was seen, right behind what was recorded last.
+            let since = *self.since.entry(at(step)).or_insert_with(|| story.last().min(now));
+            texts.push(format!("{}{attempt}{far}  ({})", step.name, age(since)));
         }
-        let age = took(Duration::from_secs(now.since(view.record.created_at).as_secs()));
+        if texts.is_empty() {
+            texts.push(format!("{}  ({})", standing(view, Some(story), now), age(view.record.created_at)));
+        }
         while self.lines.len() > texts.len() {
             if let Some(line) = self.lines.pop() {
                 line.finish_and_clear();
@@ -166,7 +177,7 @@ impl Shown {
             self.lines.push(line);
         }
         for (line, text) in self.lines.iter().zip(texts) {
-            line.set_message(format!("{text}  ({age})"));
+            line.set_message(harmless(&text).into_owned());
         }
     }
 
@@ -184,36 +195,74 @@ pub(crate) async fn logs(client: &Backend, args: &LogArgs, format: Format) -> Re
     let since = args.since.as_deref().map(|text| moment(text, now)).transpose();
     let since = since.map_err(|why| Fault::usage(format!("--since: {why}")))?;
     let least = args.level.map_or(Level::Trace, |level| level);
-    let wanted = |line: &&LogLine| least.lets(&line.level) && since.is_none_or(|since| line.at >= since);
+    let step = match &args.step {
+        Some(which) => Some(step_name(client, &view, which, args.follow).await?),
+        None => None,
+    };
+    let wanted = |line: &&LogLine| {
+        least.lets(&line.level)
+            && since.is_none_or(|since| line.at >= since)
+            && step.as_deref().is_none_or(|step| is_of(line, step))
+    };
+    let (run, mut told) = (view.record.id, 0);
     if !args.follow {
-        let lines = client.logs(view.record.id, LOG_LINES).await?;
+        let lines = new_lines(client, run, &mut told).await?;
         return print_logs(&lines.iter().filter(wanted).collect::<Vec<_>>(), now, format);
     }
     if !matches!(format, Format::Text | Format::Jsonl) {
         return Err(Fault::usage("logs that go on are text or jsonl: leave -o away, or say -o jsonl"));
     }
-    let mut news = client.news();
-    let mut told = 0;
+    let mut news = client.news(run).await;
     loop {
-        let lines = client.logs(view.record.id, LOG_LINES).await?;
-        for line in lines.iter().skip(told).filter(wanted) {
+        for line in new_lines(client, run, &mut told).await?.iter().filter(wanted) {
             match format {
-                Format::Jsonl => print(&json(&LogJson::new(line), false)?)?,
+                Format::Jsonl => print_exact(&json(&LogJson::new(line), false)?)?,
                 _ => print(&log_line(line, now))?,
             }
         }
-        told = lines.len();
         if view.status.is_final() {
             return Ok(());
         }
-        if told >= LOG_LINES as usize {
-            note(&format!("only the first {LOG_LINES} lines are kept in sight: no more are told"));
-            return Ok(());
-        }
-        news.within(LOOK_EVERY).await;
+        while !news.within(LOOK_EVERY).await {}
         // Looked at before its lines are read again: what it logged last is there then.
-        view = client.status(view.record.id).await?;
+        view = client.status(run).await?;
     }
+}
+
+/// All lines behind those that were told, which they are then as well.
+async fn new_lines(client: &Backend, run: RunId, told: &mut u32) -> Result<Vec<LogLine>, Fault> {
+    let mut lines = Vec::new();
+    loop {
+        let page = client.logs(run, *told, LOG_LINES).await?;
+        let count = u32::try_from(page.len()).unwrap_or(LOG_LINES);
+        *told += count;
+        lines.extend(page);
+        if count < LOG_LINES {
+            return Ok(lines);
+        }
+    }
+}
+
+/// The name by which lines of a step are found. Whoever follows may know of a step that is still to come.
+async fn step_name(client: &Backend, view: &RunView, which: &str, follows: bool) -> Result<String, Fault> {
+    let story = Story::read(client, view).await?;
+    match find_step(&story, view.record.id, which) {
+        Ok(step) if step.op == Op::Undo => Ok(format!("{}:{}", step.op.word(), step.name)),
+        Ok(step) => Ok(step.name.clone()),
+        Err(_) if follows || view.doing.iter().any(|doing| is_named(&doing.name, which)) => {
+            Ok(which.to_owned())
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Whether a line was logged by this step, or by one of the occurrences of its name.
+pub(crate) fn is_of(line: &LogLine, step: &str) -> bool {
+    line.step.as_deref().is_some_and(|name| is_named(name, step))
+}
+
+fn is_named(name: &str, wanted: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
 fn print_logs(lines: &[&LogLine], now: Timestamp, format: Format) -> Result<(), Fault> {

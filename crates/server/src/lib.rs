@@ -27,6 +27,7 @@ mod otlp;
 mod output;
 mod pause_commands;
 mod queue_commands;
+mod redact;
 mod repair_commands;
 mod retry;
 mod run_commands;
@@ -35,6 +36,8 @@ mod schedule_commands;
 mod serve;
 mod shapes;
 mod show;
+#[cfg(unix)]
+mod socket;
 mod story;
 mod token_commands;
 mod watch;
@@ -46,8 +49,9 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 use outlast::{Bulk, Outlast};
+use tracing_subscriber::filter::LevelFilter;
 
-use self::backend::{Backend, Remote, only_direct};
+use self::backend::{Backend, only_direct};
 use self::cli::{Cli, Command, ConfigCommand, ScheduleCommand};
 use self::config::{File, Found, Settings, Sources};
 use self::database::Place;
@@ -127,6 +131,10 @@ fn start(program: Program) -> ExitCode {
         Ok(cli) => cli,
         Err(refused) => return cli::refuse(&refused),
     };
+    // Also where a file cannot be read: how else would it be mended?
+    if let Command::Config(ConfigCommand::Edit(args)) = &cli.command {
+        return end(config_commands::edit(args));
+    }
     let settings = match settings(&cli) {
         Ok(settings) => settings,
         Err(fault) => return end(Err(fault)),
@@ -163,32 +171,33 @@ fn settings(cli: &Cli) -> Result<Settings, Fault> {
     let settings = settle(files)?;
     settings.colour()?.write_global();
     let wide = settings.format()? == Format::Wide;
-    output::settle(Manner { time: settings.time()?, quiet: flags.quiet, wide });
+    output::settle(Manner { time: settings.time()?, quiet: flags.quiet, wide, verbose: flags.verbose });
     if !matches!(cli.command, Command::Config(ConfigCommand::Check)) {
         open.iter().for_each(|warning| output::note(warning));
     }
-    if flags.verbose > 0 {
-        verbose(flags.verbose);
+    // They say what is done on the way beside what handlers log and what a collector is sent.
+    let is_node = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
+    if let Some(level) = output::verbosity().filter(|_| !is_node) {
+        verbose(level);
     }
     Ok(settings)
 }
 
 /// Says what is done on the way.
-fn verbose(times: u8) {
-    use tracing_subscriber::filter::{LevelFilter, Targets};
+fn verbose(level: LevelFilter) {
+    use tracing_subscriber::filter::Targets;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
-    let level = if times > 1 { LevelFilter::DEBUG } else { LevelFilter::INFO };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).compact();
     let lines = lines.with_filter(Targets::new().with_default(level));
-    // A binary that has a subscriber keeps its own; and so has `dev`, which keeps what handlers log.
+    // A binary that has a subscriber keeps its own.
     let _ = tracing_subscriber::registry().with(outlast::RunLogs::default()).with(lines).try_init();
 }
 
 /// What is asked: a database, or a server that was named.
 async fn backend(settings: &Settings, place: &Place) -> Result<Backend, Fault> {
-    match settings.server()? {
-        Some(url) => Ok(Backend::Remote(Remote::new(url, settings.token())?)),
+    match settings.remote()? {
+        Some(server) => Ok(Backend::Remote(server)),
         None => Ok(Backend::Direct(place.client().await?)),
     }
 }
@@ -203,8 +212,8 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
         Some(url) => format!(" --url {}", output::quoted(&url.to_string())),
         None => place.argument(),
     });
-    // A server that a file names is for commands that can ask one.
-    let here = |command: &str| match settings.names_server_now() {
+    // A server that a file names for all is for commands that can ask one; one of a profile is what is meant.
+    let here = |command: &str| match settings.means_server() {
         true => Err(only_direct(command)),
         false => Ok(&place),
     };
@@ -213,7 +222,7 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
         Command::Dev(args) => return dev::dev(here("dev")?, program, args, format).await,
         Command::Serve(args) => return serve::serve(here("serve")?, program, args, format).await,
         // They are the same for every database.
-        Command::Openapi => return output::print(&http::document()),
+        Command::Openapi => return output::print_exact(&http::document()),
         Command::Completions(args) => return care::completions(&args),
         Command::Man(args) => return care::man(&args),
         Command::Config(command) => return config_commands::config(&command, &settings, format),
@@ -227,7 +236,7 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
         }
         // It looks at databases that nobody else can open.
         Command::Doctor(args) => {
-            let server = settings.server()?.map(|url| Remote::new(url, settings.token())).transpose()?;
+            let server = settings.remote()?;
             let work = doctor::doctor(server.as_ref(), &place, &args, format);
             return within(settings.timeout()?, work).await;
         }
@@ -287,6 +296,9 @@ fn bulk_of(command: &Command) -> Result<Option<(Bulk, cli::ManyArgs)>, Fault> {
             (Bulk::cancel(args.reason.clone()), args.many.clone())
         }
         Command::Kill(args) if args.ids.is_empty() => (Bulk::kill(args.reason.clone()), args.many.clone()),
+        Command::Delete(args) if args.ids.is_empty() => {
+            (Bulk::delete(args.reason.clone()), args.many.clone())
+        }
         Command::Pause(args) if args.ids.is_empty() => (Bulk::pause(args.reason.clone()), args.many.clone()),
         Command::Resume(args) if args.ids.is_empty() => (Bulk::resume(), args.many.clone()),
         Command::Retry(args) if args.ids.is_empty() => {

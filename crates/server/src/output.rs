@@ -1,11 +1,13 @@
 //! Everything that is printed goes through here: formats, colours, tables, and a reader that leaves.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use outlast::Status;
 use serde::Serialize;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::fault::Fault;
 use crate::shapes::Items;
@@ -56,6 +58,8 @@ pub(crate) struct Manner {
     pub(crate) quiet: bool,
     /// Tables keep all columns.
     pub(crate) wide: bool,
+    /// How often it was asked to say what is done on the way.
+    pub(crate) verbose: u8,
 }
 
 static MANNER: OnceLock<Manner> = OnceLock::new();
@@ -66,7 +70,21 @@ pub(crate) fn settle(manner: Manner) {
 }
 
 pub(crate) fn manner() -> Manner {
-    MANNER.get().copied().unwrap_or(Manner { time: TimeStyle::Relative, quiet: false, wide: false })
+    MANNER.get().copied().unwrap_or(Manner {
+        time: TimeStyle::Relative,
+        quiet: false,
+        wide: false,
+        verbose: 0,
+    })
+}
+
+/// How much is told of what is done on the way, if that was asked for.
+pub(crate) fn verbosity() -> Option<LevelFilter> {
+    match manner().verbose {
+        0 => None,
+        1 => Some(LevelFilter::INFO),
+        _ => Some(LevelFilter::DEBUG),
+    }
 }
 
 /// When to use colours.
@@ -114,14 +132,64 @@ pub(crate) fn style_of(status: Status) -> Style {
     }
 }
 
-/// Writes an answer to stdout.
+/// Writes an answer for people to stdout. Whatever handlers put into it, it does nothing but stand there.
 pub(crate) fn print(text: &str) -> Result<(), Fault> {
-    let mut out = anstream::stdout().lock();
+    write(anstream::stdout().lock(), &harmless(text))
+}
+
+/// Writes an answer for programs to stdout, as it is.
+pub(crate) fn print_exact(text: &str) -> Result<(), Fault> {
+    write(std::io::stdout().lock(), text)
+}
+
+fn write(mut out: impl Write, text: &str) -> Result<(), Fault> {
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') && !text.is_empty() {
         out.write_all(b"\n")?;
     }
     Ok(out.flush()?)
+}
+
+/// Text without anything that moves a cursor, sets a title or hides what stands there: control characters go, but for the
+/// ends of lines, tabs, and the colours that [`painted`] has.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = if c == '\u{1b}' { escape(rest) } else { c.len_utf8() };
+        let (piece, behind) = rest.split_at(length);
+        let is_colour = piece
+            .strip_prefix("\u{1b}[")
+            .and_then(|rest| rest.strip_suffix('m'))
+            .is_some_and(|code| matches!(code.parse(), Ok(0_u8..=2 | 31..=36 | 91..=96)));
+        if is_plain(c) || is_colour {
+            out.push_str(piece);
+        }
+        rest = behind;
+    }
+    Cow::Owned(out)
+}
+
+/// How many bytes an escape sequence has that the text begins with.
+fn escape(text: &str) -> usize {
+    let behind = &text[1..];
+    match behind.as_bytes().first() {
+        Some(b'[') => {
+            let is_end = |byte: u8| (0x40..=0x7e).contains(&byte);
+            let end = behind.bytes().skip(1).position(|byte| is_end(byte) || !byte.is_ascii());
+            end.filter(|end| is_end(behind.as_bytes()[end + 1])).map_or(2, |end| end + 3)
+        }
+        // Titles and links, up to their end.
+        Some(b']' | b'P' | b'^' | b'_') => {
+            let end = behind.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']);
+            end.map_or(text.len(), |end| end + 1)
+        }
+        _ => 1,
+    }
 }
 
 /// Writes what is not the answer to stderr. Nobody has to hear it.
@@ -132,7 +200,7 @@ pub(crate) fn note(text: &str) {
 }
 
 fn tell(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
+    let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text));
 }
 
 pub(crate) fn print_error(fault: &Fault) {
@@ -149,9 +217,9 @@ pub(crate) fn print_one(
     match format {
         Format::Text | Format::Wide => print(&text()),
         Format::Name => print(&name.to_string()),
-        Format::Json => print(&json(value, true)?),
-        Format::Jsonl => print(&json(value, false)?),
-        Format::Yaml => print(&yaml(value)?),
+        Format::Json => print_exact(&json(value, true)?),
+        Format::Jsonl => print_exact(&json(value, false)?),
+        Format::Yaml => print_exact(&yaml(value)?),
     }
 }
 
@@ -168,7 +236,7 @@ pub(crate) fn print_list<T: Serialize>(
         Format::Yaml => vec![yaml(&Items { items, more })?],
         _ => vec![json(&Items { items, more }, true)?],
     };
-    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
+    if lines.is_empty() { Ok(()) } else { print_exact(&lines.join("\n")) }
 }
 
 /// A value as YAML.
@@ -306,6 +374,24 @@ mod tests {
         let cells = ["waiting", "order-1", "3 s ago", "for event approval since noon"];
         let row = Row { style: Style::new(), cells: cells.map(str::to_owned).to_vec() };
         fit(&columns, &[row], limit).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn text_of_others_moves_no_cursor_and_keeps_what_it_says() {
+        for (given, shown) in [
+            ("plain ü\tand\nmore", "plain ü\tand\nmore"),
+            ("\u{1b}[2J\u{1b}[1;1Hgone", "gone"),
+            ("a\u{1b}]0;title\u{7}b", "ab"),
+            ("a\rb\u{8}c\u{7f}d\u{9b}2J", "abcd2J"),
+            ("\u{1b}[31mred\u{1b}[0m \u{1b}[8mhidden", "\u{1b}[31mred\u{1b}[0m hidden"),
+            ("end\u{1b}[", "end"),
+            ("end\u{1b}", "end"),
+            ("\u{1b}[12ü", "12ü"),
+        ] {
+            assert_eq!(harmless(given), shown, "{given:?}");
+        }
+        let ours = painted(BAD.bold(), "x") + &painted(DIM, "y");
+        assert_eq!(harmless(&ours), ours);
     }
 
     #[test]

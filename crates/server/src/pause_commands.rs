@@ -31,12 +31,12 @@ async fn pause_one(client: &Backend, text: &str, reason: &str, format: Format) -
 /// Resumes runs. Goes through all of them, whatever one of them says.
 pub(crate) async fn resume(client: &Backend, args: ResumeArgs, format: Format) -> Result<(), Fault> {
     no_dry_run(&args.many)?;
-    each(&args.ids, async |text| resume_one(client, text, format).await).await
+    each(&args.ids, async |text| resume_one(client, text, args.reason.as_deref(), format).await).await
 }
 
-async fn resume_one(client: &Backend, text: &str, format: Format) -> Result<(), Fault> {
+async fn resume_one(client: &Backend, text: &str, reason: Option<&str>, format: Format) -> Result<(), Fault> {
     let run = find(client, text).await?.record.id;
-    let is_ours = client.resume(run).await?;
+    let is_ours = client.resume(run, reason).await?;
     let status = client.status(run).await?.status;
     if !is_ours && status.is_final() {
         return Err(Error::Closed { run, status: status.to_string() }.into());

@@ -22,14 +22,14 @@ pub(crate) struct Rule<T>(pub(crate) Option<T>);
 const RULES: &str = "--limit N, --per-node N, --per-group N, --rate 500/1m, --rate-per-group 5/1s, --fair, \
                      --ordered, or --reset for what code says";
 
-/// Reads a limit. Which numbers make sense is the queue's to say.
+/// Reads a limit. Whether it may be 0 is the queue's to say.
 pub(crate) fn parse_limit(text: &str) -> Result<Rule<u32>, String> {
     match text {
         "none" => Ok(Rule(None)),
         _ => text
             .parse()
             .map(|limit| Rule(Some(limit)))
-            .map_err(|_| format!("a limit is a whole number, or none, not {text:?}")),
+            .map_err(|_| format!("a limit is a whole number from 1 to 1,000,000, or none, not {text:?}")),
     }
 }
 
@@ -218,7 +218,13 @@ mod tests {
             let refused = parse_rate(text).unwrap_err();
             assert_eq!(refused, format!("a rate looks like 500/1m or 5/1s, or is none, not {text:?}"));
         }
-        assert_eq!(parse_limit("-1").unwrap_err(), "a limit is a whole number, or none, not \"-1\"");
+        for text in ["-1", "4294967296", "ten"] {
+            let refused = parse_limit(text).unwrap_err();
+            assert_eq!(
+                refused,
+                format!("a limit is a whole number from 1 to 1,000,000, or none, not {text:?}")
+            );
+        }
         assert_eq!((parse_limit("none"), parse_rate("none")), (Ok(Rule(None)), Ok(Rule(None))));
     }
 }

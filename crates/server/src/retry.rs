@@ -12,7 +12,7 @@ use crate::run_commands::{each, find, given, note_without_node};
 /// Tries again what was named.
 pub(crate) async fn retry(client: &Backend, args: RetryArgs, format: Format) -> Result<(), Fault> {
     let input = args.input.as_deref().map(|text| given("input", text)).transpose()?;
-    let ask = RepairAsk { from: args.from, input, ..RepairAsk::default() };
+    let ask = RepairAsk { from: args.from, input, reason: args.reason, ..RepairAsk::default() };
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
         if args.many.dry_run {

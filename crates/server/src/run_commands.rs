@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::{Backend, StartAsk, Which};
-use crate::cli::{CancelArgs, DeleteArgs, ManyArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs, WaitArgs};
+use crate::cli::{CancelArgs, ManyArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs, WaitArgs};
 use crate::fault::{Exit, Fault};
 use crate::follow::follow_run;
 use crate::output::{Format, call, note, print_error, print_one};
@@ -247,16 +247,15 @@ async fn awaited_status(
     until: &[Status],
     timeout: Option<Duration>,
 ) -> Result<RunView, Fault> {
-    // Listening before looking, so that an end in between is not missed.
-    let mut news = client.news();
     let look = async {
+        // Listening before looking, so that an end in between is not missed.
+        let mut news = client.news(run).await;
         loop {
             let view = client.status(run).await?;
             if is_awaited(&view, until) {
                 return Ok(view);
             }
-            // A hint, a missed hint or the clock: all mean to look again.
-            news.within(LOOK_EVERY).await;
+            while !news.within(LOOK_EVERY).await {}
         }
     };
     match timeout {
@@ -294,10 +293,11 @@ fn end_of(view: &RunView, format: Format) -> Result<(), Fault> {
 }
 
 /// Deletes runs that have ended. Goes through all of them, whatever one of them says.
-pub(crate) async fn delete(client: &Backend, args: DeleteArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn delete(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
+    no_dry_run(&args.many)?;
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
-        client.delete(run).await?;
+        client.delete(run, &args.reason).await?;
         print_one(format, &json!({ "id": run, "deleted": true }), run, || format!("{run} is deleted"))
     })
     .await
@@ -305,7 +305,7 @@ pub(crate) async fn delete(client: &Backend, args: DeleteArgs, format: Format) -
 
 /// Deletes runs that ended long ago.
 pub(crate) async fn purge(client: &Backend, args: PurgeArgs, format: Format) -> Result<(), Fault> {
-    let purged = client.direct("purge")?.purge(args.older_than).await?;
+    let purged = client.purge(args.older_than).await?;
     let text = || {
         let runs = count(usize::try_from(purged).unwrap_or(usize::MAX), "run");
         match args.older_than {

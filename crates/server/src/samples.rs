@@ -10,14 +10,14 @@ use tracing::info;
 /// What the samples do, for the banner.
 pub(crate) const ABOUT: [&str; 4] = [
     "The samples are running: `order` waits for your approval, `stocktaking` starts children and adds up,",
-    "`remind` sleeps between mails, `sync_prices` fails twice and recovers, `pay_invoice` fails for good,",
-    "and `heartbeat` never ends. A new order comes in every 20 seconds, and every 15 seconds a schedule",
+    "`remind` sleeps between mails, `sync_prices` recovers, `pay_invoice` fails for good, `trip` undoes what",
+    "it booked, and `heartbeat` never ends. A new order comes in every 20 seconds, and every 15 seconds a schedule",
     "starts `check_stock` in a queue with rules: `list schedules` and `list queues` show both.",
 ];
 
 /// Makes a node that knows the samples.
 pub(crate) fn register(app: Outlast) -> Outlast {
-    app.workflow(order)
+    app.workflow(order().input_schema(ORDER))
         .workflow(ship)
         .workflow(stocktaking)
         .job(count_shelf)
@@ -26,6 +26,7 @@ pub(crate) fn register(app: Outlast) -> Outlast {
         .job(sync_prices().retry(Retry::fixed(5, 2.seconds())))
         .workflow(heartbeat)
         .workflow(pay_invoice)
+        .workflow(trip)
         .job(check_stock().queue(STOCK))
         .queue(Queue::new(STOCK).limit(2).rate(30, 1.minute()))
         // Nobody needs to know what was in stock while nothing ran.
@@ -34,6 +35,16 @@ pub(crate) fn register(app: Outlast) -> Outlast {
 
 /// The queue of what looks after the stock.
 const STOCK: &str = "stock";
+
+/// What an order looks like, for whoever starts one by hand.
+const ORDER: &str = r#"{
+    "type": "object",
+    "required": ["item", "cents"],
+    "properties": {
+        "item": { "type": "string", "description": "what is bought" },
+        "cents": { "type": "integer", "minimum": 1, "description": "from 10000 on a person has to approve it" }
+    }
+}"#;
 
 /// An order: steps, a person's approval, a timer and a child run.
 #[outlast::workflow]
@@ -149,6 +160,21 @@ async fn pay_invoice(ctx: Ctx, invoice: String) -> Result<(), AnyError> {
     Ok(paid.await?)
 }
 
+/// Books one thing after the other. What was booked is given back when the trip comes to nothing.
+#[outlast::workflow]
+async fn trip(ctx: Ctx, to: String) -> Result<String, AnyError> {
+    let room = ctx.step("hotel", |_| book("a room", &to)).undo(|_, room| give_back(room)).await?;
+    let give_up = Retry::fixed(2, 1.second());
+    let seat =
+        ctx.step("flight", |_| book("a seat", &to)).undo(|_, seat| give_back(seat)).undo_retry(give_up);
+    let seat = seat.await?;
+    ctx.step("insurance", |_| insure(&to)).await?;
+    match ctx.promise::<bool>("visa").timeout(1.hour()).await? {
+        true => Ok(format!("{seat} and {room} are waiting")),
+        false => Err(AnyError::new(format!("there is no visa for {to}"))),
+    }
+}
+
 // ---- what the steps do
 
 /// Where the samples' own lines come from. Lines of `outlast…` are about a run; these are of it.
@@ -189,6 +215,30 @@ async fn decline(invoice: &str) -> Result<(), AnyError> {
     Err(AnyError::new(format!("the bank declined {invoice}")))
 }
 
+async fn book(what: &str, to: &str) -> Result<String, AnyError> {
+    takes(300).await;
+    info!(target: LOG, what, to, "booked");
+    Ok(format!("{what} in {to}"))
+}
+
+/// Those who sell seats to Atlantis take none back: a trip there ends with an undo that failed.
+async fn give_back(what: String) -> Result<(), AnyError> {
+    takes(300).await;
+    if what == "a seat in Atlantis" {
+        return Err(AnyError::new(format!("nobody takes back {what}")));
+    }
+    info!(target: LOG, what, "given back");
+    Ok(())
+}
+
+async fn insure(to: &str) -> Result<(), AnyError> {
+    takes(200).await;
+    match to {
+        "Luna" | "Atlantis" => Err(AnyError::new(format!("nobody insures a trip to {to}"))),
+        _ => Ok(()),
+    }
+}
+
 /// Work of about this long.
 async fn takes(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -200,6 +250,7 @@ async fn takes(millis: u64) {
 pub(crate) async fn start_all(client: &Client) -> Result<(), Error> {
     is_new(client.start(sync_prices, "the price list".to_owned()).key("prices-1").await)?;
     is_new(client.start(pay_invoice, "invoice 7".to_owned()).key("invoice-7").await)?;
+    is_new(client.start(trip, "Luna".to_owned()).key("luna").await)?;
     is_new(client.start(stocktaking, 4).key("stock-1").await)?;
     is_new(client.start(remind, "ann@example.com".to_owned()).key("ann").await)?;
     is_new(client.start(heartbeat, 0).key("shop").await)?;

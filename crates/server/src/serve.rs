@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use outlast::{App, Client, Outlast};
-use outlast_store::StoreError;
+use outlast_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +18,10 @@ use crate::cli::{ServeArgs, ServeRole};
 use crate::database::Place;
 use crate::dev::{StopSignals, keep_logs};
 use crate::fault::{Exit, Fault};
-use crate::http::{self, Api, Tls};
+use crate::http::{self, Api, Tls, Tokens};
 use crate::output::{Format, call, note, print};
+#[cfg(unix)]
+use crate::socket::Socket;
 
 /// The port when nobody says otherwise.
 const PORT: u16 = 7777;
@@ -38,8 +40,11 @@ pub(crate) struct Listen {
     tls: Option<Tls>,
     /// Where the metrics have an address of their own.
     metrics: Option<SocketAddr>,
+    #[cfg(unix)]
+    socket: Option<std::path::PathBuf>,
     keep_audit: Option<Duration>,
     pace: Option<u32>,
+    redact: Vec<String>,
 }
 
 impl Listen {
@@ -54,8 +59,11 @@ impl Listen {
             is_insecure: false,
             tls: None,
             metrics: None,
+            #[cfg(unix)]
+            socket: None,
             keep_audit: None,
             pace: None,
+            redact: Vec::new(),
         }
     }
 }
@@ -63,14 +71,17 @@ impl Listen {
 /// An address that is taken and may be served: nobody is answered yet.
 pub(crate) struct Bound {
     listener: TcpListener,
-    needs_tokens: bool,
+    tokens: Tokens,
     hosts: Option<Vec<String>>,
     tls: Option<Tls>,
     metrics: Option<TcpListener>,
+    #[cfg(unix)]
+    socket: Option<Socket>,
     keep_audit: Option<Duration>,
     #[cfg(feature = "embed")]
     ui_proxy: Option<String>,
     pace: Option<u32>,
+    redact: Vec<String>,
 }
 
 impl Bound {
@@ -81,27 +92,28 @@ impl Bound {
         self
     }
 
-    /// Takes an address, or refuses one that others can reach while nobody has a token. As soon as there is a token,
-    /// tokens are needed.
+    /// Takes an address, or refuses one that others can reach while nobody has a token. As soon as there has been a
+    /// token, tokens are needed.
     pub(crate) async fn new(client: &Client, listen: Listen) -> Result<Bound, Fault> {
-        let needs_tokens = http::any_token(client).await?;
+        let tokens = http::tokens(client).await?;
         let is_local = listen.first.ip().is_loopback();
-        if !is_local && !needs_tokens && !listen.is_insecure {
+        let reached = match (is_local, listen.hosts.first()) {
+            (false, _) if tokens != Tokens::Valid => Some(listen.first.to_string()),
+            // Whoever names a host has something before this machine that others reach.
+            (true, Some(host)) if tokens == Tokens::Never => Some(host.clone()),
+            _ => None,
+        };
+        if let Some(what) = reached.filter(|_| !listen.is_insecure) {
             let make = call("token create NAME --role admin");
+            let none = if tokens == Tokens::Never { "no token" } else { "no token that is valid" };
             let message = format!(
-                "{} can be reached from other machines, and there is no token: make one with `{make}`",
-                listen.first
+                "{what} can be reached from other machines, and there is {none}: make one with `{make}`"
             );
             return Err(Fault::new(Exit::Conflict, "precondition_failed", message));
         }
-        let taken = |address: SocketAddr| {
-            move |error: std::io::Error| {
-                Fault::new(Exit::Conflict, "conflict", format!("cannot listen on {address}: {error}"))
-            }
-        };
-        let listener = http::bind(listen.first, listen.second).await.map_err(taken(listen.first))?;
+        let listener = take(listen.first, listen.second).await?;
         let metrics = match listen.metrics {
-            Some(address) => Some(http::bind(address, None).await.map_err(taken(address))?),
+            Some(address) => Some(take(address, None).await?),
             None => None,
         };
         // Beyond this machine, tokens say who may ask, under whatever name.
@@ -110,25 +122,28 @@ impl Bound {
         let hosts = http::LOOPBACK.map(str::to_owned).into_iter().chain([own]).chain(listen.hosts);
         Ok(Bound {
             listener,
-            needs_tokens,
+            tokens,
             hosts: is_named.then(|| hosts.collect()),
             tls: listen.tls,
             metrics,
+            #[cfg(unix)]
+            socket: listen.socket.map(Socket::take).transpose()?,
             keep_audit: listen.keep_audit,
             #[cfg(feature = "embed")]
             ui_proxy: None,
             pace: listen.pace,
+            redact: listen.redact,
         })
     }
 
     /// Begins to answer.
     pub(crate) async fn serve(self, client: &Client) -> Result<Server, Fault> {
-        let Bound { listener, needs_tokens, hosts, tls, metrics: apart, keep_audit, pace, .. } = self;
+        let Bound { listener, tokens, hosts, tls, metrics: apart, keep_audit, pace, redact, .. } = self;
         let address = listener.local_addr()?;
         let stopping = CancellationToken::new();
-        let mut api = Api::new(client.clone()).stopping(stopping.clone());
-        if !needs_tokens {
-            api = api.without_tokens();
+        let mut api = Api::new(client.clone()).stopping(stopping.clone()).redact(redact);
+        if tokens == Tokens::Never {
+            api = api.until_token();
         }
         if let Some(hosts) = hosts {
             api = api.hosts(hosts);
@@ -155,13 +170,24 @@ impl Bound {
             api = api.ui_proxy(url)?;
         }
         let router = api.router().await?;
+        #[cfg(unix)]
+        let beside = self.socket.map(|socket| tokio::spawn(socket.serve(router.clone(), stopping.clone())));
+        #[cfg(not(unix))]
+        let beside = None;
         let is_secure = tls.is_some();
         let task = match tls {
             None => tokio::spawn(http::serve(listener, router, stopping.clone())),
             Some(tls) => tokio::spawn(serve_fresh(listener, router, tls, stopping.clone())),
         };
-        Ok(Server { address, is_secure, needs_tokens, metrics_address, stopping, task })
+        Ok(Server { address, is_secure, tokens, metrics_address, stopping, task, beside })
     }
+}
+
+/// Takes an address; the second one where the first is taken and there is one.
+async fn take(first: SocketAddr, second: Option<SocketAddr>) -> Result<TcpListener, Fault> {
+    http::bind(first, second)
+        .await
+        .map_err(|error| Fault::new(Exit::Conflict, "conflict", format!("cannot listen on {first}: {error}")))
 }
 
 /// Serves with a certificate that is read again when its files change, and when somebody sends a SIGHUP.
@@ -212,9 +238,11 @@ pub(crate) struct Server {
     address: SocketAddr,
     is_secure: bool,
     metrics_address: Option<SocketAddr>,
-    pub(crate) needs_tokens: bool,
+    tokens: Tokens,
     stopping: CancellationToken,
     task: JoinHandle<()>,
+    /// At the Unix socket.
+    beside: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -228,6 +256,9 @@ impl Server {
     pub(crate) async fn stop(self) {
         self.stopping.cancel();
         let _ = self.task.await;
+        if let Some(beside) = self.beside {
+            let _ = beside.await;
+        }
     }
 }
 
@@ -247,7 +278,9 @@ pub(crate) async fn serve(
         return Err(Fault::usage("`serve` tells what it does as text: leave -o away"));
     }
     keep_logs();
-    let mut signals = StopSignals::new()?;
+    let signals = StopSignals::new()?;
+    // A service manager's reload ends nothing, also where there is nothing to read again.
+    let _hangups = Hangups::new();
     let tls = match (args.tls_cert, args.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
         _ => None,
@@ -264,13 +297,19 @@ pub(crate) async fn serve(
         is_insecure: args.insecure_no_auth_i_understand,
         tls,
         metrics: args.metrics_listen,
+        #[cfg(unix)]
+        socket: args.socket.clone(),
         keep_audit: Some(args.keep_audit),
         pace: Some(args.pace),
+        redact: args.redact,
     };
+    if args.role == ServeRole::Scheduler {
+        return work(place, program, store, listen.metrics, signals).await;
+    }
     // Whatever stands against it is said before anything is done.
     let bound = Bound::new(&Outlast::on(store.clone()).client(), listen).await?;
     let app = match args.role {
-        ServeRole::Api => None,
+        ServeRole::Api | ServeRole::Scheduler => None,
         // Where another process has the file, that one does the work.
         ServeRole::All => match store.own().await {
             Ok(()) => Some(program.own_code(Outlast::on(store.clone())).run().await?),
@@ -287,21 +326,65 @@ pub(crate) async fn serve(
     };
     let server = bound.serve(&client).await?;
     print(&format!("outlast serves {} at {}/api/v1", place.shown(), server.url()))?;
+    #[cfg(unix)]
+    if let Some(socket) = &args.socket {
+        print(&format!("and at the socket {}, for this user alone", socket.display()))?;
+    }
     if let Some(metrics) = server.metrics_address {
         print(&format!("metrics are at http://{metrics}/metrics, for whoever reaches it"))?;
     }
-    if !server.needs_tokens {
-        let make = call("token create NAME --role admin");
-        note(&format!("whoever reaches it may do everything: `{make}` and a restart change that"));
+    let make = call("token create NAME --role admin");
+    match server.tokens {
+        Tokens::Valid => {}
+        Tokens::Over => note(&format!(
+            "every token is revoked or over, and nobody may do anything: `{make}` changes that"
+        )),
+        Tokens::Never => note(&format!("whoever reaches it may do everything: `{make}` changes that")),
     }
-    signals.next().await;
-    note("stopping: what has begun may finish");
-    let stopped = async {
+    let stop = async {
         server.stop().await;
         stop_node(app).await
     };
+    until_stopped(signals, stop).await
+}
+
+/// Does everything but answer: schedules, bulks, what is old, and the code of a binary with its own.
+async fn work(
+    place: &Place,
+    program: &Program,
+    store: DynStore,
+    metrics: Option<SocketAddr>,
+    signals: StopSignals,
+) -> Result<(), Fault> {
+    let stopping = CancellationToken::new();
+    let apart = match metrics {
+        Some(address) => Some(take(address, None).await?),
+        None => None,
+    };
+    store.own().await?;
+    let app = program.own_code(Outlast::on(store)).run().await?;
+    print(&format!("outlast works on {}, and answers nobody (--role scheduler)", place.shown()))?;
+    if let (Some(listener), Some(metrics)) = (apart, recorder()) {
+        let address = listener.local_addr()?;
+        print(&format!("metrics are at http://{address}/metrics, for whoever reaches it"))?;
+        tokio::spawn(http::serve(listener, http::metrics_alone(metrics), stopping.clone()));
+    }
+    let stop = async {
+        stopping.cancel();
+        stop_node(Some(app)).await
+    };
+    until_stopped(signals, stop).await
+}
+
+/// Waits until somebody asks it to stop, and lets what has begun finish; who asks twice does not wait for that.
+async fn until_stopped(
+    mut signals: StopSignals,
+    stop: impl Future<Output = Result<(), Fault>>,
+) -> Result<(), Fault> {
+    signals.next().await;
+    note("stopping: what has begun may finish");
     tokio::select! {
-        stopped = stopped => stopped?,
+        stopped = stop => stopped?,
         () = signals.next() => {
             note("stopped at once; nothing is lost");
             std::process::exit(Exit::Interrupted as i32);

@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outlast::{
-    CatchUp, DefinitionCard, Doing, Entry, FailureDoc, LogLine, NodeView, Op, Overlap, Phase, QueueRules,
-    QueueState, QueueView, Rate, RunView, ScheduleView, Status, Timestamp,
+    CatchUp, DefinitionCard, Doing, Entry, FailureDoc, LogLine, LostNode, NodeView, Op, Overlap, Phase,
+    QueueRules, QueueState, QueueView, Rate, RunView, ScheduleView, Status, Timestamp,
 };
 use outlast_core::Payload;
-use outlast_store::RunKind;
+use outlast_store::{RunKind, failure_of};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::redact::shown;
 use crate::schedule_commands::Plan;
 use crate::story::{Attempt, Operation, failure};
 
@@ -60,6 +61,8 @@ pub(crate) struct RunJson {
     #[schema(value_type = Option<serde_json::Value>)]
     output: Option<Box<RawValue>>,
     error: Option<ErrorJson>,
+    /// Of one that failed: the fingerprint of failures like this, by which `/errors` has them.
+    failure: Option<String>,
     /// What was left away because it is large: the run itself has it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
@@ -116,6 +119,9 @@ pub(crate) struct LogJson {
     at: String,
     level: String,
     message: String,
+    /// The step that logged it, with its occurrence when it is not the first of its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
 }
 
 impl DoingJson {
@@ -157,7 +163,8 @@ impl RunJson {
             doing: view.doing.iter().map(DoingJson::new).collect(),
             input: raw(Some(&record.input)),
             output: raw(view.ended.as_ref().and_then(|ended| ended.output.as_ref())),
-            error: failure(view).map(|detail| ErrorJson { message: detail.message(), detail }),
+            error: failure(view).map(ErrorJson::new),
+            failure: failure_of(view),
             omitted: Vec::new(),
         }
     }
@@ -190,7 +197,12 @@ impl EntryJson {
 
 impl LogJson {
     pub(crate) fn new(line: &LogLine) -> LogJson {
-        LogJson { at: line.at.to_string(), level: line.level.clone(), message: line.message.clone() }
+        LogJson {
+            at: line.at.to_string(),
+            level: line.level.clone(),
+            message: line.message.clone(),
+            step: line.step.clone(),
+        }
     }
 }
 
@@ -229,7 +241,13 @@ struct AttemptJson {
 }
 
 impl ErrorJson {
-    pub(crate) fn new(detail: FailureDoc) -> ErrorJson {
+    pub(crate) fn new(mut detail: FailureDoc) -> ErrorJson {
+        // An error is a value of the user's, like any other.
+        if let FailureDoc::Own(own) = &mut detail
+            && let Ok(value) = RawValue::from_string(shown(own.value.get()).into_owned())
+        {
+            own.value = value;
+        }
         ErrorJson { message: detail.message(), detail }
     }
 }
@@ -289,6 +307,30 @@ pub(crate) struct NodeJson {
     joined_at: String,
     lease_until: String,
     holds: u64,
+    /// The queues that it takes from; none: it may take from all.
+    queues: Vec<String>,
+}
+
+/// A node that said nothing any more.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LostNode)]
+pub(crate) struct LostNodeJson {
+    id: String,
+    name: String,
+    host: String,
+    pid: u32,
+    joined_at: String,
+    lost_at: String,
+    /// How many runs others took over from it.
+    freed: u64,
+}
+
+impl LostNodeJson {
+    pub(crate) fn new(node: LostNode) -> LostNodeJson {
+        let LostNode { id, name, host, pid, joined_at, lost_at, freed } = node;
+        let (id, joined_at, lost_at) = (id.to_string(), joined_at.to_string(), lost_at.to_string());
+        LostNodeJson { id, name, host, pid, joined_at, lost_at, freed }
+    }
 }
 
 impl NodeJson {
@@ -301,6 +343,7 @@ impl NodeJson {
             joined_at: node.joined_at.to_string(),
             lease_until: node.lease_until.to_string(),
             holds: node.holds,
+            queues: node.queues.clone(),
         }
     }
 }
@@ -470,7 +513,7 @@ pub(crate) fn kind(card: &DefinitionCard) -> &'static str {
     }
 }
 
-/// JSON exactly as it was stored; other codecs show nothing.
+/// JSON exactly as it was stored, as far as whoever asks may see it; other codecs show nothing.
 pub(crate) fn raw(payload: Option<&Payload>) -> Option<Box<RawValue>> {
-    RawValue::from_string(payload?.json()?.to_owned()).ok()
+    RawValue::from_string(shown(payload?.json()?).into_owned()).ok()
 }

@@ -9,13 +9,15 @@ use outlast_core::Payload;
 
 use crate::backend::{Backend, Journals};
 use crate::fault::{Exit, Fault};
-use crate::output::{BAD, BOLD, DIM, Format, GOOD, NEWS, WAIT, painted, print, print_one, style_of, width};
+use crate::output::{
+    BAD, BOLD, DIM, Format, GOOD, NEWS, WAIT, painted, print, print_exact, print_one, style_of, width,
+};
 use crate::run_commands::find;
 use crate::shapes::{EntryJson, LogJson, RunJson, StepJson, WholeRun};
 use crate::story::{Operation, Story, failure, far, label, revised, standing};
 use crate::words::{ago, clock, json_of, shorten, took};
 
-/// The most log lines that are shown.
+/// The most log lines that are shown, or read at once.
 pub(crate) const LOG_LINES: u32 = 1000;
 /// The most entries of a journal that are printed, and how many are read at once.
 const ENTRIES: usize = 10_000;
@@ -54,13 +56,13 @@ pub(crate) async fn show(client: &Backend, id: &str, part: &Part, format: Format
     }
     match format {
         Format::Text | Format::Wide => {
-            let (now, logs) = (client.now().await?, client.logs(run, LOG_LINES).await?);
+            let (now, logs) = (client.now().await?, client.logs(run, 0, LOG_LINES).await?);
             print(&page(Some(client), &view, &Story::read(client, &view).await?, &logs, now).await?)
         }
         Format::Name => print(&run.to_string()),
         _ => {
             let journal = whole_journal(client, run).await?.iter().map(EntryJson::new).collect();
-            let logs = client.logs(run, LOG_LINES).await?.iter().map(LogJson::new).collect();
+            let logs = client.logs(run, 0, LOG_LINES).await?.iter().map(LogJson::new).collect();
             let whole = WholeRun { run: RunJson::new(&view), journal, logs };
             print_one(format, &whole, run, String::new)
         }
@@ -98,9 +100,9 @@ pub(crate) async fn show_file(file: &Path, part: &Part, format: Format) -> Resul
 fn show_part(view: &RunView, story: &Story, part: &Part, format: Format) -> Result<(), Fault> {
     let run = view.record.id;
     match part {
-        Part::Input => print(&json_of(&view.record.input)),
+        Part::Input => print_exact(&json_of(&view.record.input)),
         Part::Output => match view.ended.as_ref().and_then(|ended| ended.output.as_ref()) {
-            Some(output) => print(&json_of(output)),
+            Some(output) => print_exact(&json_of(output)),
             None => {
                 let message = format!("{run} is {} and has no output", view.status);
                 Err(Fault::new(Exit::NotFound, "not_found", message))
@@ -108,18 +110,22 @@ fn show_part(view: &RunView, story: &Story, part: &Part, format: Format) -> Resu
         },
         Part::Whole => Ok(()),
         Part::Step(which) => {
-            let steps: Vec<&Operation> = story.operations.iter().filter(|step| is_shown(step)).collect();
-            let by_number =
-                || which.parse::<usize>().ok()?.checked_sub(1).and_then(|at| steps.get(at).copied());
-            let found = steps.iter().copied().find(|step| step.name == *which || named(step) == *which);
-            let Some(step) = found.or_else(by_number) else {
-                let names: Vec<String> = steps.iter().map(|step| named(step)).collect();
-                let message = format!("{run} has no step {which:?}: it has {}", names.join(", "));
-                return Err(Fault::new(Exit::NotFound, "not_found", message));
-            };
+            let step = find_step(story, run, which)?;
             print_one(format, &StepJson::of(step, view.finished_at), &step.name, || step_text(step, view))
         }
     }
+}
+
+/// The step of a run by its name, or by its number in what `show` prints.
+pub(crate) fn find_step<'a>(story: &'a Story, run: RunId, which: &str) -> Result<&'a Operation, Fault> {
+    let steps: Vec<&Operation> = story.operations.iter().filter(|step| step.is_shown()).collect();
+    let by_number = || which.parse::<usize>().ok()?.checked_sub(1).and_then(|at| steps.get(at).copied());
+    let found = steps.iter().copied().find(|step| step.name == which || named(step) == which);
+    found.or_else(by_number).ok_or_else(|| {
+        let names: Vec<String> = steps.iter().map(|step| named(step)).collect();
+        let message = format!("{run} has no step {which:?}: it has {}", names.join(", "));
+        Fault::new(Exit::NotFound, "not_found", message)
+    })
 }
 
 /// A step with everything about it.
@@ -277,7 +283,7 @@ impl Tree {
         story: &Story,
         depth: usize,
     ) -> Result<(), Fault> {
-        for operation in story.operations.iter().filter(|operation| is_shown(operation)) {
+        for operation in story.operations.iter().filter(|operation| operation.is_shown()) {
             self.add(operation, view, depth);
             let Some(child) = operation.child.filter(|_| operation.op == Op::Child) else { continue };
             self.children += 1;
@@ -362,6 +368,7 @@ impl Tree {
                 Some(span) => self.bar(span),
                 None => " ".repeat(BAR),
             };
+            let bar = if row.more.is_empty() { bar.trim_end() } else { &bar };
             let line = format!(
                 "  {} {:<name_width$}  {}  {}  {}",
                 painted(row.style, row.sign),
@@ -383,16 +390,6 @@ impl Tree {
         let last = place(to).clamp(first + 1, BAR);
         let mark = |at: usize| if (first..last).contains(&at) { fill } else { ' ' };
         (0..BAR).map(mark).collect()
-    }
-}
-
-/// Values fixed at their first use are for the code, not for people, and so is that something could be undone.
-fn is_shown(operation: &Operation) -> bool {
-    let is_done = operation.end.is_some() || !operation.attempts.is_empty();
-    match operation.op {
-        Op::Value | Op::State => false,
-        Op::Undo => is_done,
-        _ => true,
     }
 }
 

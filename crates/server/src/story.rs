@@ -18,7 +18,7 @@ use crate::words::{clock, took};
 
 /// How many entries are read at once.
 const PAGE: u32 = 1000;
-/// How many entries are read of one run.
+/// How many entries are told of at once.
 const MOST: usize = 10_000;
 
 /// What a run has done so far.
@@ -72,20 +72,21 @@ impl Story {
         Story { last: created_at, ..Story::default() }
     }
 
-    /// Reads the journal of a run.
+    /// Reads the journal of a run, to its end: the engine bounds how long one becomes.
     pub(crate) async fn read(client: &impl Journals, view: &RunView) -> Result<Story, Fault> {
         let mut story = Story::new(view.record.created_at);
-        story.go_on(client, view.record.id, |_, _, _| {}).await?;
+        while story.go_on(client, view.record.id, |_, _, _| {}).await? {}
         Ok(story)
     }
 
-    /// Reads what is new and tells of each entry: with what it belongs to, and since when that goes on.
+    /// Reads what is new and tells of each entry: with what it belongs to, and since when that goes on. Says whether
+    /// there may be more.
     pub(crate) async fn go_on(
         &mut self,
         client: &impl Journals,
         run: RunId,
         mut tell: impl FnMut(&Entry, Option<&Operation>, Duration),
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         for _ in 0..MOST / PAGE as usize {
             let page = client.entries(run, self.pos, PAGE).await?;
             for entry in &page {
@@ -93,10 +94,15 @@ impl Story {
                 tell(entry, self.operation(entry), entry.at.since(since));
             }
             if page.len() < PAGE as usize {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// When whatever goes on now may have begun.
+    pub(crate) fn last(&self) -> Timestamp {
+        self.last
     }
 
     fn operation(&self, entry: &Entry) -> Option<&Operation> {
@@ -116,6 +122,11 @@ impl Story {
         if entry.phase == Phase::Void && entry.op != Op::Revise {
             return entry.at;
         }
+        if (entry.op, entry.phase) == (Op::Undo, Phase::Opened) {
+            // That something could be undone, told when it was done. The undo begins much later, if ever.
+            self.last = entry.at;
+            return entry.at;
+        }
         if let Some(replaced) = replaced(entry) {
             let of = replaced.of;
             if let Some(place) = self.places.get(&(of.op.0, of.name)) {
@@ -124,7 +135,7 @@ impl Story {
             }
         }
         let began = match (entry.op, entry.phase) {
-            (Op::Step | Op::Transaction | Op::Job, _) => self.last,
+            (Op::Step | Op::Transaction | Op::Job | Op::Undo, _) => self.last,
             _ => entry.at,
         };
         let place = *self.places.entry((entry.op, entry.name.clone())).or_insert_with(|| {
@@ -149,10 +160,20 @@ impl Story {
                 operation.child = note.run.or(operation.child);
             }
             Phase::Attempt => {
-                if let Ok(AttemptNote { attempt, failure, next_at, .. }) = entry.note() {
-                    self.last = next_at;
+                if let Ok(AttemptNote { attempt, failure, next_at, gave_up, .. }) = entry.note() {
                     let (began, failed_at) = (since, entry.at);
-                    operation.attempts.push(Attempt { number: attempt, began, failed_at, failure, next_at });
+                    // An undo that gave up has ended, until somebody tries it again.
+                    operation.end = gave_up.then(|| End { at: failed_at, result: Err(failure.clone()) });
+                    if !gave_up {
+                        self.last = next_at;
+                        operation.attempts.push(Attempt {
+                            number: attempt,
+                            began,
+                            failed_at,
+                            failure,
+                            next_at,
+                        });
+                    }
                 }
             }
             Phase::Failed => {
@@ -183,6 +204,11 @@ impl Story {
 }
 
 impl Operation {
+    /// Values fixed at their first use are for the code, not for people.
+    pub(crate) fn is_shown(&self) -> bool {
+        !matches!(self.op, Op::Value | Op::State)
+    }
+
     /// When its last attempt began; after a failed one, when the pause is over.
     pub(crate) fn began_last(&self) -> Timestamp {
         self.attempts.last().map_or(self.began, |attempt| attempt.next_at)
@@ -325,6 +351,41 @@ mod tests {
         story.add(&entry(2, Op::Step, Phase::Done, "charge", 15, "1"));
         let began: Vec<Timestamp> = story.operations.iter().map(|operation| operation.began).collect();
         assert_eq!(began, [at(10), at(12)]);
+    }
+
+    #[test]
+    fn an_undo_begins_where_it_is_done_and_not_where_it_became_possible() {
+        let mut story = Story::new(at(10));
+        story.add(&entry(1, Op::Step, Phase::Done, "charge", 12, "1"));
+        story.add(&entry(2, Op::Undo, Phase::Opened, "charge", 12, "{}"));
+        story.add(&entry(3, Op::Event, Phase::Opened, "approval", 12, "{}"));
+        let names =
+            |story: &Story| story.operations.iter().map(|one| (one.op, one.began)).collect::<Vec<_>>();
+        assert_eq!(names(&story), [(Op::Step, at(10)), (Op::Event, at(12))]);
+        story.add(&entry(4, Op::Event, Phase::Failed, "approval", 90, r#"{"kind":"timed_out"}"#));
+        story.add(&entry(5, Op::Undo, Phase::Done, "charge", 93, "null"));
+        assert_eq!(names(&story)[2], (Op::Undo, at(90)));
+        assert_eq!(story.operations[2].end.as_ref().unwrap().at, at(93));
+    }
+
+    #[test]
+    fn an_undo_that_gave_up_has_ended_until_somebody_tries_it_again() {
+        let mut story = Story::new(at(10));
+        let attempt = |number: u32, failed: i64, next: i64, gave_up: bool| {
+            let failure = FailureDoc::Outlast(outlast::Error::invalid("seat", "it", "another"));
+            let note = AttemptNote { attempt: number, failure, next_at: at(next), saved: None, gave_up };
+            let body = serde_json::to_string(&note).unwrap();
+            entry(number, Op::Undo, Phase::Attempt, "book", failed, &body)
+        };
+        let ended = |story: &Story| story.operations[0].end.as_ref().map(|end| (end.at, end.result.is_err()));
+        story.add(&attempt(1, 13, 20, false));
+        assert_eq!(ended(&story), None);
+        story.add(&attempt(2, 21, 21, true));
+        assert_eq!((ended(&story), story.operations[0].attempts.len()), (Some((at(21), true)), 1));
+        story.add(&attempt(3, 50, 60, false));
+        assert_eq!(ended(&story), None);
+        story.add(&entry(4, Op::Undo, Phase::Done, "book", 61, "null"));
+        assert_eq!(ended(&story), Some((at(61), false)));
     }
 
     #[test]

@@ -27,14 +27,14 @@ async fn create(client: &Backend, args: TokenArgs, format: Format) -> Result<(),
     shape["secret"] = secret.clone().into();
     print_one(format, &shape, &secret, || secret.clone())?;
     if format == Format::Text {
-        let now = client.now().await?;
-        let until = ahead(view.card.expires_at, now);
+        // Nothing more is asked: a server that has its first token wants one.
+        let until = ahead(view.card.expires_at, view.created_at);
         let id = http::token_name(view.card.id);
         let (subject, role) = (&view.card.subject, &view.card.role);
         note(&format!("{subject} may use the API as {role}; this expires {until} and is shown this once"));
         note(&format!("`{}` takes it back", call(&format!("token revoke {id}"))));
         if is_first {
-            note("servers that were started before there was a token ask for it after a restart");
+            note("every server of this database asks for a token from now on");
         }
     }
     Ok(())

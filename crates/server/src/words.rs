@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use outlast::Timestamp;
-use outlast_core::Payload;
+use outlast_core::{Payload, check_name};
 
 use crate::output::{TimeStyle, manner};
 pub(crate) use outlast_core::parse_duration;
@@ -96,7 +96,8 @@ pub(crate) fn count(n: usize, what: &str) -> String {
 
 /// At most `most` characters of one line of text.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = anstream::adapter::strip_str(text).to_string();
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     match line.char_indices().nth(most) {
         None => line,
         Some(_) => line.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
@@ -133,9 +134,10 @@ fn local(time: Timestamp, format: &str) -> String {
     }
 }
 
-/// Who sits there, for people who look at it later.
+/// Who sits there, as the system calls them, for people who look at it later.
 pub(crate) fn user() -> Option<String> {
-    std::env::var("USER").ok().filter(|user| outlast_core::check_name("by", user).is_ok())
+    let named = |name: &str| std::env::var(name).ok().filter(|user| check_name("by", user).is_ok());
+    named("USER").or_else(|| named("LOGNAME"))
 }
 
 #[cfg(test)]
@@ -159,5 +161,6 @@ mod tests {
         assert_eq!(shorten("äöü", 3), "äöü");
         assert_eq!(shorten("äöüß", 3), "äö…");
         assert_eq!(shorten("two\nlines", 20), "two lines");
+        assert_eq!(shorten("\u{1b}[2Jgone\u{1b}]0;title\u{7}!", 20), "gone!");
     }
 }

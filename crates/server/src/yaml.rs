@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// Fields in their order, as they were written.
-struct Fields(Vec<(String, Box<RawValue>)>);
+pub(crate) struct Fields(pub(crate) Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Fields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Fields, D::Error> {

@@ -95,6 +95,13 @@ fn acts_alone(shop: &Shop) {
     let bulks = shop.ok(&["list", "def:outlast.bulk", "status:completed", "-o", "name"]);
     assert_eq!(bulks.lines().count(), 2, "a bulk is a run like any other");
     assert!(!shop.ok(&["list", "definitions"]).contains("outlast."), "but no definition of theirs");
+
+    // What has ended goes, and the rest stays.
+    let refused = shop.refused(&["delete", "--filter", "def:broken"], 2);
+    assert!(refused.contains("128 runs would be deleted: say --yes if that is meant"), "{refused}");
+    let told = shop.ok(&["delete", "--filter", "def:broken", "--reason", "moving house", "--yes"]);
+    assert_eq!(told, "128 runs deleted\n");
+    assert_eq!(shop.ok(&["list", "def:broken", "-o", "name", "-n", "500"]).lines().count(), 3);
 }
 
 #[test]
@@ -165,4 +172,35 @@ fn a_command_that_is_interrupted_says_how_to_go_on_and_stops_nothing() {
     assert!(told.contains(&format!("{id} goes on")) && told.contains(&format!("cancel {id}")), "{told}");
     shop.ok(&["queue", "resume", "outlast"]);
     shop.until_status("heartbeat/shop", "cancelled");
+}
+
+/// At a terminal, which `script` makes.
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_presses_ctrl_c_at_the_question_changes_nothing_and_gets_130() {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--no-samples", "--port", "0"]);
+    dev.signal("TERM");
+    dev.end();
+    let command = format!("{} cancel --all", env!("CARGO_BIN_EXE_outlast"));
+    let mut terminal = Command::new("script");
+    terminal.args(["--quiet", "--return", "--command", &command, "/dev/null"]).current_dir(shop.folder());
+    terminal.env("XDG_CONFIG_HOME", shop.folder().join(".config")).env_remove("OUTLAST_DATABASE_URL");
+    let mut terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = terminal.stdout.take().unwrap();
+    let (mut told, mut part) = (Vec::new(), [0; 256]);
+    // The question ends no line.
+    while !told.ends_with(b"[y/N] ") {
+        let read = out.read(&mut part).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&told));
+        told.extend(&part[..read]);
+    }
+    let mut keys = terminal.stdin.take().unwrap();
+    keys.write_all(b"\x03").unwrap();
+    out.read_to_end(&mut told).unwrap();
+    let told = String::from_utf8_lossy(&told).into_owned();
+    assert_eq!(terminal.wait().unwrap().code(), Some(130), "{told}");
+    assert!(told.contains("nothing was changed"), "{told}");
 }

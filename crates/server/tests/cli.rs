@@ -391,3 +391,25 @@ fn help_shows_the_options_of_a_command_before_those_of_all() {
     assert!(place("--wait") < place("Options of every command:"), "{help}");
     assert!(place("Options of every command:") < place("--database-url"), "{help}");
 }
+
+#[test]
+fn whoever_starts_a_run_or_sets_a_schedule_owns_it() {
+    let shop = Shop::new();
+    let _dev = shop.dev_with(&["--port", "0"]);
+    let as_user = |args: &[&str], user: &str| {
+        let mut command = shop.command(args);
+        let output = command.env_remove("LOGNAME").env("USER", user).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    as_user(&["start", "heartbeat", "--input", "0", "--key", "hers", "--delay", "1h"], "ann");
+    assert_eq!(shop.show("heartbeat/hers")["owner"], "ann");
+    // The same key is the same run, whoever asks for it.
+    as_user(&["start", "heartbeat", "--input", "0", "--key", "hers", "--delay", "1h"], "bob");
+    assert_eq!(shop.show("heartbeat/hers")["owner"], "ann");
+    as_user(&["schedule", "add", "nightly", "@daily", "heartbeat", "--input", "0"], "bob");
+    let run = shop.ok(&["schedule", "trigger", "nightly", "-o", "name"]);
+    assert_eq!(shop.show(run.trim())["owner"], "bob");
+    // Where nobody says who it is, it is nobody's.
+    as_user(&["start", "heartbeat", "--input", "0", "--key", "whose", "--delay", "1h"], "");
+    assert!(shop.show("heartbeat/whose")["owner"].is_null());
+}

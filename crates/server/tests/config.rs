@@ -94,6 +94,72 @@ fn files_that_are_fine_are_called_so_and_all_that_are_not_are_named() {
     );
 }
 
+#[test]
+fn a_profile_that_names_a_server_is_not_taken_for_the_database_here() {
+    let shop = Shop::new();
+    write(&shop, USER, "[profile.prod]\nurl = \"https://ops.example\"\n");
+    for command in [&["migrate", "up"][..], &["dev"], &["serve"], &["bench"], &["backup", "copy.db"]] {
+        let args: Vec<&str> = command.iter().chain(&["--profile", "prod"]).copied().collect();
+        let refused = shop.refused(&args, 2);
+        assert!(refused.contains("works on the database itself"), "{command:?}: {refused}");
+    }
+    assert!(!shop.folder().join("outlast.db").exists());
+    // Said closer by, a database counts.
+    shop.ok(&["migrate", "up", "--profile", "prod", "--database-url", "sqlite://outlast.db"]);
+    assert!(shop.folder().join("outlast.db").exists());
+}
+
+#[test]
+fn ports_and_addresses_that_cannot_be_are_refused() {
+    let shop = Shop::new();
+    for args in [
+        &["dev", "--port", "70000"][..],
+        &["dev", "--port=-1"],
+        &["serve", "--listen", "127.0.0.1:70000"],
+        &["serve", "--listen", "here"],
+    ] {
+        let refused = shop.run(args);
+        assert_eq!(refused.code, 2, "{args:?}: {refused:?}");
+        assert!(refused.err.contains("70000") || refused.err.contains("-1") || refused.err.contains("here"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn settings_are_edited_in_the_editor_of_ones_choice_and_looked_at_afterwards() {
+    use std::os::unix::fs::PermissionsExt;
+    let shop = Shop::new();
+    let editor = shop.folder().join("editor");
+    write(&shop, "editor", "#!/bin/sh\nprintf '%s' \"$1\" >> \"$2\"\n");
+    std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let edit = |what: &str, more: &[&str]| {
+        let editor = format!("{} {what}", editor.display());
+        let args: Vec<&str> = ["config", "edit"].iter().chain(more).copied().collect();
+        let output = shop.command(&args).env_remove("VISUAL").env("EDITOR", editor).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    // A file that is new is one's own, and has all that could be set in it.
+    let (code, told) = edit("time=\"utc\"", &[]);
+    assert!(code == 0 && told.contains("config.toml is fine"), "{told}");
+    let made = shop.folder().join(USER);
+    let text = std::fs::read_to_string(&made).unwrap();
+    assert!(text.contains("# database_url = ") && text.ends_with("time=\"utc\""), "{text}");
+    assert_eq!(std::fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(shop.ok(&["config", "show", "--origin"]).contains("utc"));
+
+    // What cannot be read is told, and can be opened again.
+    let (code, told) = edit("nonsense", &[]);
+    assert!(code == 2 && told.contains("config.toml:") && told.contains("opens it again"), "{told}");
+    assert_eq!(shop.run(&["list"]).code, 2);
+    let (code, told) = edit("-", &["--project"]);
+    assert!(code == 2 && told.contains("outlast.toml:"), "{told}");
+
+    let mut command = shop.command(&["config", "edit"]);
+    let none = command.env("VISUAL", "no-such-editor").output().unwrap();
+    let told = String::from_utf8(none.stderr).unwrap();
+    assert!(none.status.code() == Some(1) && told.contains("name another in VISUAL or EDITOR"), "{told}");
+}
+
 #[cfg(unix)]
 #[test]
 fn words_that_are_not_utf_8_are_refused_and_nothing_panics() {

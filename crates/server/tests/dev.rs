@@ -58,10 +58,15 @@ fn a_killed_process_loses_nothing(shop: &Shop) {
     shop.until_status("sync_prices/prices-1", "completed");
     let unpaid = shop.until_status("pay_invoice/invoice-7", "failed");
     assert!(unpaid["error"].to_string().contains("declined"), "{unpaid}");
+    shop.until_status("trip/luna", "failed");
     for endless in ["remind/ann", "heartbeat/shop"] {
         until(&format!("{endless} goes on"), || (!steps(&shop.show(endless)).is_empty()).then_some(()));
     }
-    assert_eq!(shop.ok(&["list", "status:failed", "-o", "name"]).lines().count(), 1, "only the invoice");
+    assert_eq!(
+        shop.ok(&["list", "status:failed", "-o", "name"]).lines().count(),
+        2,
+        "only the invoice and the trip"
+    );
 }
 
 #[test]
@@ -215,4 +220,27 @@ fn a_dev_in_memory_promises_nothing_for_later() {
     let (code, _, noted) = dev.end();
     assert_eq!(code, Some(0), "{noted}");
     assert!(noted.ends_with("gone with it\n") && !noted.contains("starts again"), "{noted}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_browser_is_opened_where_that_is_asked_for_and_only_there() {
+    use std::os::unix::fs::PermissionsExt;
+    let shop = Shop::new();
+    let (browser, opened) = (shop.folder().join("xdg-open"), shop.folder().join("opened"));
+    std::fs::write(&browser, "#!/bin/sh\necho \"$1\" > opened.tmp && mv opened.tmp opened\n").unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let path = format!("{}:{}", shop.folder().display(), std::env::var("PATH").unwrap());
+    for (args, is_asked) in [(&["dev", "--port", "0"][..], false), (&["dev", "--port", "0", "--open"], true)]
+    {
+        let dev = shop.spawned_with(args, &[("PATH", &path)]);
+        dev.until_told("Ctrl-C stops it gently");
+        if is_asked {
+            let url = support::until("it is opened", || std::fs::read_to_string(&opened).ok());
+            assert!(dev.told().contains(url.trim()) && url.starts_with("http://127.0.0.1:"), "{url}");
+        }
+        dev.signal("TERM");
+        assert_eq!(dev.end().0, Some(0));
+        assert_eq!(opened.exists(), is_asked);
+    }
 }

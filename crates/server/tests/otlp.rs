@@ -44,7 +44,7 @@ async fn a_collector_hears_of_requests_and_of_runs_with_links_to_who_started_the
     let (collector, received) = collector().await;
     let shop = Shop::new();
     let server = shop.spawned_with(
-        &["dev", "--port", "0"],
+        &["dev", "--port", "0", "-v"],
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector), ("OTEL_BSP_SCHEDULE_DELAY", "100")],
     );
     server.until_told("http://");

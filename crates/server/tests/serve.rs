@@ -111,7 +111,70 @@ fn beyond_this_machine_nothing_is_served_without_a_token() {
     assert!(shop.refused(&["token", "revoke", "tok_x"], 3).contains("token list"));
     drop(server);
     // Whoever has revoked the last one is not open to everybody.
-    assert!(shop.refused(&["serve", "--listen", "0.0.0.0:0"], 4).contains("there is no token"));
+    assert!(shop.refused(&["serve", "--listen", "0.0.0.0:0"], 4).contains("there is no token that is valid"));
+}
+
+#[test]
+fn whoever_had_tokens_is_not_open_to_everybody_once_they_are_over() {
+    let shop = shop();
+    shop.ok(&["token", "create", "ann", "--role", "admin"]);
+    let database = rusqlite::Connection::open(shop.folder().join("outlast.db")).unwrap();
+    assert_eq!(database.execute("update outlast_tokens set expires_at = 1", []).unwrap(), 1);
+    drop(database);
+    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401);
+    until("it says why", || server.noted().contains("every token is revoked or over").then_some(()));
+    // A new one counts at once.
+    let made = shop.ok(&["token", "create", "bob", "--role", "viewer", "-o", "name"]);
+    let bearer = format!("authorization: Bearer {}\r\n", made.trim());
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", &bearer).0, 200);
+}
+
+#[test]
+fn the_first_token_shuts_the_door_of_a_server_that_is_up() {
+    let shop = shop();
+    let (_server, address) = serve(&shop, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 200);
+    let made = shop.ok(&["token", "create", "ann", "--role", "admin", "-o", "name"]);
+    until("a token is asked for", || (ask(&address, "GET", "/api/v1/runs", "").0 == 401).then_some(()));
+    let bearer = format!("authorization: Bearer {}\r\n", made.trim());
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", &bearer).0, 200);
+}
+
+#[test]
+fn whoever_names_a_host_needs_a_token_first() {
+    let shop = shop();
+    let named = ["--listen", "127.0.0.1:0", "--host", "ops.example"];
+    let args: Vec<&str> = ["serve"].iter().chain(&named).copied().collect();
+    let refused = shop.refused(&args, 4);
+    assert!(refused.contains("ops.example") && refused.contains("there is no token"), "{refused}");
+    let insecure: Vec<&str> = named.iter().chain(&["--insecure-no-auth-i-understand"]).copied().collect();
+    let (server, address) = serve(&shop, &insecure);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 200);
+    drop(server);
+    shop.ok(&["token", "create", "ann"]);
+    let (_server, address) = serve(&shop, &named);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reload_ends_no_server_and_the_unit_makes_its_tables_first() {
+    // As packaging/outlast.service has it, on a machine that has nothing yet.
+    let unit = include_str!("../../../packaging/outlast.service");
+    let commands = |name: &str| unit.lines().filter_map(|line| line.strip_prefix(name)).collect::<Vec<_>>();
+    let shop = Shop::new();
+    for command in commands("ExecStartPre=/usr/local/bin/outlast ") {
+        shop.ok(&command.split(' ').collect::<Vec<_>>());
+    }
+    assert_eq!(commands("ExecStart=/usr/local/bin/outlast "), ["serve --listen 127.0.0.1:7777"]);
+    assert_eq!(commands("ExecReload="), ["/bin/kill -HUP $MAINPID"]);
+    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0"]);
+    server.signal("HUP");
+    assert_eq!(ask(&address, "GET", "/readyz", "").0, 200);
+    server.signal("TERM");
+    let (code, _, noted) = server.end();
+    assert_eq!(code, Some(0), "{noted}");
 }
 
 #[test]
@@ -154,4 +217,55 @@ fn serve_beside_a_process_that_owns_the_file_serves_the_api_alone() {
 fn the_document_is_printed_without_a_database() {
     let printed = Shop::new().ok(&["openapi"]);
     assert_eq!(printed, include_str!("../../../api/openapi.json"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_is_served_for_its_user_alone() {
+    use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let shop = shop();
+    let file = shop.folder().join("api.sock");
+    let name = file.to_str().unwrap();
+    // One that a server left behind is taken; anything else is not.
+    drop(UnixListener::bind(&file).unwrap());
+    let args = ["serve", "--listen", "127.0.0.1:0", "--socket", name];
+    let server = shop.spawned(&args);
+    server.until_told("and at the socket");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let ask = |host: &str| {
+        let mut stream = UnixStream::connect(&file).unwrap();
+        write!(stream, "GET /api/v1/runs HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("localhost").starts_with("HTTP/1.1 200"), "{}", ask("localhost"));
+    assert!(ask("evil.example").starts_with("HTTP/1.1 421"), "it is guarded like any other address");
+    let told = shop.refused(&args, 4);
+    assert!(told.contains("another server answers there"), "{told}");
+    server.signal("TERM");
+    assert_eq!(server.end().0, Some(0));
+    assert!(!file.exists(), "it goes with its server");
+    std::fs::write(&file, "mine").unwrap();
+    assert!(shop.refused(&args, 4).contains("there is another file"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn a_server_that_only_works_does_bulks_and_answers_nobody() {
+    let shop = shop();
+    let server = shop.spawned(&["serve", "--role", "scheduler", "--listen", "127.0.0.1:1"]);
+    server.until_told("answers nobody (--role scheduler)");
+    assert!(!server.told().contains("http://"), "{}", server.told());
+    assert_eq!(shop.ok(&["list", "nodes", "-o", "name"]).lines().count(), 1);
+    // Bulks are its work, and whoever asks for one follows it.
+    assert_eq!(shop.ok(&["cancel", "--all", "--yes"]), "0 runs asked to stop\n");
+    // A file has one who works on it.
+    let told = shop.refused(&["serve", "--role", "maintenance"], 4);
+    assert!(told.ends_with("(conflict)"), "{told}");
+    server.signal("TERM");
+    let (code, _, noted) = server.end();
+    assert!(code == Some(0) && noted.contains("stopped"), "{noted}");
 }

@@ -114,6 +114,55 @@ async fn a_server_with_a_certificate_answers_whoever_believes_its_authority() {
     assert!(answer.headers()["set-cookie"].to_str().unwrap().ends_with("; Secure"));
 }
 
+#[test]
+fn a_command_believes_a_server_by_the_authority_that_was_named() {
+    let shop = Shop::new();
+    let authority = Authority::new(shop.folder());
+    let (cert, key) = authority.sign(7);
+    let (_server, url) = serve(&shop, &["--tls-cert", &cert, "--tls-key", &key]);
+    let ca = shop.folder().join("ca.pem");
+    fs::write(&ca, &authority.own).unwrap();
+    let token = shop.ok(&["token", "create", "ann", "--role", "admin", "-o", "name"]);
+    let token = token.trim();
+    let asks = ["list", "definitions", "--url", &url, "--token", token];
+    let with = |more: &[&str]| shop.run(&[&asks, more].concat());
+
+    // By a flag, the environment, and a file of settings beside the address.
+    let by_flag = with(&["--ca", ca.to_str().unwrap()]);
+    assert_eq!(by_flag.code, 0, "{by_flag:?}");
+    let by_env = shop.command(&asks).env("OUTLAST_CA", "ca.pem").output().unwrap();
+    assert_eq!(by_env.status.code(), Some(0), "{by_env:?}");
+    assert_eq!(shop.ok(&["healthcheck", "--ready", "--url", &url, "--ca", "ca.pem"]), "");
+    fs::write(
+        shop.folder().join("outlast.toml"),
+        format!("url = \"{url}\"\ntoken = \"{token}\"\nca = \"ca.pem\"\n"),
+    )
+    .unwrap();
+    shop.ok(&["list", "definitions"]);
+    let shown = shop.ok(&["config", "show", "--origin"]);
+    assert!(shown.contains("outlast.toml:3"), "{shown}");
+    fs::remove_file(shop.folder().join("outlast.toml")).unwrap();
+
+    // Without it nobody is believed, nor by another's, and the remedy is named; the token went nowhere.
+    let other = shop.folder().join("other.pem");
+    fs::write(&other, &Authority::new(shop.folder()).own).unwrap();
+    for more in [&[][..], &["--ca", "other.pem"]] {
+        let told = with(more);
+        assert_eq!(told.code, 6, "{told:?}");
+        assert!(
+            told.err.contains("cannot be believed") && told.err.contains("--ca or OUTLAST_CA"),
+            "{told:?}"
+        );
+        assert!(told.err.ends_with("(unavailable)\n"), "{told:?}");
+    }
+    // A file that holds none is named.
+    fs::write(shop.folder().join("empty.pem"), "nothing").unwrap();
+    for (file, why) in [("none.pem", "none.pem cannot be used"), ("empty.pem", "it holds no certificate")] {
+        let told = with(&["--ca", file]);
+        assert!(told.code == 2 && told.err.contains(why) && told.err.contains("as PEM"), "{told:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_new_certificate_is_taken_at_a_hangup_and_a_broken_one_is_not() {
     let shop = Shop::new();

@@ -2,14 +2,14 @@
 //!
 //! While one transaction is on its way, the calls that come meanwhile wait for the next and share it: one
 //! commit for hundreds of callers, as the committer does for runs and SQLite's writer for everybody. A lone
-//! call goes at once. Only for calls that wait for nobody's locks: one that does would hold up the others.
+//! call goes at once. Where very many wait already, more wait for a place among them. Only for calls that wait for nobody's locks: one that does would hold up the others.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::StoreError;
 
@@ -18,10 +18,13 @@ mod tests;
 
 /// The most calls that share a transaction.
 const MOST: usize = 500;
+/// How many calls may wait for their answer; more wait for a place.
+const QUEUE: usize = 4 * MOST;
 
 /// Calls of one kind, with the answer that each waits for.
 pub(crate) struct Gather<Call, Answer> {
     gathered: Mutex<Gathered<Call, Answer>>,
+    places: Arc<Semaphore>,
     /// Where the work is done: a caller's own runtime may stop while others wait.
     runtime: Handle,
 }
@@ -34,13 +37,27 @@ struct Gathered<Call, Answer> {
 
 struct Waiting<Call, Answer> {
     call: Call,
-    tell: oneshot::Sender<Result<Answer, StoreError>>,
+    tell: Tell<Answer>,
+}
+
+/// Where an answer goes, with the place that it makes free.
+struct Tell<Answer> {
+    told: oneshot::Sender<Result<Answer, StoreError>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<Answer> Tell<Answer> {
+    fn send(self, answer: Result<Answer, StoreError>) {
+        // Nobody listens when the caller was dropped; what happened has happened.
+        let _ = self.told.send(answer);
+    }
 }
 
 impl<Call, Answer> Gather<Call, Answer> {
     /// Nothing yet; the work will be done on this runtime.
     pub(crate) fn on(runtime: Handle) -> Self {
-        Gather { gathered: Mutex::new(Gathered { waiting: Vec::new(), worked: false }), runtime }
+        let gathered = Mutex::new(Gathered { waiting: Vec::new(), worked: false });
+        Gather { gathered, places: Arc::new(Semaphore::new(QUEUE)), runtime }
     }
 }
 
@@ -56,7 +73,10 @@ where
     where
         Work: Fn(Arc<[Call]>) -> BoxFuture<'static, Result<Vec<Answer>, StoreError>> + Send + 'static,
     {
+        let closing = || StoreError::Unavailable("the store is closing".into());
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| closing())?;
         let (tell, told) = oneshot::channel();
+        let tell = Tell { told: tell, _place: place };
         let first = {
             let mut gathered = self.gathered.lock();
             gathered.waiting.push(Waiting { call, tell });
@@ -66,12 +86,12 @@ where
             // A task of its own: the first caller may stop waiting, the others go on.
             self.runtime.spawn(Working { gather: self.clone(), over: false }.all(work));
         }
-        told.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the store is closing".into())))
+        told.await.unwrap_or_else(|_| Err(closing()))
     }
 
     fn take(&self) -> Vec<Waiting<Call, Answer>> {
         let mut gathered = self.gathered.lock();
-        gathered.waiting.retain(|waiting| !waiting.tell.is_closed());
+        gathered.waiting.retain(|waiting| !waiting.tell.told.is_closed());
         let count = gathered.waiting.len().min(MOST);
         if count == 0 {
             gathered.worked = false;
@@ -117,19 +137,19 @@ where
             match work(calls.clone()).await {
                 Ok(answers) => {
                     for (tell, answer) in tell.into_iter().zip(answers) {
-                        let _ = tell.send(Ok(answer));
+                        tell.send(Ok(answer));
                     }
                 }
                 Err(error) if error.is_retryable() || calls.len() == 1 => {
                     for tell in tell {
-                        let _ = tell.send(Err(error.again()));
+                        tell.send(Err(error.again()));
                     }
                 }
                 // One of them cannot be done: it must not fail the others.
                 Err(_) => {
                     for (call, tell) in calls.iter().zip(tell) {
                         let alone = work([call.clone()].into()).await;
-                        let _ = tell.send(alone.map(|mut answers| answers.remove(0)));
+                        tell.send(alone.map(|mut answers| answers.remove(0)));
                     }
                 }
             }

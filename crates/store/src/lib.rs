@@ -42,6 +42,7 @@ pub use sql::{Call, Cell, Row, Sql, Type};
 #[doc(hidden)]
 pub use sqlite::SharedMemory;
 pub use store::{SqlStore, open};
+pub use transitions::failure_of;
 pub use user_tx::{UserTx, Value, ValueRow};
 pub use verified::{Contradiction, Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;

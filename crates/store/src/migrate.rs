@@ -54,6 +54,9 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     added(18, "access", include_str!("../migrations/0018_access.sql"), 17),
     added(19, "rollups", include_str!("../migrations/0019_rollups.sql"), 17),
     added(20, "sessions_and_depths", include_str!("../migrations/0020_sessions_and_depths.sql"), 17),
+    added(21, "steps_of_logs", include_str!("../migrations/0021_steps_of_logs.sql"), 17),
+    added(22, "lost_nodes_and_audit", include_str!("../migrations/0022_lost_nodes_and_audit.sql"), 17),
+    added(23, "loose_runs", include_str!("../migrations/0023_loose_runs.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -22,12 +22,13 @@ pub enum Dialect {
     Postgres,
 }
 
-/// How many rows of its batch a text takes at once.
+/// How many rows of its batch, or values of its lists, a text takes at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Any number, in arrays. SQLite has no such thing: it takes one.
+    /// Any number: rows in arrays, which SQLite has not (it takes one by one), and lists of any length.
     Many,
-    /// One, in single values: taking arrays apart costs PostgreSQL more than writing a row.
+    /// One row, in single values: taking arrays apart costs PostgreSQL more than writing a row. On SQLite lists of one
+    /// value: reading a list costs it more than finding a row.
     One,
 }
 
@@ -41,15 +42,14 @@ pub struct Rendered {
     pub text: String,
     /// Whether the clock is bound behind everything else.
     pub now: bool,
+    /// The lists among the single values, counted from 0, of which the text takes the only value and not the list.
+    pub only: Vec<usize>,
 }
 
 /// Fills the slots of a statement.
 pub fn render(sql: &Sql, dialect: Dialect, shape: Shape) -> Rendered {
-    let text = match dialect {
-        Dialect::Sqlite => sql.sqlite.unwrap_or(sql.text),
-        Dialect::Postgres => sql.text,
-    };
-    let mut out = Rendered { text: String::with_capacity(text.len() + 64), now: false };
+    let text = source(sql, dialect);
+    let mut out = Rendered { text: String::with_capacity(text.len() + 64), now: false, only: Vec::new() };
     let mut rest = text;
     while let Some(at) = rest.find(['{', '$']) {
         out.text.push_str(&named(&rest[..at], dialect));
@@ -66,6 +66,14 @@ pub fn render(sql: &Sql, dialect: Dialect, shape: Shape) -> Rendered {
     }
     out.text.push_str(&named(rest, dialect));
     out
+}
+
+/// The text whose slots are filled.
+fn source(sql: &Sql, dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Sqlite => sql.sqlite.unwrap_or(sql.text),
+        Dialect::Postgres => sql.text,
+    }
 }
 
 /// SQLite has no schemas of the kind: their name becomes a prefix.
@@ -143,10 +151,18 @@ fn fill(sql: &Sql, dialect: Dialect, shape: Shape, name: &str, out: &mut Rendere
                 return false;
             };
             let place = sql.batch.len() + number;
-            out.text.push_str(&if many {
-                member(place, kind, dialect)
-            } else {
-                single(place, kind, dialect)
+            // A list that also stands alone is bound as it is.
+            let only = many
+                && sqlite
+                && shape == Shape::One
+                && !source(sql, dialect).contains(&format!("{{p{number}}}"));
+            if only && !out.only.contains(&(number - 1)) {
+                out.only.push(number - 1);
+            }
+            out.text.push_str(&match (many, only) {
+                (true, true) => format!("= ?{place}"),
+                (true, false) => member(place, kind, dialect),
+                (false, _) => single(place, kind, dialect),
             });
         }
     }
@@ -255,6 +271,17 @@ mod tests {
              and a.id in (select unhex(value) from json_each(?5))"
         );
         assert!(rendered.now);
+    }
+
+    #[test]
+    fn sqlite_takes_the_only_value_of_a_list_alone() {
+        let rendered = render(&MOVE, Dialect::Sqlite, Shape::One);
+        assert!(rendered.text.ends_with("and a.queue = ?4 and a.id = ?5"), "{}", rendered.text);
+        assert_eq!(rendered.only, [1, 2]);
+        let both = Sql { text: "select {in:p2}, json_each({p2}), {in:p3}", ..MOVE };
+        let rendered = render(&both, Dialect::Sqlite, Shape::One);
+        assert_eq!(rendered.text, "select in (select value from json_each(?4)), json_each(?4), = ?5");
+        assert_eq!(rendered.only, [2], "one that stands alone stays a list");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
     Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, Ended,
     FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView,
     Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
 };
@@ -96,6 +96,12 @@ pub trait Store: Reads {
     /// Hints that something happened: by this process at once, by others as soon as we notice.
     fn signals(&self) -> broadcast::Receiver<Signal>;
 
+    /// Whether hints of other processes arrive, as far as is known. Where they do not (a pooler stands in between, the
+    /// connection that listens is broken, the database has no `LISTEN`), whoever waits for work has to look for it.
+    fn hears_others(&self) -> bool {
+        true
+    }
+
     /// The clock by which this store judges.
     fn clock(&self) -> &Clock;
 
@@ -163,6 +169,9 @@ pub trait Reads: Send + Sync + 'static {
 
     /// The nodes that have a lease.
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError>;
+
+    /// The nodes that were lost in the last day, the last first.
+    async fn lost_nodes(&self) -> Result<Vec<LostNode>, StoreError>;
 
     /// The definitions that nodes have registered.
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError>;

@@ -27,9 +27,12 @@ mod tests {
     /// How many statements the files in and below `folder` make.
     fn count(folder: &Path) -> usize {
         let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-        let here = |text: String| {
-            text.lines().filter(|line| line.contains("static ") && line.contains(": Sql =")).count()
+        // `texts!` makes three: newest first, oldest first and counted.
+        let of_line = |line: &str| match line {
+            line if line.starts_with("texts!(") => 3,
+            line => usize::from(line.contains("static ") && line.contains(": Sql =") && !line.contains('$')),
         };
+        let here = |text: String| text.lines().map(of_line).sum::<usize>();
         files
             .map(|path| if path.is_dir() { count(&path) } else { here(fs::read_to_string(path).unwrap()) })
             .sum()

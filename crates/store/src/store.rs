@@ -19,8 +19,8 @@ use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
     Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
     FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, OpenOptions, Page,
-    QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
+    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, OpenOptions,
+    Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
     SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind,
     UserTx, VerifyMark, VerifyPage, Vitals, Work, reads, transitions,
 };
@@ -214,26 +214,24 @@ impl Store for SqlStore {
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
+        let shards = self.shards();
+        if let Database::Sqlite(_) = &self.database {
+            let work = work!(|tx, batch| transitions::commit_both(tx, &batch, shards));
+            return self.transact_here(TxKind::Fenced, work).await;
+        }
         let short = batch.clone();
         let short = self
             .transact_here(TxKind::Single, work!(|tx, short| transitions::commit_short(tx, &short)))
             .await;
         let short = if_new(short)?.unwrap_or_else(|| vec![false; batch.runs.len()]);
-        let left = batch.runs.iter().zip(&short).filter(|(_, done)| !**done).map(|(run, _)| run.clone());
-        let left = Arc::new(Batch { node: batch.node, shard: batch.shard, runs: left.collect() });
-        if left.runs.is_empty() {
+        let Some(left) = transitions::left(&batch, &short) else {
             return Ok(vec![Committed::Done; batch.runs.len()]);
-        }
-        let shards = self.shards();
+        };
+        let left = Arc::new(left);
         let long = self
             .transact_here(TxKind::Fenced, work!(|tx, left| transitions::commit(tx, &left, shards)))
             .await?;
-        let mut long = long.into_iter();
-        let mut answer = |done| match done {
-            true => Committed::Done,
-            false => long.next().unwrap_or(Committed::LeaseLost),
-        };
-        Ok(short.into_iter().map(&mut answer).collect())
+        Ok(transitions::together(&short, long))
     }
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
@@ -361,6 +359,13 @@ impl Store for SqlStore {
         }
     }
 
+    fn hears_others(&self) -> bool {
+        match &self.database {
+            Database::Sqlite(_) => true,
+            Database::Postgres(database) => database.hears_others(),
+        }
+    }
+
     fn clock(&self) -> &Clock {
         match &self.database {
             Database::Sqlite(database) => &database.clock,
@@ -470,6 +475,11 @@ impl Reads for SqlStore {
         self.transact(TxKind::Read, work!(|tx| reads::nodes(tx, shards))).await
     }
 
+    async fn lost_nodes(&self) -> Result<Vec<LostNode>, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::lost(tx, shards))).await
+    }
+
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {
         self.transact(TxKind::Read, work!(|tx| reads::definitions(tx))).await
     }
@@ -543,9 +553,11 @@ impl Reads for SqlStore {
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {
+        // Somebody may be about to take over what a lease that is just over leaves.
+        let since = self.now().await?.micros() - 60_000_000;
         match &self.database {
-            Database::Sqlite(database) => database.vitals().await,
-            Database::Postgres(database) => database.vitals().await,
+            Database::Sqlite(database) => database.vitals(since).await,
+            Database::Postgres(database) => database.vitals(since).await,
         }
     }
 

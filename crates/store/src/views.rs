@@ -186,6 +186,27 @@ pub struct NodeView {
     pub lease_until: Timestamp,
     /// How many runs it holds.
     pub holds: u64,
+    /// The queues it takes from; empty when it does not say, and may take from all.
+    pub queues: Vec<String>,
+}
+
+/// A node that said nothing any more, for people to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostNode {
+    /// Its id.
+    pub id: NodeId,
+    /// Its name.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// When it joined.
+    pub joined_at: Timestamp,
+    /// When others took over what it had.
+    pub lost_at: Timestamp,
+    /// How many runs they took.
+    pub freed: u64,
 }
 
 /// A queue for people to see.

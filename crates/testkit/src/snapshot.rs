@@ -8,7 +8,7 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 32] = [
+pub const TABLES: [(&str, &str); 33] = [
     ("agenda", "*"),
     ("audit", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
@@ -24,6 +24,7 @@ pub const TABLES: [(&str, &str); 32] = [
     ("kv_writes", "*"),
     ("listeners", "*"),
     ("logs", "*"),
+    ("lost", "*"),
     ("meta", "*"),
     ("migrations", "*"),
     ("nodes", "shard, id, name, host, pid, codes, joined_at, queues"),

@@ -352,7 +352,14 @@ impl Writing {
 
     /// And a line was logged.
     pub fn logs(self, n: u32, message: &str) -> Writing {
-        let line = LogLine { n, at: Timestamp::default(), level: "info".into(), message: message.into() };
+        self.logs_in(None, n, message)
+    }
+
+    /// And a step logged a line.
+    pub fn logs_in(self, step: Option<&str>, n: u32, message: &str) -> Writing {
+        let step = step.map(str::to_owned);
+        let line =
+            LogLine { n, at: Timestamp::default(), level: "info".into(), message: message.into(), step };
         self.with(|commit| commit.logs.push(line))
     }
 

@@ -15,7 +15,7 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
     Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
     FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
     SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
     Vitals,
@@ -37,6 +37,7 @@ pub struct Watched {
     asked: Mutex<Vec<(&'static str, Instant)>>,
     is_away: AtomicBool,
     is_locked: AtomicBool,
+    is_deaf: AtomicBool,
     /// Of which calls the next replies get lost, and how many.
     lost_replies: Mutex<HashMap<&'static str, u32>>,
     /// What is heard instead of the store's hints, once somebody wants it so.
@@ -121,6 +122,7 @@ impl Watched {
             asked: Mutex::default(),
             is_away: AtomicBool::new(false),
             is_locked: AtomicBool::new(false),
+            is_deaf: AtomicBool::new(false),
             lost_replies: Mutex::default(),
             hints: OnceLock::new(),
             holds_next_due: Mutex::default(),
@@ -197,6 +199,11 @@ impl Watched {
             is_open: Arc::default(),
         };
         self.holds_controls.lock().insert(held).clone()
+    }
+
+    /// Whether it is known that hints of other processes do not arrive.
+    pub fn is_deaf(&self, deaf: bool) {
+        self.is_deaf.store(deaf, Ordering::SeqCst);
     }
 
     /// All hints get lost, and whoever begins to listen hears what is sent here.
@@ -393,6 +400,10 @@ impl Store for Watched {
         self.hints.get().map_or_else(|| self.store.signals(), broadcast::Sender::subscribe)
     }
 
+    fn hears_others(&self) -> bool {
+        !self.is_deaf.load(Ordering::SeqCst) && self.store.hears_others()
+    }
+
     fn clock(&self) -> &Clock {
         self.store.clock()
     }
@@ -471,6 +482,10 @@ impl Reads for Watched {
 
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {
         pass_on!(self.nodes())
+    }
+
+    async fn lost_nodes(&self) -> Result<Vec<LostNode>, StoreError> {
+        pass_on!(self.lost_nodes())
     }
 
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {

@@ -219,6 +219,7 @@ async fn settled_plan(world: &World, sql: &Sql, shape: Shape) -> String {
         "enable_seqscan = off",
         "enable_hashjoin = off",
         "enable_mergejoin = off",
+        "enable_bitmapscan = off",
     ] {
         tx.execute(&format!("set local {setting}"), &[]).await.unwrap();
     }
@@ -285,7 +286,7 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
         _ => "definition 3@1".to_owned(),
     };
     if is_list(sql) {
-        // From the newest or the oldest on, of one definition or parent where the text is about that, of any status.
+        // From the newest or the oldest on, of one definition, key or parent where the text is about that, of any status.
         let wanted = match (sql.name, at) {
             (name, 1) if name.ends_with("_oldest") => Some(Value::Int(i64::MIN)),
             (name, 2) if name.ends_with("_oldest") => {
@@ -294,6 +295,7 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
             (_, 1) => Some(Value::Int(i64::MAX)),
             (_, 2) => Some(value_of(world, &Uuid::max().to_string(), Type::Id)),
             ("list_definition" | "list_definition_oldest", 4) => Some(Value::Text("definition 3".into())),
+            ("list_key" | "list_key_oldest", 6) => Some(Value::Text("key 4".into())),
             ("list_children" | "list_children_oldest", 7) => None,
             (_, 3..=9) => Some(Value::Null),
             (_, 11) => Some(Value::Int(0)),
@@ -398,9 +400,9 @@ async fn fill(world: &World, runs: i64) {
     for (from, to) in chunks(runs) {
         let from_series = of(from, to);
         texts.push(format!(
-            "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at, parent, input)
+            "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at, parent, key, input)
              select 0, {run}, '', 'definition ' || i % 20, 1, 0, 'queue ' || i % 20, i % 10, {now} - i * 1000,
-                    case when i % 10 = 3 then {parent} end, {bytes} from {from_series}"
+                    case when i % 10 = 3 then {parent} end, case when i % 10 = 4 then 'key ' || i end, {bytes} from {from_series}"
         ));
         texts.push(format!(
             "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
@@ -431,6 +433,10 @@ async fn fill(world: &World, runs: i64) {
                     case when i % 100 = 1 then {now} + (i - 1000) * 1000 end, {now} - {day} from {from_series}"
         ));
         texts.push(format!("insert into outlast.kv_writes (shard, id, version, at) select 0, {run}, 1, {now} - i * 1000 from {from_series}"));
+        texts.push(format!(
+            "insert into outlast.audit (shard, id, at, tenant, actor, action, target, request, status)
+             select 0, {run}, {now} - i * 1000, '', 'ann', 'run.start', 'run ' || i, 'r', 201 from {from_series}"
+        ));
         texts.push(format!(
             "insert into outlast.keys (shard, tenant, definition, key, run, started, news)
              select 0, '', 'definition ' || i % 20, 'key ' || i, {run}, 1, 0 from {from_series}"

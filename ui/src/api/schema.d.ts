@@ -192,6 +192,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/lost": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The nodes that were lost in the last day, and how many runs others took over */
+        get: operations["node_lost"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues": {
         parameters: {
             query?: never;
@@ -330,6 +347,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What an exported run did: the file is read, and nothing is kept of it */
+        post: operations["run_read"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}": {
         parameters: {
             query?: never;
@@ -343,6 +377,23 @@ export interface paths {
         post?: never;
         /** Delete a run that has ended, with everything of it */
         delete: operations["run_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What people asked of it through the API, newest first; at most 200 */
+        get: operations["run_actions"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -644,12 +695,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One schedule */
+        /** One schedule, with its ETag */
         get: operations["schedule_get"];
-        /** Start runs at times; a schedule of this name is replaced */
+        /** Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at */
         put: operations["schedule_set"];
         post?: never;
-        /** Delete it; its runs stay */
+        /** Delete it, with If-Match only if it is what was looked at; its runs stay */
         delete: operations["schedule_delete"];
         options?: never;
         head?: never;
@@ -992,6 +1043,23 @@ export interface components {
             id: string;
             status: string;
         };
+        /** @description What somebody asked of a run. */
+        Action: {
+            /** @description As in the audit log: `run.cancel`. */
+            action: string;
+            actor: string;
+            at: string;
+            reason?: string | null;
+            /**
+             * Format: int32
+             * @description What it was answered: 200 and the like where it was done.
+             */
+            status: number;
+        };
+        /** @description What was asked of a run. */
+        ActionPage: {
+            items: components["schemas"]["Action"][];
+        };
         /** @description That the process is alive. */
         Alive: {
             status: string;
@@ -1182,6 +1250,16 @@ export interface components {
         ErrorPage: {
             items: components["schemas"]["ErrorGroup"][];
         };
+        /** @description A file that `/runs/{id}/export` or `outlast export` made. */
+        ExportedRun: {
+            journal: unknown[];
+            /**
+             * Format: int32
+             * @description The version of the format.
+             */
+            outlast_run: number;
+            run: unknown;
+        };
         /** @description What is wrong with a part of what was sent. */
         FieldError: {
             /** @description What is wrong there. */
@@ -1255,6 +1333,8 @@ export interface components {
             at: string;
             level: string;
             message: string;
+            /** @description The step that logged it, with its occurrence when it is not the first of its name. */
+            step?: string | null;
         };
         /** @description A token to log in with. */
         Login: {
@@ -1269,6 +1349,25 @@ export interface components {
              * @description How many lines to ask behind for more.
              */
             next_after: number;
+        };
+        /** @description A node that said nothing any more. */
+        LostNode: {
+            /**
+             * Format: int64
+             * @description How many runs others took over from it.
+             */
+            freed: number;
+            host: string;
+            id: string;
+            joined_at: string;
+            lost_at: string;
+            name: string;
+            /** Format: int32 */
+            pid: number;
+        };
+        /** @description The nodes that were lost in the last day. */
+        LostNodePage: {
+            items: components["schemas"]["LostNode"][];
         };
         /** @description A new token, with its secret: this is the only time that it is shown. */
         MadeToken: components["schemas"]["Token"] & {
@@ -1298,6 +1397,8 @@ export interface components {
             all?: boolean;
             /** @description Only say what would happen to each run. */
             dry_run?: boolean;
+            /** @description Of those that fit, the ones that failed like this: the fingerprint of a group of `/errors`. */
+            failure?: string | null;
             /** @description Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`. */
             filter?: string;
             /** @description Of a retry or a fork: from this step on. */
@@ -1308,7 +1409,7 @@ export interface components {
             input?: unknown;
             /** @description Of a fork: with the version that new runs take. */
             latest?: boolean;
-            /** @description `cancel`, `kill`, `pause`, `resume`, `retry`, `fork` or `replace`. */
+            /** @description `cancel`, `kill`, `pause`, `resume`, `retry`, `fork`, `replace` or `delete`. */
             op: string;
             /** @description Why; has to be said where something ends. */
             reason?: string | null;
@@ -1350,6 +1451,8 @@ export interface components {
             name: string;
             /** Format: int32 */
             pid: number;
+            /** @description The queues that it takes from; none: it may take from all. */
+            queues: string[];
         };
         /** @description The nodes that are up. */
         NodePage: {
@@ -1455,6 +1558,8 @@ export interface components {
             /** @description What is wrong with what, and what to do. */
             detail: string;
             errors?: components["schemas"]["FieldError"][];
+            /** @description The path that was asked for. */
+            instance?: string | null;
             /** @description The request, as the log names it. */
             request_id?: string | null;
             /** Format: int32 */
@@ -1505,6 +1610,12 @@ export interface components {
             count: number;
             /** Format: int64 */
             per_ms: number;
+        };
+        /** @description What such a file tells: the same that is told of a run that is here. */
+        ReadRun: {
+            history: components["schemas"]["Entry"][];
+            run: components["schemas"]["Run"];
+            steps: components["schemas"]["Step"][];
         };
         /** @description Whether it can serve. */
         Ready: {
@@ -1577,6 +1688,8 @@ export interface components {
             due_at?: string | null;
             error?: components["schemas"]["Error"] | null;
             expires_at?: string | null;
+            /** @description Of one that failed: the fingerprint of failures like this, by which `/errors` has them. */
+            failure?: string | null;
             finished_at?: string | null;
             id: string;
             input?: unknown;
@@ -1750,6 +1863,10 @@ export interface components {
         /** @description What a run did, operation by operation. */
         Steps: {
             items: components["schemas"]["Step"][];
+            /** @description How many to ask behind for more; `null` at the end. */
+            next_after?: number | null;
+            /** @description How many operations there are. */
+            total: number;
         };
         /** @description Words that could follow. */
         Suggestions: {
@@ -2245,6 +2362,35 @@ export interface operations {
             };
         };
     };
+    node_lost: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LostNodePage"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     queue_list: {
         parameters: {
             query?: never;
@@ -2626,6 +2772,42 @@ export interface operations {
             };
         };
     };
+    run_read: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent twice with the same key and body, a request is done once and answered twice alike, for a day */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExportedRun"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadRun"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     run_get: {
         parameters: {
             query?: never;
@@ -2677,6 +2859,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_actions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionPage"];
+                };
             };
             /** @description Not done: see `code` */
             default: {
@@ -2966,6 +3179,8 @@ export interface operations {
                 limit?: number;
                 /** @description At least so urgent: error, warn, info, debug or trace */
                 level?: string;
+                /** @description Only of this step: its name; with its occurrence, as in pack#2, only of that; undo:pack has what its undo logged */
+                step?: string;
                 /** @description 1: a stream of server-sent events, until the run has ended */
                 follow?: string;
             };
@@ -3279,7 +3494,12 @@ export interface operations {
     };
     run_steps: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Behind so many operations */
+                after?: number;
+                /** @description At most so many: 1 to 10000, 10000 unless said */
+                limit?: number;
+            };
             header?: never;
             path: {
                 id: string;

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
+import { opened } from "../lib/kept";
 import { toggleUtc } from "../lib/zone";
 import { css as parts } from "../parts/parts";
 import { live } from "./live";
@@ -37,6 +38,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
     ...names.map((name) => ({ label: name, hint: "definition", to: "/definitions/$name", params: { name } })),
     ...(queues.data?.items ?? []).map(({ name }) => ({ label: name, hint: "queue", to: "/queues/$name", params: { name } })),
     ...(schedules.data?.items ?? []).map(({ name }) => ({ label: name, hint: "schedule", to: "/schedules/$name", params: { name } })),
+    ...opened().map(({ id, name }) => ({ label: name, hint: `opened lately, …${id.slice(-8)}`, to: `/runs/${id}` })),
+    { label: "Settings", hint: "page", to: "/settings" },
+    { label: "Open an exported run", hint: "page", to: "/runs/import" },
     { label: "Failed runs", hint: "of the last day", to: "/runs", search: { status: "failed" } },
     { label: "Change the theme", hint: "action", act: nextTheme },
     { label: "Pause or resume live updates", hint: "action", act: () => live.toggle() },

@@ -4,6 +4,7 @@ import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { api, data, onTokenWanted, signIn } from "../api/client";
 import { Ask, Field } from "../parts/Ask";
+import { useMuted } from "../lib/kept";
 import { toggleUtc, useUtc } from "../lib/zone";
 import { css as parts, useNow } from "../parts/parts";
 import { config } from "./config";
@@ -72,6 +73,7 @@ export function Shell() {
           <ReadOnly />
           <LiveButton />
           <ThemeButton />
+          <Link to={"/settings" as string} className={css.tool} title="Settings" aria-label="Settings"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M2 4.5h6M12 4.5h2M2 11.5h2M8 11.5h6M10 2.5v4M6 9.5v4" /></svg></Link>
           <button type="button" className={css.tool} aria-label="Keys" onClick={() => setOpen("help")}>?</button>
         </div>
       </header>
@@ -108,7 +110,8 @@ function focusFilter(otherwise: () => void) {
 /// How many kinds of failures there were in a day. The number stays while a newer one is on its way.
 function ErrorBadge() {
   const errors = useQuery({ queryKey: ["errors", "24h"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: "24h" } } })), refetchInterval: 15_000, retry: false });
-  const count = errors.data?.items.length ?? 0;
+  const muted = useMuted();
+  const count = errors.data?.items.filter((group) => !muted.includes(group.fingerprint)).length ?? 0;
   return count ? <b className={css.badge} title={`${count === 1 ? "1 kind" : `${count} kinds`} of failures in 24 hours`}>{count >= 50 ? "50+" : count}</b> : null;
 }
 
@@ -165,7 +168,7 @@ function Help({ onClose }: { onClose: () => void }) {
   const keys: [string, ReactNode][] = [
     ["?", "These keys"], ["Ctrl K", "Jump to a run, a page, a definition"], ["/", "Filter runs"], [".", "Pause and resume live updates"], ["t", "Theme"],
     ...PAGES.map((page) => [`g ${page.key}`, page.name] as [string, ReactNode]),
-    ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["[ ]", "The run before and after it in the list"], ["↑ ↓", "Steps of the timeline"], ["→ ←", "Open and close a child"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
+    ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["[ ]", "The run before and after it in the list"], ["↑ ↓", "Steps of the timeline"], ["→ ←", "Open and close a child"], ["e w", "Open and close all children"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
   ];
   return (
     <Ask title="Keys" action="Close" onDo={async () => {}} onClose={onClose}>

@@ -5,6 +5,7 @@
 // seventh tab would hang.
 import type { QueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
+import { askAgain } from "./again";
 import { config } from "./config";
 
 export type LiveState = "live" | "paused" | "reconnecting" | "polling";
@@ -35,7 +36,7 @@ class Live {
       if (document.hidden) this.hiding = setTimeout(() => this.close(), HIDE_AFTER);
       else if (!this.stop) this.restart(0, true);
     });
-    setInterval(() => this.state === "polling" && !document.hidden && this.everything(), POLL);
+    setInterval(() => this.state === "polling" && !document.hidden && askAgain(client), POLL);
     this.restart(0);
   }
 
@@ -77,6 +78,7 @@ class Live {
     this.stop = null;
   }
 
+  /// After a break. What was asked for before it may never be answered, and is given up.
   private everything() {
     void this.client?.invalidateQueries();
   }
@@ -145,12 +147,13 @@ class Live {
 
   private tell() {
     this.gathering = null;
+    if (!this.client) return;
     for (const about of this.changed) {
       const [event, id] = about.split(" ");
-      if (event === "run") void this.client?.invalidateQueries({ queryKey: ["run", id] });
-      else if (event === "logs") void this.client?.invalidateQueries({ queryKey: ["run", id, "logs"] });
-      else void this.client?.invalidateQueries({ queryKey: [event] });
-      if (event === "runs") void this.client?.invalidateQueries({ queryKey: ["bulk"] });
+      if (event === "run") askAgain(this.client, ["run", id]);
+      else if (event === "logs") askAgain(this.client, ["run", id, "logs"]);
+      else askAgain(this.client, [event]);
+      if (event === "runs") askAgain(this.client, ["bulk"]);
     }
     this.changed.clear();
   }
@@ -173,5 +176,5 @@ export function useLiveState(): LiveState {
 /// Hears of these topics while the page is open.
 export function useTopics(...topics: string[]) {
   const key = topics.join(",");
-  useEffect(() => live.want(key.split(",")), [key]);
+  useEffect(() => (key ? live.want(key.split(",")) : undefined), [key]);
 }

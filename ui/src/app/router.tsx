@@ -32,7 +32,7 @@ const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 const under = () => root;
 const routes = [
   createRoute({ getParentRoute: under, path: "/", component: lazyRouteComponent(() => import("../pages/Overview"), "OverviewPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/errors", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/errors", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range", "def") }),
   createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort", "cols") }),
   createRoute({
     getParentRoute: under,
@@ -40,17 +40,19 @@ const routes = [
     component: lazyRouteComponent(() => import("../run/RunPage"), "RunPage"),
     validateSearch: only("tab", "step", "idle", "zoom"),
   }),
-  createRoute({ getParentRoute: under, path: "/queues", component: lazyRouteComponent(() => import("../pages/Queues"), "QueuesPage") }),
+  createRoute({ getParentRoute: under, path: "/queues", component: lazyRouteComponent(() => import("../pages/Queues"), "QueuesPage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/schedules", component: lazyRouteComponent(() => import("../pages/Schedules"), "SchedulesPage") }),
-  createRoute({ getParentRoute: under, path: "/nodes", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodesPage") }),
+  createRoute({ getParentRoute: under, path: "/nodes", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodesPage"), validateSearch: only("state") }),
   createRoute({ getParentRoute: under, path: "/definitions", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionsPage") }),
-  createRoute({ getParentRoute: under, path: "/errors/$fp", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorPage") }),
-  createRoute({ getParentRoute: under, path: "/queues/$name", component: lazyRouteComponent(() => import("../pages/QueuePage"), "QueuePage") }),
+  createRoute({ getParentRoute: under, path: "/errors/$fp", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/queues/$name", component: lazyRouteComponent(() => import("../pages/QueuePage"), "QueuePage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/schedules/$name", component: lazyRouteComponent(() => import("../pages/SchedulePage"), "SchedulePage") }),
   createRoute({ getParentRoute: under, path: "/nodes/$id", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodePage") }),
   createRoute({ getParentRoute: under, path: "/definitions/$name", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/bulk", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulksPage") }),
+  createRoute({ getParentRoute: under, path: "/bulk", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulksPage"), validateSearch: only("state") }),
   createRoute({ getParentRoute: under, path: "/bulk/$id", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulkPage") }),
+  createRoute({ getParentRoute: under, path: "/runs/import", component: lazyRouteComponent(() => import("../run/Import"), "ImportPage") }),
+  createRoute({ getParentRoute: under, path: "/settings", component: lazyRouteComponent(() => import("../pages/Settings"), "SettingsPage") }),
   createRoute({ getParentRoute: under, path: "/system", component: lazyRouteComponent(() => import("../pages/System"), "SystemPage") }),
 ];
 

@@ -2,7 +2,7 @@
 import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "light" | "dark";
-const ORDER: Theme[] = ["system", "light", "dark"];
+export const ORDER: Theme[] = ["system", "light", "dark"];
 const listeners = new Set<() => void>();
 
 function stored(): Theme {
@@ -21,7 +21,11 @@ export function applyTheme() {
 }
 
 export function nextTheme() {
-  theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length]!;
+  setTheme(ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length]!);
+}
+
+export function setTheme(chosen: Theme) {
+  theme = chosen;
   try {
     localStorage.setItem("outlast.theme", theme);
   } catch {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ceiling, line, stacks } from "./chart";
+import { ceiling, fold, line, stacks } from "./chart";
 
 describe("charts", () => {
   it("end at numbers that people like to read, never below what they show", () => {
@@ -12,6 +12,12 @@ describe("charts", () => {
     expect(top).toBe(10);
     expect(found).toEqual([{ parts: [0.3, 0.1], total: 4 }, { parts: [0, 0], total: 0 }, { parts: [0.8, 0], total: 8 }]);
     expect(stacks([]).top).toBe(1);
+  });
+
+  it("add neighbours up where there is room for fewer, and lose nothing", () => {
+    expect(fold([1, 2, 3, 4, 5], 3)).toEqual([3, 7, 5]);
+    expect(fold([1, 2], 30)).toEqual([1, 2]);
+    expect(fold([], 30)).toEqual([]);
   });
 
   it("draw no line where nothing was measured", () => {

@@ -41,3 +41,9 @@ export function line(values: (number | null)[], top: number): string {
   });
   return path;
 }
+
+/// The same in fewer spans: neighbours are added up.
+export function fold(values: number[], spans: number): number[] {
+  const size = Math.max(1, Math.ceil(values.length / spans));
+  return Array.from({ length: Math.ceil(values.length / size) }, (_, at) => values.slice(at * size, (at + 1) * size).reduce((sum, value) => sum + value, 0));
+}

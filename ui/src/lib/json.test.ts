@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Exact, find, JsonError, parse, write } from "./json";
+import { Exact, find, hasHidden, JsonError, parse, write } from "./json";
 
 describe("lossless JSON", () => {
   it("keeps the text of numbers that JavaScript cannot hold", () => {
@@ -8,6 +8,10 @@ describe("lossless JSON", () => {
       expect(write(parse(text))).toBe(text);
       expect(write(parse(`{"a":[${text}]}`))).toBe(`{"a":[${text}]}`);
     }
+  });
+  it("knows what is hidden in it, wherever it stands", () => {
+    for (const text of ['"[redacted]"', '{"a":{"iban":"[redacted]"}}', '[1,["[redacted]"]]', String.raw`{"input":"{\"iban\":\"[redacted]\",\"n\":1.0}"}`, JSON.stringify([JSON.stringify({ a: JSON.stringify(["[redacted]"]) })])]) expect(hasHidden(text), text).toBe(true);
+    for (const text of ['{"[redacted]":1}', '"not [redacted]"', '"{ [redacted]"', '"[redacted] {"', JSON.stringify({ a: '{"b":"not [redacted]"}' }), "null", "9007199254740993", "{"]) expect(hasHidden(text), text).toBe(false);
   });
   it("reads what JSON.parse reads", () => {
     for (const text of ['{"a":1,"b":[true,false,null,"x\\"\\\\\\u00e9\\n"],"c":{}}', "[]", ' [ 1 , 2.5 ] ', '"\\\\"', "-3", '{"__proto__":1}']) {

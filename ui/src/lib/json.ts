@@ -117,6 +117,27 @@ export function write(value: unknown, indent = 0, depth = 0): string {
   return "{" + entries.map(line).join(",") + close + "}";
 }
 
+/// What the server writes in place of what it hides.
+const HIDDEN = "[redacted]";
+
+/// Whether something of it is hidden: sent back, the mark would become the value.
+export function isHidden(value: Json): boolean {
+  if (value === HIDDEN) return true;
+  // The server looks into texts that are JSON themselves, and so does this.
+  if (typeof value === "string") return /^\s*[[{]/.test(value) && value.includes(HIDDEN) && hasHidden(value);
+  if (value === null || typeof value !== "object" || value instanceof Exact) return false;
+  return Object.values(value).some(isHidden);
+}
+
+/// The same of a text that may be no JSON yet.
+export function hasHidden(text: string): boolean {
+  try {
+    return isHidden(parse(text));
+  } catch {
+    return false;
+  }
+}
+
 export interface Hit {
   /// As people write it: `items[3].price`.
   path: string;

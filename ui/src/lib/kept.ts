@@ -1,5 +1,7 @@
-// What this browser keeps for whoever uses it: views that they saved, columns that they chose. Nothing here is needed: a
-// browser that keeps nothing shows what everybody gets.
+// What this browser keeps for whoever uses it: views that they saved, columns that they chose, failures that they do not want
+// to see, runs that they opened, where they put dividers. Nothing here is needed: a browser that keeps nothing shows what
+// everybody gets. The page /settings shows all of it.
+import { useSyncExternalStore } from "react";
 
 export interface View {
   name: string;
@@ -70,6 +72,59 @@ export function keepColumns(chosen: Column[]): string {
   const text = chosen.join(",");
   keep("columns", text);
   return text;
+}
+
+/// Failures that somebody does not want to see here, by their fingerprints.
+export function muted(): string[] {
+  const found = load<unknown>("muted", []);
+  return Array.isArray(found) ? found.filter((one): one is string => typeof one === "string") : [];
+}
+
+const listeners = new Set<() => void>();
+
+export function mute(fingerprint: string, isMuted: boolean) {
+  keep("muted", [...muted().filter((one) => one !== fingerprint), ...(isMuted ? [fingerprint] : [])]);
+  listeners.forEach((call) => call());
+}
+
+export function useMuted(): string[] {
+  const text = useSyncExternalStore((call) => (listeners.add(call), () => listeners.delete(call)), () => muted().join(" "));
+  return text ? text.split(" ") : [];
+}
+
+/// A run that was opened here, and what people call it.
+export interface Opened {
+  id: string;
+  name: string;
+}
+const MOST_OPENED = 10;
+
+export function opened(): Opened[] {
+  const found = load<unknown>("opened", []);
+  return Array.isArray(found) ? found.filter((one): one is Opened => !!one && typeof one.id === "string" && typeof one.name === "string") : [];
+}
+
+export function keepOpened(run: Opened) {
+  keep("opened", [run, ...opened().filter((one) => one.id !== run.id)].slice(0, MOST_OPENED));
+}
+
+/// How much of a page the part before a divider has, in percent.
+export function share(name: string, usual: number): number {
+  const found = Number(load<Record<string, unknown>>("shares", {})[name] ?? usual);
+  return Number.isFinite(found) ? Math.min(90, Math.max(10, found)) : usual;
+}
+
+export function keepShare(name: string, percent: number) {
+  keep("shares", { ...load<Record<string, number>>("shares", {}), [name]: Math.round(percent * 10) / 10 });
+}
+
+/// Everything that is kept, gone.
+export function forgetAll() {
+  try {
+    for (const name of Object.keys(localStorage)) if (name.startsWith("outlast.")) localStorage.removeItem(name);
+  } catch {
+    // Then nothing is kept.
+  }
 }
 
 // The list that was looked at last, so that one can walk along it from run to run.

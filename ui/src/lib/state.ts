@@ -5,6 +5,21 @@ import { millis } from "./time";
 export type Run = components["schemas"]["Run"];
 export type Step = components["schemas"]["Step"];
 
+/// What a step is called in an address. A name alone is not enough: the undo of `charge` is called `charge` too.
+export function stepKey(step: Pick<Step, "op" | "name">): string {
+  return `${step.op}:${step.name}`;
+}
+
+/// What the API calls it where something shall be done from there on: a step by its name, anything else with its kind.
+export function recordedName(step: Pick<Step, "op" | "name">): string {
+  return step.op === "step" ? step.name : stepKey(step);
+}
+
+/// The step that an address names. Addresses of older versions have a bare name.
+export function stepOf(steps: Step[], key: string | undefined): Step | undefined {
+  return steps.find((step) => stepKey(step) === key) ?? steps.find((step) => step.name === key);
+}
+
 export const STATES = {
   scheduled: { icon: "M8 4.5V8l2.4 1.6M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Z", tone: "grey" },
   queued: { icon: "M4 2h8M4 14h8M5 2c0 3 3 4.5 3 6s-3 3-3 6M11 2c0 3-3 4.5-3 6s3 3 3 6", tone: "grey" },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { between, duration, noteServerDate, readable, relative, serverNow } from "./time";
+import { absolute, between, clock, duration, inZone, noteServerDate, readable, relative, serverNow } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -31,5 +31,17 @@ describe("durations", () => {
     expect(twice.match(/until/g)).toHaveLength(1);
     expect(twice).not.toContain("Z");
     expect(readable("waiting for event a until 2026-11-16T13:00:00Z or promise b, until 2026-11-16T14:00:00Z", now).match(/until/g)).toHaveLength(2);
+  });
+});
+
+describe("zones", () => {
+  const time = Date.parse("2027-03-14T23:30:00Z");
+  it("are kept to, also where the day is another one there", () => {
+    expect(clock(time, time, true)).toBe("23:30:00");
+    expect(clock(time, time + 3_600_000, true)).toBe("14 Mar 23:30:00");
+    expect(readable("due at 2027-03-14T23:30:00Z", time, true)).toBe("due at 23:30:00");
+    expect(absolute(time, true)).toBe("14 Mar 2027, 23:30:00.000 UTC");
+    expect(inZone(time, "Asia/Tokyo")).toBe("15 Mar 2027, 08:30:00 Asia/Tokyo");
+    expect(inZone(time, "Nowhere/Atlantis")).toBeNull();
   });
 });

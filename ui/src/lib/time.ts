@@ -70,17 +70,26 @@ export function absolute(time: number, utc = false): string {
   return `${format.format(time)}.${String(new Date(time).getMilliseconds()).padStart(3, "0")}${utc ? " UTC" : ""}`;
 }
 
-/// The time of day, with the day where it is another one.
-export function clock(time: number, now: number): string {
-  const at = new Date(time);
-  const day = at.toDateString() === new Date(now).toDateString();
-  const hours = at.toLocaleTimeString("en-GB");
-  return day ? hours : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${hours}`;
+/// The time to the second in a zone, with its name; nothing where this browser does not know the zone.
+export function inZone(time: number, zone: string): string | null {
+  try {
+    return `${new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: zone }).format(time)} ${zone}`;
+  } catch {
+    return null;
+  }
+}
+
+/// The time of day in the zone that was chosen, with the day where it is another one.
+export function clock(time: number, now: number, utc = false): string {
+  const timeZone = utc ? "UTC" : undefined;
+  const day = (of: number) => new Date(of).toLocaleDateString("en-GB", { timeZone });
+  const hours = new Date(time).toLocaleTimeString("en-GB", { timeZone });
+  return day(time) === day(now) ? hours : `${new Date(time).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone })} ${hours}`;
 }
 
 /// A sentence of the server's, with its times as people read them.
-export function readable(text: string, now: number): string {
-  const said = text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => clock(millis(time) ?? now, now));
+export function readable(text: string, now: number, utc = false): string {
+  const said = text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => clock(millis(time) ?? now, now, utc));
   // Where a wait and the run have the same end it is said twice.
   const end = /, until ([^,()]+)$/.exec(said);
   return end && said.slice(0, end.index).includes(`until ${end[1]!}`) ? said.slice(0, end.index) : said;

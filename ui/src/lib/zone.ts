@@ -10,7 +10,11 @@ try {
 }
 
 export function toggleUtc() {
-  utc = !utc;
+  setUtc(!utc);
+}
+
+export function setUtc(wanted: boolean) {
+  utc = wanted;
   try {
     localStorage.setItem("outlast.zone", utc ? "utc" : "here");
   } catch {

@@ -7,20 +7,31 @@ import { bulkWords, type Term } from "../lib/filter";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Problem } from "../parts/parts";
 
-const OPS = ["cancel", "pause", "resume", "retry", "kill"];
-const NEEDS_REASON = ["cancel", "pause", "kill"];
+export const OPS = ["cancel", "pause", "resume", "retry", "kill", "delete"] as const;
+export type BulkOp = (typeof OPS)[number];
+export const NEEDS_REASON: BulkOp[] = ["cancel", "pause", "kill", "delete"];
+/// Those after which something is not as it was.
+export const DANGER: BulkOp[] = ["cancel", "kill", "delete"];
+export const MEANS: Record<BulkOp, string> = {
+  cancel: "They are asked to stop, and revert what they did where their code says how.",
+  pause: "They are held back until somebody resumes them.",
+  resume: "They go on as if nothing had been.",
+  retry: "Each is tried again from where it went wrong.",
+  kill: "They end at once. Nothing of what they did is reverted.",
+  delete: "Those that have ended are gone for good, with their steps, results and logs. Nothing that they did is reverted.",
+};
 
-export function BulkDialog({ terms, first = "cancel", onClose }: { terms: Term[]; first?: string; onClose: () => void }) {
+export function BulkDialog({ terms, failure, first = "cancel", onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
   const navigate = useNavigate();
-  const [op, setOp] = useState(first);
+  const [op, setOp] = useState<BulkOp>(first);
   const [reason, setReason] = useState("");
   const filter = bulkWords(terms);
   const ask = (dryRun: boolean) => ({
-    op, filter: filter ?? "", all: !terms.length, dry_run: dryRun,
+    op, filter: filter ?? "", failure, all: !terms.length, dry_run: dryRun,
     reason: NEEDS_REASON.includes(op) ? (dryRun ? "preview" : reason) : undefined,
   });
   const preview = useQuery({
-    queryKey: ["bulk", "preview", op, filter],
+    queryKey: ["bulk", "preview", op, filter, failure],
     queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: ask(true) as never }))) as Schemas["BulkPreview"],
     enabled: filter !== null,
     placeholderData: undefined,
@@ -33,14 +44,15 @@ export function BulkDialog({ terms, first = "cancel", onClose }: { terms: Term[]
   const found = preview.data;
   const count = found ? found.acts.toLocaleString("en") + (found.is_all ? "" : "+") : "…";
   return (
-    <Ask title="Act on all runs that fit" action={found ? `${op[0]!.toUpperCase()}${op.slice(1)} ${count} runs` : "…"} danger={op === "kill" || op === "cancel"} disabled={!found?.acts} onDo={start} onClose={onClose}>
-      <p>Which: <code>{terms.length ? (filter ?? "") : "all runs"}</code></p>
+    <Ask title="Act on all runs that fit" action={found ? `${op[0]!.toUpperCase()}${op.slice(1)} ${count} runs` : "…"} danger={DANGER.includes(op)} disabled={!found?.acts} onDo={start} onClose={onClose}>
+      <p>Which: <code>{terms.length ? (filter ?? "") : "all runs"}</code>{failure && " that failed alike"}</p>
       {filter === null && <Problem error={new Error("A bulk cannot be narrowed by an id, or by values with spaces: leave that away.")} />}
       <Field label="What">
-        <select className={css.input} value={op} onChange={(event) => setOp(event.target.value)}>
+        <select className={css.input} value={op} onChange={(event) => setOp(event.target.value as BulkOp)}>
           {OPS.map((one) => <option key={one}>{one}</option>)}
         </select>
       </Field>
+      <p>{MEANS[op]}</p>
       <Problem error={preview.error} />
       {found && (
         <div>

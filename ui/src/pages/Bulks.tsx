@@ -1,10 +1,10 @@
 // Bulks: one thing done to many runs, how far it is, and what could not be done.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { write } from "../lib/json";
+import { what, which } from "../lib/bulk";
 import { isFinal, type State, STATES } from "../lib/state";
 import { duration, millis } from "../lib/time";
 import { Ask } from "../parts/Ask";
@@ -18,29 +18,6 @@ function state(bulk: Bulk): State {
   return bulk.status in STATES ? (bulk.status as State) : "queued";
 }
 
-/// What is done, in a word.
-function what(bulk: Bulk): string {
-  const ask = bulk.ask as { op?: unknown } | null;
-  const op = ask?.op;
-  if (typeof op === "string") return op;
-  if (op && typeof op === "object") return Object.keys(op)[0] ?? "bulk";
-  return "bulk";
-}
-
-/// Which runs, as people write it.
-function which(bulk: Bulk): string {
-  const filter = (bulk.ask as { filter?: Record<string, unknown> } | null)?.filter ?? {};
-  const words: string[] = [];
-  for (const [name, value] of Object.entries(filter)) {
-    const word = NAMES[name] ?? name;
-    if (name === "oldest_first" || name === "shards" || value === null || value === false) continue;
-    if (name === "tags" && Array.isArray(value)) words.push(...value.map((tag) => `tag:${Array.isArray(tag) ? tag.join("=") : String(tag)}`));
-    else words.push(`${word}:${Array.isArray(value) ? value.map(String).join(",") : typeof value === "object" ? write(value) : String(value)}`);
-  }
-  return words.join(" ") || "all runs";
-}
-const NAMES: Record<string, string> = { definition: "def", statuses: "status" };
-
 /// How fast it goes, and how long it still takes.
 function Pace({ bulk }: { bulk: Bulk }) {
   const now = useNow();
@@ -52,11 +29,21 @@ function Pace({ bulk }: { bulk: Bulk }) {
   return <> {Math.round((handled * 60_000) / spent).toLocaleString("en")} a minute.{left}</>;
 }
 
+/// What people tell apart, and the statuses that it means.
+const GROUPS: Record<string, string[]> = { unfinished: ["ready", "running", "waiting", "paused", "blocked"], completed: ["completed"], failed: ["failed"], aborted: ["cancelled"] };
+
 export function BulksPage() {
-  const bulks = useQuery({ queryKey: ["bulk", "list"], queryFn: () => data(api.GET("/api/v1/bulk")) });
+  const { state: wanted } = useSearch({ strict: false }) as { state?: string };
+  const navigate = useNavigate();
+  const status = GROUPS[wanted ?? ""] ?? [];
+  const bulks = useQuery({ queryKey: ["bulk", "list", status], queryFn: () => data(api.GET("/api/v1/bulk", { params: { query: { status } as never } })) });
   return (
     <>
-      <Head title="Bulk" />
+      <Head title="Bulk">
+        <label>State <select className={css.input} style={{ width: "auto" }} value={wanted && wanted in GROUPS ? wanted : ""} onChange={(event) => void navigate({ to: "/bulk" as string, search: { state: event.target.value || undefined } as never })}>
+          <option value="">all</option>{Object.keys(GROUPS).map((one) => <option key={one}>{one}</option>)}
+        </select></label>
+      </Head>
       <Problem error={bulks.error} />
       {bulks.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
@@ -76,7 +63,7 @@ export function BulksPage() {
               ))}
             </tbody>
           </table>
-          {!bulks.data?.items.length && !bulks.error && <div className={css.empty}><h2>Nothing was done in bulk yet</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
+          {!bulks.data?.items.length && !bulks.error && <div className={css.empty}><h2>{status.length ? "No bulk is in this state" : "Nothing was done in bulk yet"}</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
         </div>
       )}
     </>

@@ -4,11 +4,12 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { parse, write } from "../lib/json";
+import { changed, type Field as FormFieldOf, fields, isJson, shown } from "../lib/form";
+import { hasHidden, parse, write } from "../lib/json";
 import { duration } from "../lib/time";
 import { Ask, Field } from "../parts/Ask";
 import { Latency, Throughput } from "../parts/Chart";
-import { css, Head, Loading, Problem } from "../parts/parts";
+import { css, Head, Hidden, Loading, Problem } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { ErrorTable } from "./Errors";
 import { RangeSwitch, useRange } from "./Overview";
@@ -104,7 +105,7 @@ export function DefinitionPage() {
 
 function Options({ options }: { options: unknown }) {
   // What is not said is left away.
-  const said = options && typeof options === "object" ? Object.entries(options).filter(([, value]) => value !== null && value !== false) : [];
+  const said = options && typeof options === "object" ? Object.entries(options).filter(([name, value]) => value !== null && value !== false && name !== "input_schema") : [];
   const text = said.map(([name, value]) => `${name}: ${write(value)}`).join(", ");
   return <span title={write(options, 2)} className={css.muted}>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</span>;
 }
@@ -119,16 +120,54 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
     queryFn: () => data(api.GET("/api/v1/runs", { params: { query: { def: name, limit: 1 } as never } })),
     placeholderData: undefined,
   });
+  const cards = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
+  const card = cards.data?.items.find((one) => one.name === name && one.active);
+  const form = fields((card?.options as { input_schema?: unknown } | undefined)?.input_schema);
+  const [asJson, setAsJson] = useState(false);
   const text = input ?? (last.data?.items[0] ? write(last.data.items[0].input ?? null, 2) : "null");
+  const hides = hasHidden(text);
   const start = async () => {
     const body = { definition: name, input: parse(text), key: key || undefined } as Schemas["StartRun"];
     const { id } = (await data(api.POST("/api/v1/runs", { body }))) as Schemas["Started"];
     void navigate({ to: `/runs/${id}` as string });
   };
   return (
-    <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose}>
-      <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>
+    <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose} disabled={hides}>
+      {form && !asJson
+        ? form.map((field) => <FormField key={field.name} field={field} value={shown(text, field)} onChange={(typed) => setInput(changed(text, field, typed))} />)
+        : <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>}
+      {hides && <Hidden />}
+      {form && <label className={css.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON</label>}
       <Field label="Key" hint="the same key never starts twice"><input className={css.input} value={key} onChange={(event) => setKey(event.target.value)} /></Field>
     </Ask>
+  );
+}
+
+function FormField({ field, value, onChange }: { field: FormFieldOf; value: string; onChange: (typed: string) => void }) {
+  const label = field.name || "Input";
+  if (field.kind === "boolean") return <label className={css.check}><input type="checkbox" checked={value === "true"} onChange={(event) => onChange(String(event.target.checked))} /> {label} {field.hint && <small className={css.muted}>{field.hint}</small>}</label>;
+  if (field.kind === "json") return <JsonField label={label} field={field} value={value} onChange={onChange} />;
+  return (
+    <Field label={label} hint={field.hint ?? (field.required ? undefined : "may be left empty")}>
+      {field.kind === "choice"
+        ? <select className={css.input} value={value} required={field.required} onChange={(event) => onChange(event.target.value)}><option value="" />{field.choices.map((one) => <option key={one}>{one}</option>)}</select>
+        : <input className={css.input} value={value} required={field.required} inputMode={field.kind === "number" ? (field.whole ? "numeric" : "decimal") : undefined} onChange={(event) => onChange(event.target.value)} />}
+    </Field>
+  );
+}
+
+/// What a form has no field for. What is typed is sent as soon as it is JSON.
+function JsonField({ label, field, value, onChange }: { label: string; field: FormFieldOf; value: string; onChange: (typed: string) => void }) {
+  const [typed, setTyped] = useState<string | null>(null);
+  const isWrong = typed !== null && !isJson(typed) && typed.trim() !== "";
+  return (
+    <Field label={label} hint={`JSON${field.hint ? `; ${field.hint}` : field.required ? "" : "; may be left empty"}${isWrong ? "; this is none yet" : ""}`}>
+      <textarea className={css.input} rows={3} value={typed ?? value} required={field.required} spellCheck={false} aria-invalid={isWrong}
+        ref={(area) => area?.setCustomValidity(isWrong ? "not JSON yet" : "")}
+        onChange={(event) => {
+          setTyped(event.target.value);
+          if (event.target.value.trim() === "" || isJson(event.target.value)) onChange(event.target.value);
+        }} />
+    </Field>
   );
 }

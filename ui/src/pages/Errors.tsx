@@ -1,14 +1,17 @@
 // Failures that are alike: one line for each kind, the last first.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import type { Term } from "../lib/filter";
+import { mute, useMuted } from "../lib/kept";
+import { Throughput } from "../parts/Chart";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Note, plain, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
+import { Spark } from "../parts/Spark";
 import { BulkDialog } from "./BulkDialog";
 import { RangeSwitch, useRange } from "./Overview";
 import page from "./overview.module.css";
@@ -16,33 +19,50 @@ import page from "./overview.module.css";
 export function ErrorsPage() {
   useTopics("runs");
   const range = useRange();
-  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range } } })), refetchInterval: 5000 });
+  const muted = useMuted();
+  const [all, setAll] = useState(false);
+  const { def } = useSearch({ strict: false }) as { def?: string };
+  const navigate = useNavigate();
+  const errors = useQuery({ queryKey: ["errors", range, def], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range, def, limit: 500 } } })), refetchInterval: 5000 });
+  const known = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
+  const names = [...new Set([...(known.data?.items ?? []).map((one) => one.name).filter((name) => !name.startsWith("outlast.")), ...(def ? [def] : [])])].sort();
+  const found = errors.data?.items ?? [];
+  const loud = found.filter((group) => !muted.includes(group.fingerprint));
+  const quiet = found.length - loud.length;
   return (
     <>
-      <Head title="Errors"><RangeSwitch to="/errors" /></Head>
+      <Head title="Errors">
+        {quiet > 0 && <button type="button" className={css.button} aria-pressed={all} onClick={() => setAll(!all)}>{all ? "Hide muted" : `Show ${quiet} muted`}</button>}
+        <label>Definition <select className={css.input} style={{ width: "auto" }} value={def ?? ""} onChange={(event) => void navigate({ to: "/errors" as string, search: ((before: object) => ({ ...before, def: event.target.value || undefined })) as never })}>
+          <option value="">all</option>{names.map((name) => <option key={name}>{name}</option>)}
+        </select></label>
+        <RangeSwitch to="/errors" />
+      </Head>
       <Problem error={errors.error} />
       {errors.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
-          {errors.data?.items.length ? <ErrorTable items={errors.data.items} whole /> : !errors.error && <div className={css.empty}>Nothing failed in the last {range}.</div>}
+          {(all ? found : loud).length ? <ErrorTable items={all ? found : loud} range={range} /> : !errors.error && <div className={css.empty}>Nothing {quiet ? "else " : ""}failed in the last {range}{def ? ` of ${def}` : ""}.</div>}
         </div>
       )}
     </>
   );
 }
 
-export function ErrorTable({ items, whole = false }: { items: Schemas["ErrorGroup"][]; whole?: boolean }) {
+/// With a range there is room for more: since when, and how failures of the definition went over that time.
+export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; range?: string }) {
   return (
     <table className={css.table}>
       <thead>
-        <tr><th>What was said</th><th>Definition</th><th className={css.num}>Runs</th>{whole && <th>First</th>}<th>Last</th></tr>
+        <tr><th>What was said</th><th>Definition</th>{range && <th>Its failures in {range}</th>}<th className={css.num}>Runs</th>{range && <th>First</th>}<th>Last</th></tr>
       </thead>
       <tbody>
         {items.map((group) => (
           <tr key={`${group.tenant} ${group.fingerprint}`}>
             <td className={page.message}><p><Link to={"/errors/$fp" as string} params={{ fp: group.fingerprint } as never} title={plain(group.message)}>{plain(group.message).split("\n")[0] || "no message"}</Link></p></td>
             <td><Link to={"/definitions/$name" as string} params={{ name: group.definition } as never}>{group.definition}</Link></td>
+            {range && <td><Spark of={{ def: group.definition }} range={range} what="failed" /></td>}
             <td className={css.num}>{group.runs.toLocaleString("en")}</td>
-            {whole && <td><Time at={group.first_at} /></td>}
+            {range && <td><Time at={group.first_at} /></td>}
             <td><Time at={group.last_at} /></td>
           </tr>
         ))}
@@ -58,17 +78,22 @@ const LONGEST = "31d";
 export function ErrorPage() {
   const { fp } = useParams({ strict: false }) as { fp: string };
   const may = useMay("operate");
+  const range = useRange();
+  const isMuted = useMuted().includes(fp);
   const [asking, setAsking] = useState(false);
   const errors = useQuery({ queryKey: ["errors", "all"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: LONGEST, limit: 500 } } })), refetchInterval: 5000 });
   const group = errors.data?.items.find((one) => one.fingerprint === fp);
   const last = useQuery({ queryKey: ["run", group?.last_run], queryFn: () => data(api.GET("/api/v1/runs/{id}", { params: { path: { id: group!.last_run } } })), enabled: !!group, placeholderData: undefined });
+  const series = useQuery({ queryKey: ["stats", "series", range, "", group?.definition], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, def: group!.definition } } })), enabled: !!group, refetchInterval: 5000 });
   if (errors.isPending) return <Loading />;
   if (!group) return errors.error ? <Problem error={errors.error} /> : <div className={css.empty}><h2>Nothing failed like this lately</h2><p><Link to={"/errors" as string}>To the errors</Link></p></div>;
   const terms = [{ field: "status", value: "failed" }, { field: "def", value: group.definition }] as Term[];
   return (
     <>
       <Head title={<><Back to="/errors" name="Errors" /> {group.definition}</>}>
-        {may && <button type="button" className={css.button} onClick={() => setAsking(true)}>Act on failed runs…</button>}
+        <RangeSwitch to="/errors/$fp" params={{ fp }} />
+        <button type="button" className={css.button} aria-pressed={isMuted} title="In this browser alone" onClick={() => mute(fp, !isMuted)}>{isMuted ? "Unmute" : "Mute"}</button>
+        {may && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setAsking(true)}>Retry all like this…</button>}
       </Head>
       <div className={css.stack}>
         <Note tone="red"><span className={page.whole}>{plain(group.message) || "no message"}</span></Note>
@@ -76,10 +101,11 @@ export function ErrorPage() {
           ["Runs", group.runs.toLocaleString("en")], ["First", <Time key="f" at={group.first_at} />], ["Last", <Time key="l" at={group.last_at} />],
           ["Last run", <Link key="r" to={`/runs/${group.last_run}` as string} className={css.mono}>…{group.last_run.slice(-8)}</Link>], ["Tenant", group.tenant], ["Fingerprint", <code key="p">{group.fingerprint}</code>],
         ]} />
+        {series.data && <Throughput points={series.data.points} step={series.data.step_ms} of={group.definition} />}
         {last.data?.error && <section><h2>The last one, whole</h2><JsonView value={last.data.error.detail ?? last.data.error} name="error" /></section>}
       </div>
-      <RunTable title={`Failed runs of ${group.definition}`} search={{ status: "failed", def: group.definition }} />
-      {asking && <BulkDialog terms={terms} first="retry" onClose={() => setAsking(false)} />}
+      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition }} keep={{ what: `failure ${fp}`, has: (run) => run.failure === fp }} />
+      {asking && <BulkDialog terms={terms} failure={fp} first="retry" onClose={() => setAsking(false)} />}
     </>
   );
 }

@@ -1,45 +1,89 @@
-// Nodes: the processes that run work, and how long each one's lease still holds.
+// Nodes: the processes that run work, how long each one's lease still holds, and those that were lost in the last day.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
-import { api, data } from "../api/client";
-import { millis } from "../lib/time";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { api, data, type Schemas } from "../api/client";
+import { duration, millis } from "../lib/time";
 import { Copy, css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
+import list from "./runs.module.css";
+
+function useNodes() {
+  return useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 5000 });
+}
+
+function useLost() {
+  return useQuery({ queryKey: ["nodes", "lost"], queryFn: () => data(api.GET("/api/v1/nodes/lost")), refetchInterval: 5000 });
+}
 
 export function NodesPage() {
-  const now = useNow();
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 5000 });
+  const { state } = useSearch({ strict: false }) as { state?: string };
+  const [nodes, lost] = [useNodes(), useLost()];
+  const isLost = state === "lost";
   return (
     <>
       <Head title="Nodes" />
-      <Problem error={nodes.error} />
-      {nodes.isPending ? <Loading /> : (
-        <div className={`${css.card} ${css.scroll}`}>
-          <table className={css.table}>
-            <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Up since</th><th>Lease until</th><th className={css.num}>Runs in hand</th><th>Id</th></tr></thead>
-            <tbody>
-              {nodes.data?.items.map((node) => {
-                const up = (millis(node.lease_until) ?? 0) > now;
-                return (
-                  <tr key={node.id}>
-                    <td><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
-                    <td><NodeState up={up} /></td>
-                    <td>{node.host}</td>
-                    <td className={css.num}>{node.pid}</td>
-                    <td><Time at={node.joined_at} /></td>
-                    <td><Time at={node.lease_until} /></td>
-                    <td className={css.num}>{node.holds.toLocaleString("en")}</td>
-                    <td className={`${css.mono} ${css.nowrap}`}>…{node.id.slice(-8)} <Copy text={node.id} name="id" /></td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-          {!nodes.data?.items.length && !nodes.error && <div className={css.empty}><h2>No node is up</h2><p>Nothing runs until one is: start your program, or <code>outlast dev</code>.</p></div>}
-        </div>
+      <nav className={list.shortcuts} aria-label="Which nodes">
+        <Link to={"/nodes" as string} data-on={!isLost}>Up{nodes.data ? ` (${nodes.data.items.length})` : ""}</Link>
+        <Link to={"/nodes" as string} search={{ state: "lost" } as never} data-on={isLost}>Lost in 24 hours{lost.data ? ` (${lost.data.items.length})` : ""}</Link>
+      </nav>
+      <Problem error={nodes.error ?? lost.error} />
+      {(isLost ? lost : nodes).isPending ? <Loading /> : (
+        <div className={`${css.card} ${css.scroll}`}>{isLost ? <Lost nodes={lost.data?.items ?? []} /> : <Up nodes={nodes.data?.items ?? []} />}</div>
       )}
     </>
   );
+}
+
+function Up({ nodes }: { nodes: Schemas["Node"][] }) {
+  const now = useNow();
+  if (!nodes.length) return <div className={css.empty}><h2>No node is up</h2><p>Nothing runs until one is: start your program, or <code>outlast dev</code>.</p></div>;
+  return (
+    <table className={css.table}>
+      <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Up since</th><th>Lease until</th><th className={css.num}>Runs in hand</th><th>Queues</th><th>Id</th></tr></thead>
+      <tbody>
+        {nodes.map((node) => (
+          <tr key={node.id}>
+            <td><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
+            <td><NodeState up={(millis(node.lease_until) ?? 0) > now} /></td>
+            <td>{node.host}</td>
+            <td className={css.num}>{node.pid}</td>
+            <td><Time at={node.joined_at} /></td>
+            <td><Time at={node.lease_until} /></td>
+            <td className={css.num}>{node.holds.toLocaleString("en")}</td>
+            <td className={`${css.muted} ${css.short}`} title={queues(node)}>{queues(node)}</td>
+            <td className={`${css.mono} ${css.nowrap}`}>…{node.id.slice(-8)} <Copy text={node.id} name="id" /></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Lost({ nodes }: { nodes: Schemas["LostNode"][] }) {
+  if (!nodes.length) return <div className={css.empty}><h2>No node was lost</h2><p>One that stops by itself says good-bye, and is not lost.</p></div>;
+  return (
+    <table className={css.table}>
+      <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Was up</th><th>Lost</th><th className={css.num}>Runs taken over</th><th>Id</th></tr></thead>
+      <tbody>
+        {nodes.map((node) => (
+          <tr key={node.id}>
+            <td><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
+            <td><NodeState up={false} /></td>
+            <td>{node.host}</td>
+            <td className={css.num}>{node.pid}</td>
+            <td className={css.nowrap}>{duration((millis(node.lost_at) ?? 0) - (millis(node.joined_at) ?? 0))}</td>
+            <td><Time at={node.lost_at} /></td>
+            <td className={css.num}>{node.freed.toLocaleString("en")}</td>
+            <td className={`${css.mono} ${css.nowrap}`}>…{node.id.slice(-8)} <Copy text={node.id} name="id" /></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function queues(node: Schemas["Node"]): string {
+  return node.queues.join(", ") || "all";
 }
 
 function NodeState({ up }: { up: boolean }) {
@@ -50,18 +94,21 @@ function NodeState({ up }: { up: boolean }) {
 export function NodePage() {
   const { id } = useParams({ strict: false }) as { id: string };
   const now = useNow();
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 5000 });
+  const [nodes, lost] = [useNodes(), useLost()];
   const node = nodes.data?.items.find((one) => one.id === id);
-  if (nodes.isPending) return <Loading />;
-  if (!node) return nodes.error ? <Problem error={nodes.error} /> : <div className={css.empty}><h2>This node is not up</h2><p>It has left, or its lease ended and others took over what it had. <Link to={"/nodes" as string}>To the nodes</Link></p></div>;
+  const gone = lost.data?.items.find((one) => one.id === id);
+  if (nodes.isPending || lost.isPending) return <Loading />;
+  const known = node ?? gone;
+  if (!known) return nodes.error ? <Problem error={nodes.error} /> : <div className={css.empty}><h2>This node is not up</h2><p>It has left, or was lost more than a day ago. <Link to={"/nodes" as string}>To the nodes</Link></p></div>;
   return (
     <>
-      <Head title={<><Back to="/nodes" name="Nodes" /> {node.name} <NodeState up={(millis(node.lease_until) ?? 0) > now} /></>} />
+      <Head title={<><Back to="/nodes" name="Nodes" /> {known.name} <NodeState up={!!node && (millis(node.lease_until) ?? 0) > now} /></>} />
       <Facts facts={[
-        ["Id", <span key="i" className={css.mono}>{node.id} <Copy text={node.id} name="id" /></span>], ["Host", node.host], ["Process", node.pid],
-        ["Up since", <Time key="u" at={node.joined_at} />], ["Lease until", <Time key="l" at={node.lease_until} />], ["Runs in hand", node.holds.toLocaleString("en")],
+        ["Id", <span key="i" className={css.mono}>{known.id} <Copy text={known.id} name="id" /></span>], ["Host", known.host], ["Process", known.pid], ["Up since", <Time key="u" at={known.joined_at} />],
+        ["Lease until", node && <Time key="l" at={node.lease_until} />], ["Runs in hand", node?.holds.toLocaleString("en")], ["Queues", node && queues(node)],
+        ["Lost", gone && <Time key="g" at={gone.lost_at} />], ["Runs that others took over", gone?.freed.toLocaleString("en")],
       ]} />
-      <RunTable title="Runs in hand" search={{ status: ["running", "undoing"] }} keep={(run) => run.node === node.id} limit={200} />
+      {node && <RunTable title="Runs in hand" search={{ status: ["running", "undoing"] }} keep={{ what: `node ${node.id}`, has: (run) => run.node === node.id }} />}
     </>
   );
 }

@@ -7,6 +7,7 @@ import { useTopics } from "../app/live";
 import { duration } from "../lib/time";
 import { Depth, Latency, Throughput } from "../parts/Chart";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Spark } from "../parts/Spark";
 import { ErrorTable } from "./Errors";
 import { QueueState, Used } from "./Queues";
 import { Warnings } from "./Warnings";
@@ -29,7 +30,7 @@ export function RangeSwitch({ to, params }: { to: string; params?: Record<string
   return (
     <div role="group" aria-label="Time" className={page.ranges}>
       {RANGES.map((one) => (
-        <button key={one} type="button" className={`${css.button} ${css.small}`} aria-pressed={one === range} onClick={() => void navigate({ to: to as string, params: params as never, search: { range: one } as never })}>
+        <button key={one} type="button" className={`${css.button} ${css.small}`} aria-pressed={one === range} onClick={() => void navigate({ to: to as string, params: params as never, search: ((before: object) => ({ ...before, range: one })) as never })}>
           {one}
         </button>
       ))}
@@ -54,10 +55,10 @@ export function OverviewPage() {
       <Warnings queues={queues.data?.items ?? []} />
       {!sums ? !summary.error && <Loading /> : (
         <div className={page.cards}>
-          <Card name="Running" count={sums.running} search={{ status: ["running", "undoing"] }} />
-          <Card name="Queued" count={sums.queued} search={{ status: "ready" }} more={sums.oldest_due_at ? <>oldest <Time at={sums.oldest_due_at} /></> : undefined} />
-          <Card name="Waiting" count={sums.waiting} search={{ status: "waiting" }} />
-          <Card name="Need somebody" count={sums.stopped} search={{ status: ["paused", "blocked", "undo_failed"] }} tone={sums.stopped ? "amber" : undefined} />
+          <Card name="Running" isCapped count={sums.running} search={{ status: ["running", "undoing"] }} />
+          <Card name="Queued" isCapped count={sums.queued} search={{ status: "ready" }} more={sums.oldest_due_at ? <>oldest <Time at={sums.oldest_due_at} /></> : undefined} />
+          <Card name="Waiting" isCapped count={sums.waiting} search={{ status: "waiting" }} />
+          <Card name="Need somebody" isCapped count={sums.stopped} search={{ status: ["paused", "blocked", "undo_failed"] }} tone={sums.stopped ? "amber" : undefined} />
           <Card name={`Failed in ${range}`} count={sums.failed} search={{ status: "failed", since: range }} tone={sums.failed ? "red" : undefined} />
           <Card name={`Completed in ${range}`} count={sums.completed} search={{ status: "completed", since: range }} more={sums.p95_ms != null ? <>95 % within {duration(sums.p95_ms)}</> : undefined} />
         </div>
@@ -73,7 +74,7 @@ export function OverviewPage() {
         <section className={`${css.card} ${css.scroll}`}>
           <h2 className={page.title}><Link to={"/queues" as string}>Queues</Link></h2>
           <table className={css.table}>
-            <thead><tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Running</th><th>Oldest due</th></tr></thead>
+            <thead><tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Running</th><th>Oldest due</th><th>Ended</th></tr></thead>
             <tbody>
               {busy.map((queue) => (
                 <tr key={queue.name}>
@@ -82,6 +83,7 @@ export function OverviewPage() {
                   <td className={css.num}>{queue.due.toLocaleString("en")}</td>
                   <td className={css.num}><Used queue={queue} /></td>
                   <td><Time at={queue.oldest_due_at} /></td>
+                  <td><Spark of={{ queue: queue.name }} range={range} /></td>
                 </tr>
               ))}
             </tbody>
@@ -98,9 +100,9 @@ export function OverviewPage() {
   );
 }
 
-function Card({ name, count, search, more, tone }: { name: string; count: number; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {
-  // The server counts unfinished runs up to this.
-  const shown = count >= 10_000 ? "10k+" : count.toLocaleString("en");
+function Card({ name, count, isCapped = false, search, more, tone }: { name: string; count: number; isCapped?: boolean; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {
+  // The server counts unfinished runs up to this. What ended is summed up, and exact.
+  const shown = isCapped && count >= 10_000 ? "10k+" : count.toLocaleString("en");
   return (
     <Link to={"/runs" as string} search={search as never} className={page.card}>
       <span>{name}</span>

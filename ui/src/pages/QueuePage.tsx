@@ -1,14 +1,17 @@
 // One queue: how it stands, what may run at once, what is in it, and what people do about it.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { Ask, Field, ReasonField } from "../parts/Ask";
-import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Depth, Latency, Throughput } from "../parts/Chart";
+import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
-import { QueueActs, QueueState, rules } from "./Queues";
+import { RangeSwitch, useRange } from "./Overview";
+import page from "./overview.module.css";
+import { QueueActs, QueueState, rules, serving } from "./Queues";
 
 type Queue = Schemas["Queue"];
 
@@ -18,6 +21,9 @@ export function QueuePage() {
   const may = useMay("operate");
   const [asking, setAsking] = useState<"limits" | "purge" | null>(null);
   const found = useQuery({ queryKey: ["queues", name], queryFn: () => data(api.GET("/api/v1/queues/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const range = useRange();
+  const series = useQuery({ queryKey: ["stats", "series", range, name], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, queue: name } } })), refetchInterval: 5000 });
   const queue = found.data;
   if (!queue) {
     if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no queue {name}</h2><p>It has no rules and no unfinished runs.</p></div>;
@@ -27,14 +33,19 @@ export function QueuePage() {
   return (
     <>
       <Head title={<><Back to="/queues" name="Queues" /> {queue.name} <QueueState queue={queue} /></>}>
+        <RangeSwitch to="/queues/$name" params={{ name }} />
         {may && <QueueActs queue={queue} />}
         {may && <button type="button" className={css.button} onClick={() => setAsking("limits")}>Limits…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("purge")}>Purge…</button>}
       </Head>
+      {nodes.data && queue.state === "open" && !serving(queue.name, nodes.data.items) && (
+        <div className={css.section} role="status"><Note tone={queue.due ? "red" : "amber"}><span>No node serves this queue: {queue.due ? `${queue.due.toLocaleString("en")} due ${queue.due === 1 ? "run waits" : "runs wait"} for one` : "what is due in it waits for one"}. Start a program that takes from <code>{queue.name}</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</span></Note></div>
+      )}
       <Facts facts={[
         ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],
         ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)],
       ]} />
+      {series.data && <div className={page.charts} style={{ marginTop: 14 }}><Throughput points={series.data.points} step={series.data.step_ms} /><Latency points={series.data.points} /><Depth points={series.data.points} /></div>}
       <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked"] }} />
       <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />
       {asking === "limits" && <LimitsDialog queue={queue} onClose={close} />}
@@ -45,8 +56,10 @@ export function QueuePage() {
 
 const LIMITS = [["limit", "At once, on all nodes together"], ["per_node", "At once on one node"], ["per_group", "At once of one group"]] as const;
 
-function LimitsDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) {
+function LimitsDialog({ queue: latest, onClose }: { queue: Queue; onClose: () => void }) {
   const client = useQueryClient();
+  // As it was when somebody began to write: what others changed since then is not in the fields.
+  const [queue] = useState(latest);
   const { rules } = queue;
   const [texts, setTexts] = useState<Record<string, string>>({
     limit: rules.limit?.toString() ?? "", per_node: rules.per_node?.toString() ?? "", per_group: rules.per_group?.toString() ?? "",

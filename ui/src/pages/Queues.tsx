@@ -8,6 +8,7 @@ import { useMay } from "../app/Shell";
 import { duration } from "../lib/time";
 import { Ask } from "../parts/Ask";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Spark } from "../parts/Spark";
 
 type Queue = Schemas["Queue"];
 type Act = "pause" | "resume" | "drain";
@@ -17,10 +18,19 @@ const MEANS: Record<Act, string> = {
   drain: "What is in it is worked off. What comes later stays in line until it is resumed.",
 };
 
+/// The most lines that are drawn: each is asked for.
+const SPARKS = 30;
+
+/// How many nodes take from a queue. One that names none may take from all.
+export function serving(queue: string, nodes: Schemas["Node"][]): number {
+  return nodes.filter((node) => !node.queues.length || node.queues.includes(queue)).length;
+}
+
 export function QueuesPage() {
   useTopics("queues");
   const may = useMay("operate");
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
   return (
     <>
       <Head title="Queues" />
@@ -29,10 +39,10 @@ export function QueuesPage() {
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
+              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in 1h</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
-              {queues.data?.items.map((queue) => (
+              {queues.data?.items.map((queue, at) => (
                 <tr key={queue.name}>
                   <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link></td>
                   <td><QueueState queue={queue} /></td>
@@ -41,6 +51,8 @@ export function QueuesPage() {
                   <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
                   <td><Time at={queue.oldest_due_at} /></td>
+                  <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range="1h" />}</td>
+                  <td className={css.num}>{nodes.data ? serving(queue.name, nodes.data.items).toLocaleString("en") : ""}</td>
                   <td className={css.muted}>{rules(queue)}</td>
                   {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}
                 </tr>

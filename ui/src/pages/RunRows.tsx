@@ -19,10 +19,14 @@ interface Props {
   onChoose: (ids: Set<string>) => void;
   more?: () => void;
   busy: boolean;
+  /// Something of the list is on its way. What was asked for then would be given up for it, or it for that.
+  isAsking: boolean;
+  /// The next page could not be had: it is asked for again when somebody says so, and not before.
+  isBroken: boolean;
   below: ReactNode;
 }
 
-export function RunRows({ runs, columns, chosen, onChoose, more, busy, below }: Props) {
+export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking, isBroken, below }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const [above, setAbove] = useState(0);
   const last = useRef<number | null>(null);
@@ -38,9 +42,9 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, below }: 
   const shown = rows.getVirtualItems();
   const isAtEnd = (shown.at(-1)?.index ?? 0) >= runs.length - 1;
   useEffect(() => {
-    if (isAtEnd && more && !busy) more();
+    if (isAtEnd && more && !isAsking && !isBroken) more();
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [isAtEnd, busy, !more]);
+  }, [isAtEnd, isAsking, isBroken, !more]);
 
   /// Chooses one, or all from the last one on.
   const choose = (index: number, isRange: boolean) => {
@@ -88,7 +92,7 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, below }: 
           );
         })}
       </div>
-      <div className={css.more} role="status">{busy ? "Loading…" : !more && below}</div>
+      <div className={css.more} role="status">{busy ? "Loading…" : more && isBroken ? <>There is more, and it could not be had. <button type="button" className={`${parts.button} ${parts.small}`} onClick={more}>Try again</button></> : !more && below}</div>
     </div>
   );
 }

@@ -7,6 +7,7 @@ import { useMay } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
 import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
 import type { Run } from "../lib/state";
+import { steady } from "../lib/steady";
 import { Ask, Field } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
 import { css as parts, Head, Loading, Problem } from "../parts/parts";
@@ -52,11 +53,20 @@ export function RunsPage() {
     queryFn: ({ signal }) => data(api.GET("/api/v1/runs/count", { params: { query: query as never }, signal })),
     staleTime: 5000,
   });
+  // Of which list the next page could not be had. It stays so until somebody tries again: what comes live would ask each time.
+  const listed = JSON.stringify(query) + sort;
+  const [broken, setBroken] = useState<string | null>(null);
+  useEffect(() => {
+    if (runs.isFetchNextPageError) setBroken(listed);
+  }, [runs.isFetchNextPageError, listed]);
+  const nextPage = async () => {
+    if (!(await runs.fetchNextPage()).isFetchNextPageError) setBroken(null);
+  };
   const go = (next: Term[], change: Record<string, unknown> = {}) => void navigate({ to: "/runs" as string, search: { ...toSearch(next), sort, cols: search.cols, ...change } as never });
   const set = (next: Term[]) => go(next);
   const found = runs.data?.pages.flatMap((page) => page.items) ?? [];
   const isHeld = asking !== null || chosen.size > 0;
-  const [items, newer, showNew] = useSteady(found, isHeld, JSON.stringify(query) + sort);
+  const { rows: items, newer, goesOn, showNew } = useSteady(found, isHeld, listed);
   const selected = items.filter((run) => chosen.has(run.id));
   const total = count.data && (count.data.capped ? "10k+" : count.data.count.toLocaleString("en"));
   const windowed = isWindowed(terms);
@@ -94,8 +104,8 @@ export function RunsPage() {
         </div>
       )}
       {runs.isPending ? <Loading /> : items.length ? (
-        <RunRows runs={items} columns={columns} chosen={may ? chosen : null} onChoose={setChosen} busy={runs.isFetchingNextPage}
-          more={runs.hasNextPage ? () => void runs.fetchNextPage() : undefined}
+        <RunRows runs={items} columns={columns} chosen={may ? chosen : null} onChoose={setChosen} busy={runs.isFetchingNextPage} isAsking={runs.isFetching} isBroken={broken === listed || runs.isFetchNextPageError}
+          more={runs.hasNextPage && goesOn ? () => void nextPage() : undefined}
           below={windowed && <>Runs of the last 24 hours. <button type="button" className={`${parts.button} ${parts.small}`} onClick={older}>Search older</button></>} />
       ) : runs.error ? null : <Nothing terms={terms} onChange={set} onOlder={windowed ? older : undefined} />}
       {asking === "bulk" && <BulkDialog terms={asked(terms)} onClose={() => setAsking(null)} />}
@@ -107,22 +117,23 @@ export function RunsPage() {
 
 /// Rows do not move under somebody's eyes: who has scrolled down, has chosen rows, or has a dialog open, is told how many are
 /// new instead.
-function useSteady(runs: Run[], isHeld: boolean, key: string): [Run[], number, () => void] {
+function useSteady(runs: Run[], isHeld: boolean, key: string) {
   const [isDown, setDown] = useState(false);
-  const first = useRef<{ key: string; id?: string }>({ key });
+  const held = useRef<{ key: string; rows: Run[] }>({ key, rows: runs });
   useEffect(() => {
     const main = document.getElementById("main");
     const look = () => setDown((main?.scrollTop ?? 0) > 200);
     main?.addEventListener("scroll", look, { passive: true });
     return () => main?.removeEventListener("scroll", look);
   }, []);
-  if (first.current.key !== key || !(isDown || isHeld)) first.current = { key, id: runs[0]?.id };
-  const newer = Math.max(0, runs.findIndex((run) => run.id === first.current.id));
+  const isFree = held.current.key !== key || !held.current.rows.length || !(isDown || isHeld);
+  const shown = isFree ? { rows: runs, newer: 0, goesOn: true } : steady(held.current.rows, runs);
+  held.current = { key, rows: shown.rows };
   const showNew = () => {
-    first.current = { key, id: runs[0]?.id };
+    held.current = { key, rows: runs };
     document.getElementById("main")?.scrollTo({ top: 0 });
   };
-  return [newer ? runs.slice(newer) : runs, newer, showNew];
+  return { ...shown, showNew };
 }
 
 function Shortcuts({ terms, onSave }: { terms: Term[]; onSave: () => void }) {

@@ -4,12 +4,13 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
+import { LOOK } from "../lib/first";
 import { duration } from "../lib/time";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
-import { Next, ScheduleActs } from "./Schedules";
+import { Next, ScheduleActs, Strip } from "./Schedules";
 
 type Schedule = Schemas["Schedule"];
 
@@ -36,10 +37,10 @@ export function SchedulePage() {
           ["When", <span key="w" title={one.expression}>{one.description}</span>], ["Expression", <code key="e">{one.expression}</code>], ["Zone", one.zone],
           ["Starts", <Link key="d" to={"/definitions/$name" as string} params={{ name: one.definition } as never}>{one.definition}</Link>], ["Queue", one.queue],
           ["Next", one.paused ? "paused" : <Time key="n" at={one.next_at} />], ["Last", one.last_run ? <Link key="l" to={`/runs/${one.last_run}` as string}><Time at={one.last_at} /></Link> : "never"],
-          ["Started", one.started.toLocaleString("en")], ["Skipped", one.skipped.toLocaleString("en")], ["While the run before goes on", one.overlap],
+          ["Last runs", <Strip key="s" schedule={one} />], ["Started", one.started.toLocaleString("en")], ["Skipped", one.skipped.toLocaleString("en")], ["While the run before goes on", one.overlap],
           ["Times that were missed", one.catch_up], ["Up to later", one.jitter_ms ? duration(one.jitter_ms) : null],
         ]} />
-        <section className={css.card}><h2 style={{ padding: "12px 14px 0" }}>Next times</h2><Next name={one.name} /></section>
+        <section className={css.card}><h2 style={{ padding: "12px 14px 0" }}>Next times</h2><Next name={one.name} zone={one.zone} /></section>
         <section><h2>Input</h2><JsonView value={one.input ?? null} name="input" /></section>
       </div>
       <RunTable title={`Runs of ${one.definition}`} search={{ def: one.definition }} />
@@ -70,7 +71,7 @@ function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose: ()
   const act = async () => {
     const made = await data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: body as never }));
     setDone(made.started.length);
-    await Promise.all([client.invalidateQueries({ queryKey: ["runs"] }), client.invalidateQueries({ queryKey: ["schedules"] })]);
+    await Promise.all([["runs"], [LOOK], ["schedules"]].map((queryKey) => client.invalidateQueries({ queryKey })));
   };
   const times = preview.data?.times;
   return (

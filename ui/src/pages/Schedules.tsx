@@ -4,7 +4,10 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { absolute, millis } from "../lib/time";
+import { STATES, stateOf } from "../lib/state";
+import { fewRuns } from "../lib/first";
+import { absolute, inZone, millis } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import { Ask } from "../parts/Ask";
 import { css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
 
@@ -93,12 +96,33 @@ function Row({ schedule, may, isOpen, onOpen }: { schedule: Schedule; may: boole
         <td className={css.muted}>{schedule.overlap}</td>
         {may && <td><div className={css.actions}><ScheduleActs schedule={schedule} small /></div></td>}
       </tr>
-      {isOpen && <tr><td colSpan={may ? 9 : 8}><Next name={schedule.name} /></td></tr>}
+      {isOpen && <tr><td colSpan={may ? 9 : 8}><Next name={schedule.name} zone={schedule.zone} /></td></tr>}
     </>
   );
 }
 
-export function Next({ name }: { name: string }) {
+/// How the last runs that it started ended, oldest first: its name is in their keys.
+export function Strip({ schedule }: { schedule: Schedule }) {
+  const now = useNow();
+  const runs = useQuery({
+    ...fewRuns({ def: schedule.definition }, 20, { what: `schedule ${schedule.name}`, has: (run) => !!run.key?.startsWith(`${schedule.name}:`) }),
+    retry: false,
+  });
+  const last = (runs.data?.found ?? []).toReversed();
+  if (!last.length) return <span className={css.muted}>{runs.data?.isAll === false ? `none among the last ${runs.data.looked.toLocaleString("en")} runs of ${schedule.definition}` : "–"}</span>;
+  return (
+    <span className={css.strip}>
+      {last.map((run) => {
+        const state = stateOf(run, now);
+        return <Link key={run.id} to={`/runs/${run.id}` as string} title={`${state}, ${run.key}`} aria-label={`${state}, ${run.key}`} style={{ color: `var(--${STATES[state].tone})` }} />;
+      })}
+    </span>
+  );
+}
+
+/// The next times: in the schedule's own zone first, which is what it was written in, and here.
+export function Next({ name, zone }: { name: string; zone: string }) {
+  const utc = useUtc();
   const next = useQuery({
     queryKey: ["schedules", name, "next"],
     queryFn: () => data(api.GET("/api/v1/schedules/{name}/next", { params: { path: { name }, query: { n: 5 } } })),
@@ -106,7 +130,7 @@ export function Next({ name }: { name: string }) {
   if (!next.data) return <Problem error={next.error} />;
   return (
     <div style={{ padding: "8px 0 8px 22px" }}>
-      <ul>{next.data.times.map((time) => <li key={time}>{absolute(millis(time)!)} <span className={css.muted}>= {absolute(millis(time)!, true)}</span></li>)}</ul>
+      <ul>{next.data.times.map((time) => <li key={time}>{inZone(millis(time)!, zone) ?? absolute(millis(time)!, true)} <span className={css.muted}>= {absolute(millis(time)!, utc)}{utc ? "" : " here"}</span></li>)}</ul>
       {next.data.notes.map((note) => <p key={note} className={css.muted}>{note}</p>)}
     </div>
   );

@@ -5,22 +5,14 @@ import { api, data, type Schemas } from "../api/client";
 import type { Run } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css } from "../parts/parts";
+import { type BulkOp, DANGER, MEANS, NEEDS_REASON, OPS } from "./BulkDialog";
 
-const OPS = ["cancel", "pause", "resume", "retry", "kill"] as const;
-const NEEDS_REASON: string[] = ["cancel", "pause", "kill"];
 /// What the server takes at once.
 const MOST = 1000;
-const MEANS: Record<(typeof OPS)[number], string> = {
-  cancel: "They are asked to stop, and revert what they did where their code says how.",
-  pause: "They are held back until somebody resumes them.",
-  resume: "They go on as if nothing had been.",
-  retry: "Each is tried again from where it went wrong.",
-  kill: "They end at once. Nothing of what they did is reverted.",
-};
 
 export function SelectedDialog({ runs, onClose, onDone }: { runs: Run[]; onClose: () => void; onDone: () => void }) {
   const navigate = useNavigate();
-  const [op, setOp] = useState<(typeof OPS)[number]>("cancel");
+  const [op, setOp] = useState<BulkOp>("cancel");
   const [reason, setReason] = useState("");
   const act = async () => {
     const body = { op, filter: "", ids: runs.map((run) => run.id), reason: reason || undefined };
@@ -31,7 +23,7 @@ export function SelectedDialog({ runs, onClose, onDone }: { runs: Run[]; onClose
   const word = op[0]!.toUpperCase() + op.slice(1);
   const many = runs.length === 1 ? "1 run" : `${runs.length} runs`;
   return (
-    <Ask title={`Act on ${many}`} action={`${word} ${many}`} danger={op === "cancel" || op === "kill"} disabled={runs.length > MOST} onDo={act} onClose={onClose}>
+    <Ask title={`Act on ${many}`} action={`${word} ${many}`} danger={DANGER.includes(op)} disabled={runs.length > MOST} onDo={act} onClose={onClose}>
       <Field label="What">
         <select className={css.input} value={op} onChange={(event) => setOp(event.target.value as typeof op)}>{OPS.map((one) => <option key={one}>{one}</option>)}</select>
       </Field>

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { skewNow } from "../lib/time";
 import { Note, useNow } from "../parts/parts";
+import { serving } from "./Queues";
 import { isLate } from "./Schedules";
 import page from "./overview.module.css";
 
@@ -21,6 +22,11 @@ export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
   const found: [string, "red" | "amber", ReactNode][] = [];
   if (nodes.data && !nodes.data.items.length) found.push(["nodes", "red", <>No node is up: nothing runs until one is. <Link to={"/nodes" as string}>Nodes</Link></>]);
   for (const queue of held) found.push([`queue ${queue.name}`, "amber", <>Queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link> is {queue.state}, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
+  if (nodes.data?.items.length) {
+    for (const queue of queues.filter((one) => one.state === "open" && one.due > 0 && !serving(one.name, nodes.data.items))) {
+      found.push([`unserved ${queue.name}`, "red", <>No node takes from queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link>, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
+    }
+  }
   for (const one of late) found.push([`schedule ${one.name}`, "amber", <>Schedule <Link to={"/schedules/$name" as string} params={{ name: one.name } as never}>{one.name}</Link> is late.</>]);
   if (Math.abs(skewNow()) > SKEW) found.push(["clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>]);
   if (!found.length) return null;

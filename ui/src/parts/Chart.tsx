@@ -2,6 +2,7 @@
 // do not see it.
 import { line, ceiling, stacks } from "../lib/chart";
 import { clock, duration, millis, serverNow } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import css from "./chart.module.css";
 
 export interface Point {
@@ -18,11 +19,12 @@ export interface Point {
 
 const ENDS = ["completed", "failed", "cancelled"] as const;
 
-export function Throughput({ points, step }: { points: Point[]; step: number }) {
+export function Throughput({ points, step, of }: { points: Point[]; step: number; of?: string }) {
+  const when = useWhen();
   const { stacks: bars, top } = stacks(points.map((point) => ENDS.map((end) => point[end])));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="Ended runs" of={`per ${duration(step)}`} top={top.toLocaleString("en")} points={points} legend={ENDS.map((end) => [end, end])}>
+    <Frame title={of ? `Ended runs of ${of}` : "Ended runs"} of={`per ${duration(step)}`} top={top.toLocaleString("en")} points={points} legend={ENDS.map((end) => [end, end])}>
       {bars.map((bar, at) => {
         let below = 0;
         return (
@@ -41,6 +43,7 @@ export function Throughput({ points, step }: { points: Point[]; step: number }) 
 }
 
 export function Latency({ points }: { points: Point[] }) {
+  const when = useWhen();
   const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0]);
   const top = ceiling(Math.max(0, ...known));
   const width = 100 / Math.max(1, points.length);
@@ -60,6 +63,7 @@ export function Latency({ points }: { points: Point[] }) {
 
 /// What was in line, and how long it stood there.
 export function Depth({ points }: { points: Point[] }) {
+  const when = useWhen();
   const top = ceiling(Math.max(0, ...points.map((point) => point.queued ?? 0)));
   const longest = ceiling(Math.max(0, ...points.map((point) => point.queue_wait_ms ?? 0)));
   const width = 100 / Math.max(1, points.length);
@@ -77,11 +81,14 @@ export function Depth({ points }: { points: Point[] }) {
   );
 }
 
-function when(point: Point): string {
-  return clock(millis(point.at) ?? 0, serverNow());
+/// How a point's time is said, in the zone that was chosen.
+function useWhen(): (point: Point) => string {
+  const utc = useUtc();
+  return (point) => clock(millis(point.at) ?? 0, serverNow(), utc);
 }
 
 function Frame({ title, of, top, points, legend, told, children }: { title: string; of: string; top: string; points: Point[]; legend: [string, string][]; told?: string; children: React.ReactNode }) {
+  const when = useWhen();
   const first = points[0];
   const last = points[points.length - 1];
   const sum = (end: (typeof ENDS)[number]) => points.reduce((sum, point) => sum + point[end], 0);

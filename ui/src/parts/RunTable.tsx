@@ -1,21 +1,18 @@
 // A few runs of something, on the page of that thing; all of them are in the list of runs.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { api, data } from "../api/client";
-import { type Run, stateOf } from "../lib/state";
+import { fewRuns, type Keep } from "../lib/first";
+import { stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
 import { css, Loading, Problem, StateChip, Time, useNow } from "./parts";
 
 const FEW = 10;
 
 /// Narrowed as the list's address is; `keep` leaves out what the API cannot.
-export function RunTable({ title, search, keep, limit = FEW }: { title: string; search: Record<string, string | string[]>; keep?: (run: Run) => boolean; limit?: number }) {
+export function RunTable({ title, search, keep }: { title: string; search: Record<string, string | string[]>; keep?: Keep }) {
   const now = useNow();
-  const runs = useQuery({
-    queryKey: ["runs", "few", search, limit],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { ...search, limit } as never }, signal })),
-  });
-  const items = (runs.data?.items ?? []).filter(keep ?? (() => true)).slice(0, FEW);
+  const runs = useQuery(fewRuns(search, FEW, keep));
+  const items = runs.data?.found ?? [];
   return (
     <section className={`${css.card} ${css.scroll} ${css.section}`}>
       <h2><Link to={"/runs" as string} search={search as never}>{title}</Link></h2>
@@ -36,7 +33,7 @@ export function RunTable({ title, search, keep, limit = FEW }: { title: string; 
             ))}
           </tbody>
         </table>
-      ) : !runs.error && <div className={css.empty}>There is none.</div>}
+      ) : !runs.error && <div className={css.empty}>{runs.data?.isAll === false ? `There is none among the ${runs.data.looked.toLocaleString("en")} newest.` : "There is none."}</div>}
     </section>
   );
 }

@@ -106,6 +106,11 @@ export function Problem({ error }: { error: unknown }) {
   );
 }
 
+/// Somebody is about to send the marks of hidden values as if they were values.
+export function Hidden() {
+  return <Note tone="amber"><span>Parts of this input are hidden from you, and would be sent as <code>"[redacted]"</code>: write what belongs there.</span></Note>;
+}
+
 /// While something is on its way for the first time.
 export function Loading() {
   return <div className={css.empty} role="status">Loading…</div>;

@@ -1,57 +1,17 @@
-// What can be done to a run, by its state: one thing first, the others in a menu. Each asks before it acts.
+// What is done to a run: one thing first, the others in a menu. Each asks before it acts.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
-import { parse, write } from "../lib/json";
-import { isFinal, type Run, type Step } from "../lib/state";
+import { hasHidden, parse, write } from "../lib/json";
+import { isFinal, recordedName, type Run, type Step, stepKey } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
-import { css as parts, Problem } from "../parts/parts";
-import type { Explained } from "./Explain";
-
-export type Action = "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "rerun" | "delete";
-const WORDS: Record<Action, string> = {
-  cancel: "Cancel", kill: "Kill", pause: "Pause", resume: "Resume", retry: "Retry", event: "Send event", settle: "Settle promise", fork: "Fork from a step", rerun: "Rerun", delete: "Delete",
-};
-const MEANS: Partial<Record<Action, string>> = {
-  cancel: "It is asked to stop, and reverts what it did where its code says how.",
-  kill: "It ends at once, as cancelled. Nothing of what it did is reverted.",
-  pause: "It is held back, as soon as what it is doing is done. What comes for it meanwhile is kept.",
-  resume: "It goes on as if nothing had been.",
-  delete: "The run, its steps, results and logs are gone for good. Nothing that it did is reverted.",
-};
-
-/// What makes sense now, the likeliest first.
-export function actionsOf(status: string, waits: string[]): Action[] {
-  switch (status) {
-    case "ready":
-      return ["cancel", "pause", "kill"];
-    case "running":
-      return ["cancel", "pause", "event", "settle", "kill"];
-    case "waiting": {
-      const first: Action[] = waits.includes("event") ? ["event"] : waits.includes("promise") ? ["settle"] : [];
-      const others: Action[] = ["cancel", "pause", "event", "settle", "fork", "kill"];
-      return [...first, ...others.filter((one) => !first.includes(one))];
-    }
-    case "paused":
-      return ["resume", "cancel", "event", "settle", "fork", "kill"];
-    case "blocked":
-      return ["fork", "retry", "cancel", "kill"];
-    case "undoing":
-      return ["pause", "kill"];
-    case "undo_failed":
-      return ["retry", "kill"];
-    case "failed":
-      return ["retry", "fork", "rerun", "delete"];
-    case "cancelled":
-      return ["rerun", "retry", "fork", "delete"];
-    default:
-      return ["rerun", "fork", "delete"];
-  }
-}
+import { css as parts, Hidden, Problem } from "../parts/parts";
+import { type Action, actionsOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
+import type { Explained } from "./remedy";
 
 interface Props {
   run: Run;
@@ -85,7 +45,8 @@ export function Actions({ run, explained, steps }: Props) {
       <Menu label="More" name="More actions" menu={menu}>
         {others.map((one) => <button key={one} type="button" onClick={() => ask(one)}>{WORDS[one]}…</button>)}
       </Menu>
-      {asked === "fork" || asked === "rerun" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} onClose={close} />
+      {asked === "fork" || asked === "rerun" || asked === "upgrade" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} latest={asked === "upgrade"} onClose={close} />
+        : asked === "skip" ? <SkipDialog run={run} steps={steps} onClose={close} />
         : asked === "retry" ? <RetryDialog run={run} onClose={close} />
         : asked === "event" || asked === "settle" ? <MessageDialog run={run} kind={asked} name={name} onClose={close} />
         : asked ? <ReasonDialog run={run} action={asked} onClose={close} /> : null}
@@ -171,42 +132,66 @@ function RetryDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   );
 }
 
-/// Instead of a step.
-const START = "\0start";
+/// An undo that gave up is taken for done: somebody has reverted it by hand, or lives with it.
+function SkipDialog({ run, steps, onClose }: { run: Run; steps: Step[]; onClose: () => void }) {
+  const refresh = useRefresh(run.id);
+  const undos = steps.filter((step) => step.op === "undo" && step.state !== "completed");
+  const [chosen, setChosen] = useState(undos.at(-1)?.name ?? "");
+  const [reason, setReason] = useState("");
+  const act = async () => {
+    await data(api.POST("/api/v1/runs/{id}/replace", { params: { path: { id: run.id } }, body: { step: `undo:${chosen}`, result: null, reason } as never }));
+    await refresh();
+  };
+  return (
+    <Ask title="Skip this undo?" action="Skip" danger onDo={act} onClose={onClose} disabled={!chosen}>
+      <p>It counts as done, and the run goes on with what is left to undo. Nothing reverts what it should have reverted: see to that by hand.</p>
+      <Field label="Undo of"><select className={parts.input} value={chosen} onChange={(event) => setChosen(event.target.value)}>{undos.map((step) => <option key={step.name}>{step.name}</option>)}</select></Field>
+      <ReasonField value={reason} onChange={setReason} required />
+    </Ask>
+  );
+}
 
-export function ForkDialog({ run, steps, from: given, onClose }: { run: Run; steps: Step[]; from?: string; onClose: () => void }) {
+interface Forking {
+  run: Run;
+  steps: Step[];
+  from?: string;
+  latest?: boolean;
+  onClose: () => void;
+}
+
+export function ForkDialog({ run, steps, from: given, latest: newest = false, onClose }: Forking) {
   const navigate = useNavigate();
   const refresh = useRefresh(run.id);
-  const [from, setFrom] = useState(given ?? (run.status === "completed" ? START : ""));
-  const [latest, setLatest] = useState(false);
-  const [text, setText] = useState(write(run.input ?? null, 2));
-  const [reason, setReason] = useState("");
+  const [from, setFrom] = useState(given ?? usualFrom(run, steps));
+  const [latest, setLatest] = useState(newest);
   const before = write(run.input ?? null, 2);
-  const atStart = from === START;
-  const ask = (dryRun: boolean) => ({
-    from: from && !atStart ? from : undefined, from_start: atStart, latest, dry_run: dryRun,
-    input: atStart && text !== before ? parse(text) : undefined, reason: reason || undefined,
-  });
+  const [text, setText] = useState(before);
+  const [reason, setReason] = useState("");
+  const isChanged = text !== before;
+  const hides = isChanged && hasHidden(text);
   const plan = useQuery({
     queryKey: ["run", run.id, "fork-plan", from, latest],
-    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: { ...ask(true), reason: undefined, input: undefined } as never }))) as Schemas["PlanJson"],
+    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from, latest, undefined, "", true) as never }))) as Schemas["PlanJson"],
     retry: false, placeholderData: undefined,
   });
   const act = async () => {
-    const made = (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: ask(false) as never }))) as Schemas["Forked"];
+    const body = forkBody(from, latest, isChanged ? parse(text) : undefined, reason, false);
+    const made = (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: body as never }))) as Schemas["Forked"];
     await refresh();
     void navigate({ to: `/runs/${made.id}` as string });
   };
   return (
-    <Ask title={given === START ? "Rerun: another run from the beginning" : "Fork: another run that goes on from here"} action={given === START ? "Rerun" : "Fork"} onDo={act} onClose={onClose} disabled={!plan.data}>
+    <Ask title={given === START ? "Rerun: another run from the beginning" : "Fork: another run that goes on from here"} action={given === START ? "Rerun" : "Fork"} onDo={act} onClose={onClose} disabled={!plan.data || hides}>
       <Field label="From">
         <select className={parts.input} value={from} onChange={(event) => setFrom(event.target.value)}>
           <option value={START}>the beginning</option>
-          <option value="">where it went wrong</option>
-          {steps.slice(0, 500).map((step) => <option key={step.op + step.name} value={step.name}>{step.op} {step.name}</option>)}
+          {run.error && <option value={WRONG}>where it went wrong</option>}
+          {startsOf(steps, from).map((step) => <option key={stepKey(step)} value={recordedName(step)}>{step.op} {step.name}</option>)}
         </select>
       </Field>
-      {atStart && <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /></Field>}
+      <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /></Field>
+      {isChanged && from !== START && <p className={parts.muted}>What is recorded stays, and has to fit this input: where it does not, the fork is blocked, and says why.</p>}
+      {hides && <Hidden />}
       <label className={parts.check}><input type="checkbox" checked={latest} onChange={(event) => setLatest(event.target.checked)} /> with the version that new runs take</label>
       <Problem error={plan.error} />
       {plan.data && <Plan plan={plan.data} />}

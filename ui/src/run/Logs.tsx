@@ -4,6 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { absolute, clock, millis, serverNow } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import { css as parts, download, Loading, plain, Problem } from "../parts/parts";
 import css from "./run.module.css";
 
@@ -14,6 +15,7 @@ const PAGE = 1000;
 const LINE = 24;
 
 export function LogsTab({ id }: { id: string }) {
+  const utc = useUtc();
   const [level, setLevel] = useState<string>("trace");
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(true);
@@ -25,10 +27,11 @@ export function LogsTab({ id }: { id: string }) {
     // Lines of lower levels are counted and not sent: only a page that got no further is the last.
     getNextPageParam: (page, _, after) => (page.next_after - after >= PAGE ? page.next_after : undefined),
   });
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = logs;
+  const { hasNextPage, isFetching, isError, fetchNextPage } = logs;
   useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+    // What could not be had is not asked for again and again: somebody says when.
+    if (hasNextPage && !isFetching && !isError) void fetchNextPage();
+  }, [hasNextPage, isFetching, isError, fetchNextPage]);
   const all = logs.data?.pages.flatMap((page) => page.items) ?? [];
   const lines = text ? all.filter((line) => line.message.toLowerCase().includes(text.toLowerCase())) : all;
   const rows = useVirtualizer({ count: lines.length, getScrollElement: () => box.current, estimateSize: () => LINE, overscan: 20 });
@@ -46,6 +49,7 @@ export function LogsTab({ id }: { id: string }) {
   return (
     <>
       <Problem error={logs.error} />
+      {isError && <p><button type="button" className={parts.button} disabled={isFetching} onClick={() => void (hasNextPage ? fetchNextPage() : logs.refetch())}>Try again</button></p>}
       <div className={css.bar2}>
         <label>At least <select value={level} onChange={(event) => setLevel(event.target.value)}>{LEVELS.map((one) => <option key={one}>{one}</option>)}</select></label>
         <input className={parts.input} style={{ width: 240 }} placeholder="with these letters" aria-label="Lines with these letters" value={text} onChange={(event) => setText(event.target.value)} />
@@ -60,7 +64,7 @@ export function LogsTab({ id }: { id: string }) {
               const line = lines[item.index]!;
               return (
                 <div className={css.log} key={item.key} data-index={item.index} ref={rows.measureElement} style={{ position: "absolute", top: 0, left: 0, right: 0, transform: `translateY(${item.start}px)` }}>
-                  <span className={parts.muted} title={absolute(millis(line.at) ?? now)}>{clock(millis(line.at) ?? now, now)}</span>
+                  <span className={parts.muted} title={absolute(millis(line.at) ?? now, utc)}>{clock(millis(line.at) ?? now, now, utc)}</span>
                   <span><span className={`${parts.chip} ${TONES[line.level] ?? parts.grey}`}>{line.level}</span></span>
                   <span>{plain(line.message)}</span>
                 </div>

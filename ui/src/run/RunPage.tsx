@@ -1,13 +1,14 @@
 // One run: where it stands and why, what can be done about it, and what it did.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { type CSSProperties, useEffect, useMemo } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useTopics } from "../app/live";
-import { neighbour } from "../lib/kept";
-import { isFinal, type Run, stateOf } from "../lib/state";
+import { keepOpened, neighbour } from "../lib/kept";
+import { isFinal, type Run, stateOf, stepKey, stepOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
+import { Divider, useShare } from "../parts/Divider";
 import { JsonView } from "../parts/JsonView";
 import { Copy, css as parts, Loading, Note, Problem, StateChip, Time, useNow, useTitle } from "../parts/parts";
 import { Actions } from "./Actions";
@@ -18,21 +19,15 @@ import { RawTab } from "./Raw";
 import { shares, type Share } from "./layout";
 import css from "./run.module.css";
 import { StepPanel } from "./StepPanel";
+import { stepsOf } from "./steps";
 import { Timeline } from "./Timeline";
 
+/// How much of the width the timeline has beside a step, in percent, unless somebody moved the divider.
+const PAGE = 61;
 const TABS = ["timeline", "history", "logs", "raw"] as const;
 
 export function useRun(id: string) {
   return useQuery({ queryKey: ["run", id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}", { params: { path: { id } }, signal })), placeholderData: undefined });
-}
-
-export function useSteps(id: string, enabled = true) {
-  return useQuery({
-    queryKey: ["run", id, "steps"],
-    queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}/steps", { params: { path: { id } }, signal })),
-    placeholderData: undefined,
-    enabled,
-  });
 }
 
 export function RunPage() {
@@ -47,7 +42,12 @@ export function RunPage() {
     void navigate({ to: `/runs/${next}` as string });
     return true;
   });
-  const steps = useSteps(id);
+  const steps = useQuery(stepsOf(id));
+  const [page, setPage] = useShare("page", PAGE);
+  const name = run.data && `${run.data.definition} ${run.data.key ?? `…${id.slice(-8)}`}`;
+  useEffect(() => {
+    if (name) keepOpened({ id, name });
+  }, [id, name]);
   const explained = useExplained(id, run.data ? !isFinal(run.data.status) : false);
   const tab = TABS.find((one) => one === search.tab) ?? "timeline";
   const to = (change: Record<string, string | undefined>) => ({ ...search, ...change }) as never;
@@ -59,7 +59,7 @@ export function RunPage() {
     }
     return run.error ? <Problem error={run.error} /> : <Loading />;
   }
-  const chosen = steps.data?.items.find((step) => step.name === search.step);
+  const chosen = stepOf(steps.data?.items ?? [], search.step);
   return (
     <>
       <Header run={run.data} explained={explained.data} steps={steps.data?.items ?? []} />
@@ -68,7 +68,7 @@ export function RunPage() {
         {!isFinal(run.data.status) && explained.data && <Explain explained={explained.data} run={run.data} />}
         {run.data.status === "paused" && run.data.pause_reason && <Note>Paused: {run.data.pause_reason}</Note>}
         {run.data.cancel_reason && !run.data.error && <Note>Cancelled: {run.data.cancel_reason}</Note>}
-        {run.data.error && <div className={css.error} role="note"><strong>{run.data.status === "cancelled" ? "Cancelled" : "Failed"}:</strong> {run.data.error.message}</div>}
+        {run.data.error && <div className={css.error} role="note"><strong>{run.data.status === "cancelled" ? "Cancelled" : "Failed"}:</strong> {run.data.error.message}{run.data.failure && <> <Link to={"/errors/$fp" as string} params={{ fp: run.data.failure } as never}>others like it</Link></>}</div>}
         <Problem error={run.error ?? steps.error} />
       </div>
       <nav className={css.tabs} aria-label="Of this run">
@@ -85,9 +85,10 @@ export function RunPage() {
         )}
       </nav>
       {tab === "timeline" && (
-        <div className={css.split} data-open={!!chosen}>
+        <div className={css.split} data-open={!!chosen} style={{ "--page": `${page}%` } as CSSProperties}>
+          {chosen && <Divider label="Room for the timeline" percent={page} usual={PAGE} onMove={setPage} />}
           <div>
-            <Timeline run={run.data} steps={steps.data?.items ?? []} compress={search.idle !== "1"} zoom={search.zoom} onZoom={(zoom) => void navigate({ to: `/runs/${id}` as string, search: to({ zoom }), replace: true })} chosen={search.step} onChoose={select} />
+            <Timeline run={run.data} steps={steps.data?.items ?? []} total={steps.data?.total} compress={search.idle !== "1"} zoom={search.zoom} onZoom={(zoom) => void navigate({ to: `/runs/${id}` as string, search: to({ zoom }), replace: true })} chosen={chosen && stepKey(chosen)} onChoose={select} />
             {!chosen && <Payloads run={run.data} />}
           </div>
           {chosen && <StepPanel run={run.data} step={chosen} onClose={() => select(undefined)} />}
@@ -118,7 +119,7 @@ function Spent({ run, steps }: { run: Run; steps: Schemas["Step"][] }) {
   );
 }
 
-function Payloads({ run }: { run: Run }) {
+export function Payloads({ run }: { run: Run }) {
   return (
     <div className={css.split} style={{ marginTop: 14, gridTemplateColumns: "repeat(auto-fit, minmax(280px, 1fr))" }}>
       <section className={css.panel} style={{ position: "static" }}><h2>Input</h2><JsonView value={run.input ?? null} name="input" /></section>
@@ -127,10 +128,15 @@ function Payloads({ run }: { run: Run }) {
   );
 }
 
+/// The tag by which forks of a run are found.
+const FORK = "outlast.fork-of";
+
 function Header({ run, explained, steps }: { run: Run; explained: unknown; steps: Schemas["Step"][] }) {
   const now = useNow();
   const began = millis(run.created_at) ?? now;
   const heading = useTitle();
+  const forkOf = run.tags[FORK];
+  const forks = useQuery({ queryKey: ["runs", "forks", run.id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { tag: [`${FORK}=${run.id}`], limit: 4 } as never }, signal })), placeholderData: undefined, retry: false });
   return (
     <>
       <div className={parts.head}>
@@ -151,9 +157,11 @@ function Header({ run, explained, steps }: { run: Run; explained: unknown; steps
         {run.node && <span>on node <Link to={"/nodes/$id" as string} params={{ id: run.node } as never} className={parts.mono}>…{run.node.slice(-8)}</Link></span>}
         {run.parent && <span>started by <Link to={`/runs/${run.parent}` as string} className={parts.mono}>…{run.parent.slice(-8)}</Link></span>}
         {steps.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
+        {forkOf && <span>forked from <Link to={`/runs/${forkOf}` as string} className={parts.mono}>…{forkOf.slice(-8)}</Link></span>}
+        {!!forks.data?.items.length && <span>forks {forks.data.items.slice(0, 3).map((fork) => <Link key={fork.id} to={`/runs/${fork.id}` as string} className={parts.mono}>…{fork.id.slice(-8)} </Link>)}{forks.data.items.length > 3 && <Link to={"/runs" as string} search={{ tag: [`${FORK}=${run.id}`], since: "all" } as never}>all</Link>}</span>}
         {run.owner && <span>owner <b>{run.owner}</b></span>}
         {run.tenant && <span>tenant <b>{run.tenant}</b></span>}
-        {Object.entries(run.tags).map(([name, value]) => <Link key={name} to={"/runs" as string} search={{ tag: [`${name}=${value}`] } as never}>{name}={value}</Link>)}
+        {Object.entries(run.tags).filter(([name]) => name !== FORK).map(([name, value]) => <Link key={name} to={"/runs" as string} search={{ tag: [`${name}=${value}`] } as never}>{name}={value}</Link>)}
       </div>
     </>
   );

@@ -1,15 +1,26 @@
 // What a run did, over time. Only the rows on the screen are in the document, and only those are placed.
+import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type PointerEvent, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type PointerEvent, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../app/keys";
-import { isFinal, type Run, type State, STATES, stateOf, type Step } from "../lib/state";
+import { useTopics } from "../app/live";
+import { isFinal, type Run, type State, STATES, stateOf, type Step, stepKey } from "../lib/state";
 import { absolute, between, duration, millis } from "../lib/time";
+import { useUtc } from "../lib/zone";
+import { Divider, useShare } from "../parts/Divider";
 import { css as parts, Icon, useNow } from "../parts/parts";
 import { type Band, bars, ticks, wholeScale, type Bar, type Scale } from "./layout";
 import css from "./run.module.css";
-import { useSteps } from "./RunPage";
+import { stepsOf } from "./steps";
 
 const ROW = 30;
+/// How much of the width names have, in percent, unless somebody moved the divider.
+const NAMES = 34;
+/// How many children are opened at once: each is asked for.
+const MOST_OPEN = 50;
+/// Of how many of them is heard as they go on; the server bounds it. The others are asked again now and then.
+const MOST_HEARD = 8;
+const ASK_AGAIN = 3000;
 const BOX = "M4 4h8v8H4z";
 const KINDS: Record<string, string> = {
   step: BOX, job: BOX, transaction: `${BOX}M7 7h2v2H7z`, sleep: STATES.scheduled.icon, event: "M2 4h12v8H2zM2 4l6 5 6-5", promise: "m8 3 5 5-5 5-5-5z",
@@ -26,16 +37,21 @@ interface Line {
 interface Props {
   run: Run;
   steps: Step[];
+  /// How many there are, where not all have come yet.
+  total?: number;
   compress: boolean;
   /// The stretch that is shown, in milliseconds from the start: `200-1500`.
   zoom?: string;
   onZoom: (zoom: string | undefined) => void;
   chosen?: string;
   onChoose: (step: string | undefined) => void;
+  /// Of a run that is in a file: its children are not here.
+  isAlone?: boolean;
 }
 
-export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose }: Props) {
+export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, onChoose, isAlone = false }: Props) {
   const second = useNow();
+  const utc = useUtc();
   const done = isFinal(run.status);
   const now = done ? (millis(run.finished_at) ?? second) : second;
   const from = millis(run.created_at) ?? now;
@@ -43,7 +59,17 @@ export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose 
   const track = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(600);
   const [open, setOpen] = useState<Set<number>>(new Set());
-  const [children, setChildren] = useState<Map<string, Step[]>>(new Map());
+  // Children that somebody wants to see. They are asked for then, and not before.
+  const [wanted, setWanted] = useState<ReadonlySet<string>>(new Set());
+  const heard = [...wanted].slice(0, MOST_HEARD);
+  useTopics(...heard.map((id) => `run:${id}`));
+  const isOn = (found: { items: Step[] } | undefined) => !done && !!found?.items.some((step) => !step.ended_at);
+  const found = useQueries({
+    queries: [...wanted].map((id) => ({ ...stepsOf(id), refetchInterval: (query: { state: { data?: { items: Step[] } } }) => !heard.includes(id) && isOn(query.state.data) ? ASK_AGAIN : false as const })),
+    combine: stepsFound,
+  });
+  const children = useMemo(() => new Map([...wanted].map((id, at) => [id, found[at] ?? []])), [wanted, found]);
+  const [names, setNames] = useShare("names", NAMES);
   useLayoutEffect(() => {
     if (!track.current) return;
     const observer = new ResizeObserver(([entry]) => setWidth(Math.max(100, entry!.contentRect.width)));
@@ -73,12 +99,22 @@ export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose 
     onDoubleClick: () => onZoom(undefined),
   };
   const rows = useVirtualizer({ count: lines.length + 1, getScrollElement: () => view.current, estimateSize: () => ROW, overscan: 8 });
+  const toggleChild = (id: string) => {
+    const next = new Set(wanted);
+    if (!next.delete(id)) next.add(id);
+    setWanted(next);
+  };
   useKeys((key) => {
+    if (key === "e" || key === "w") {
+      const all = lines.flatMap(({ step }) => (step.child && !isAlone ? [step.child] : []));
+      setWanted(new Set(key === "e" ? all.slice(0, MOST_OPEN) : []));
+      return true;
+    }
     if (key !== "f") return false;
     const place = steps.findIndex((step) => step.state === "failed" || step.attempts.length > 0);
     if (place < 0) return false;
     rows.scrollToIndex(place + 1, { align: "center" });
-    onChoose(steps[place]!.name);
+    onChoose(stepKey(steps[place]!));
     return true;
   });
   /// Walks the rows; what is not on the screen yet is scrolled to first.
@@ -97,22 +133,22 @@ export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose 
     rows.scrollToIndex(next);
     requestAnimationFrame(() => view.current?.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus({ preventScroll: true }));
   };
-  const toggleChild = (id: string, found: Step[] | null) => {
-    const next = new Map(children);
-    if (found) next.set(id, found);
-    else next.delete(id);
-    setChildren(next);
-  };
   return (
-    <section className={css.timeline} aria-label="Timeline">
+    <section className={css.timeline} aria-label="Timeline" style={{ "--names": `${names}%` } as CSSProperties}>
+      <Divider label="Room for names" percent={names} usual={NAMES} onMove={setNames} />
       <div className={css.axis}>
-        <span>{lines.length.toLocaleString("en")} {lines.length === 1 ? "operation" : "operations"}{zoom && <button type="button" className={parts.bare} onClick={() => onZoom(undefined)}>show all</button>}</span>
+        <span>{total && total > steps.length ? `${steps.length.toLocaleString("en")} of ${total.toLocaleString("en")} operations` : `${lines.length.toLocaleString("en")} ${lines.length === 1 ? "operation" : "operations"}`}{zoom && <button type="button" className={parts.bare} onClick={() => onZoom(undefined)}>show all</button>}</span>
         <div className={css.axisTrack} ref={track} title="Drag to look closer, double click for all" {...brush}>
           {drag && <span className={css.brush} style={{ left: Math.min(...drag), width: Math.abs(drag[1] - drag[0]) }} />}
-          {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time)}>{Math.abs(time - from) < 1 ? "0" : `+${duration(time - from)}`}</span>)}
+          {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time, utc)}>{Math.abs(time - from) < 1 ? "0" : `+${duration(time - from)}`}</span>)}
           {scale.bands.map((band) => (
             <button key={band.from} type="button" className={css.bandName} style={nameAt(band, width)} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
               {duration(band.to - band.from)}
+            </button>
+          ))}
+          {scale.opened.map((gap) => (
+            <button key={gap.from} type="button" className={css.bandName} style={nameAt({ ...gap, left: scale.x(gap.from), width: scale.x(gap.to) - scale.x(gap.from) }, width)} title="Idle time. Click to make it narrow." aria-label={`${duration(gap.to - gap.from)} idle: make it narrow`} onClick={() => setOpen(new Set([...open].filter((one) => one !== gap.from)))}>
+              › {duration(gap.to - gap.from)} ‹
             </button>
           ))}
         </div>
@@ -123,8 +159,8 @@ export function Timeline({ run, steps, compress, zoom, onZoom, chosen, onChoose 
           {rows.getVirtualItems().map((item) => {
             const line = lines[item.index - 1];
             return line
-              ? <StepLine key={item.key} line={line} scale={scale} now={now} row={item.index} top={item.start} chosen={line.depth === 0 && chosen === line.step.name}
-                  onChoose={() => line.depth === 0 && onChoose(chosen === line.step.name ? undefined : line.step.name)} isOpen={!!line.step.child && children.has(line.step.child)} onChild={toggleChild} />
+              ? <StepLine key={item.key} line={line} scale={scale} now={now} row={item.index} top={item.start} chosen={line.depth === 0 && chosen === stepKey(line.step)}
+                  onChoose={() => line.depth === 0 && onChoose(chosen === stepKey(line.step) ? undefined : stepKey(line.step))} isOpen={!!line.step.child && children.has(line.step.child)} onChild={isAlone ? undefined : toggleChild} />
               : <RunLine key={item.key} run={run} scale={scale} now={now} />;
           })}
         </div>
@@ -166,7 +202,7 @@ interface LineProps {
   chosen: boolean;
   isOpen: boolean;
   onChoose: () => void;
-  onChild: (id: string, steps: Step[] | null) => void;
+  onChild?: (id: string) => void;
 }
 
 function StepLine({ line: { step, depth }, scale, now, row, top, chosen, isOpen, onChoose, onChild }: LineProps) {
@@ -190,7 +226,11 @@ function StepLine({ line: { step, depth }, scale, now, row, top, chosen, isOpen,
           {step.op === "sleep" && until !== null && until <= now && <Mark at={until} scale={scale} title="timer" />}
         </span>
       </button>
-      {step.child && <ChildToggle id={step.child} row={row} top={top} depth={depth} isOpen={isOpen} onChild={onChild} />}
+      {step.child && onChild && (
+        <button type="button" className={parts.bare} data-toggle={row} style={{ position: "absolute", top: top + 6, left: 2 + depth * 14, zIndex: 2 }} aria-expanded={isOpen} aria-label="Steps of the child" onClick={() => onChild(step.child!)}>
+          {isOpen ? "▾" : "▸"}
+        </button>
+      )}
     </>
   );
 }
@@ -207,22 +247,7 @@ function tone(bar: Bar, step: Step): string {
   return step.state === "completed" ? "green" : step.state === "dropped" ? "grey" : "blue";
 }
 
-/// Opens a child in place. It is asked for when somebody wants to see it.
-function ChildToggle({ id, row, top, depth, isOpen, onChild }: { id: string; row: number; top: number; depth: number; isOpen: boolean; onChild: LineProps["onChild"] }) {
-  const [wanted, setWanted] = useState(isOpen);
-  const steps = useSteps(id, wanted);
-  const found = steps.data?.items;
-  useLayoutEffect(() => {
-    if (wanted && found) onChild(id, found);
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [wanted, found]);
-  const click = () => {
-    if (isOpen) onChild(id, null);
-    setWanted(!isOpen);
-  };
-  return (
-    <button type="button" className={parts.bare} data-toggle={row} style={{ position: "absolute", top: top + 6, left: 2 + depth * 14, zIndex: 2 }} aria-expanded={isOpen} aria-label="Steps of the child" onClick={click}>
-      {isOpen ? "▾" : "▸"}
-    </button>
-  );
+/// The steps of each, as far as they have come.
+function stepsFound(all: { data?: { items: Step[] } }[]): (Step[] | undefined)[] {
+  return all.map((one) => one.data?.items);
 }

@@ -99,6 +99,8 @@ export interface Scale {
   /// The time at a pixel.
   time(x: number): number;
   bands: Band[];
+  /// Idle stretches that somebody wanted to see whole.
+  opened: Gap[];
   from: number;
   to: number;
   width: number;
@@ -138,7 +140,7 @@ export function scale(from: number, to: number, gaps: Gap[], width: number): Sca
     }
     return high;
   };
-  return { x, time, bands, from, to, width };
+  return { x, time, bands, opened: [], from, to, width };
 }
 
 /// The scale of a run, or of a stretch of it.
@@ -146,8 +148,9 @@ export function wholeScale(steps: Step[], from: number, to: number, width: numbe
   if (!compress) return scale(from, to, [], width);
   const isSeen = (one: Segment) => one.kind === "run" && one.to >= from && one.from <= to;
   const busy = steps.flatMap((step) => segments(step, now).filter(isSeen));
-  const gaps = idle(busy, from, to).filter((gap) => !open.has(gap.from));
-  return scale(from, to, gaps, width);
+  const gaps = idle(busy, from, to);
+  const narrow = gaps.filter((gap) => !open.has(gap.from));
+  return { ...scale(from, to, narrow, width), opened: gaps.filter((gap) => open.has(gap.from)) };
 }
 
 export interface Bar extends Segment {

@@ -37,6 +37,9 @@ pub struct BulkAsk {
     /// To these alone, of those that the filter fits; none: to all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunId>,
+    /// To those alone that failed like this: the fingerprint of a group of failures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// What became of a bulk: the output of its run. Of one that was cancelled, how far it had come.
@@ -83,6 +86,7 @@ pub struct BulkCall {
     op: Bulk,
     filter: Filter,
     runs: Vec<RunId>,
+    failure: Option<String>,
     is_all: bool,
     by: Option<String>,
     tenant: String,
@@ -119,6 +123,7 @@ impl Client {
             op,
             filter: Filter::default(),
             runs: Vec::new(),
+            failure: None,
             is_all: false,
             by: None,
             tenant: String::new(),
@@ -144,6 +149,13 @@ impl BulkCall {
     /// operation can be done.
     pub fn runs(mut self, runs: impl IntoIterator<Item = RunId>) -> BulkCall {
         self.runs.extend(runs);
+        self
+    }
+
+    /// Of those that fit, to the ones alone that failed alike: with the fingerprint that
+    /// [`FailureGroup`](outlast_store::FailureGroup) has. All that fit are looked at, so the filter should name the definition.
+    pub fn failure(mut self, fingerprint: impl Into<String>) -> BulkCall {
+        self.failure = Some(fingerprint.into());
         self
     }
 
@@ -196,7 +208,7 @@ impl BulkCall {
             let remedy = format!("at most {MOST_RUNS}: use a filter");
             return Err(Error::invalid("runs", self.runs.len(), remedy));
         }
-        if self.filter == everything && self.runs.is_empty() && !self.is_all {
+        if self.filter == everything && self.runs.is_empty() && self.failure.is_none() && !self.is_all {
             let remedy = "one that names something, or all() where every run is meant";
             return Err(Error::invalid("filter", "(empty)", remedy));
         }
@@ -207,6 +219,9 @@ impl BulkCall {
         if filter.statuses.is_empty() {
             let is_named = !self.runs.is_empty();
             filter.statuses = if is_named { outlast_core::Status::ALL.to_vec() } else { self.op.usual() };
+        }
+        if self.failure.is_some() {
+            filter.statuses.retain(|status| *status == outlast_core::Status::Failed);
         }
         filter.statuses.retain(|status| self.op.fits(*status));
         if filter.statuses.is_empty() {
@@ -219,7 +234,7 @@ impl BulkCall {
         let mut runs = self.runs.clone();
         let mut known = std::collections::HashSet::new();
         runs.retain(|run| known.insert(*run));
-        Ok(BulkAsk { op: self.op.clone(), filter, runs })
+        Ok(BulkAsk { op: self.op.clone(), filter, runs, failure: self.failure.clone() })
     }
 }
 

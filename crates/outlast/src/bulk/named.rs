@@ -1,7 +1,7 @@
 //! The runs that a bulk goes through, page by page: those that a filter fits, or those that were named.
 
 use outlast_core::Error;
-use outlast_store::{Cursor, Filter, RunView};
+use outlast_store::{Cursor, Filter, RunView, failure_of};
 
 use super::BulkAsk;
 use crate::Client;
@@ -32,7 +32,10 @@ pub(super) async fn page(
     if ask.runs.is_empty() {
         let page = client.list(filter, behind.run, limit).await?;
         let next = page.next.map(|run| Behind { run: Some(run), named: 0 });
-        return Ok(Runs { views: page.runs, missing: Vec::new(), next });
+        let mut views = page.runs;
+        // What a failure says is no column that a database could look for.
+        views.retain(|view| ask.failure.is_none() || failure_of(view) == ask.failure);
+        return Ok(Runs { views, missing: Vec::new(), next });
     }
     let end = (behind.named + limit as usize).min(ask.runs.len());
     let (mut views, mut missing) = (Vec::new(), Vec::new());

@@ -27,6 +27,11 @@ pub enum Bulk {
         /// Why.
         reason: String,
     },
+    /// Those that have ended are deleted, with everything of them.
+    Delete {
+        /// Why, for people who look at the bulk later.
+        reason: String,
+    },
     /// They are held back.
     Pause {
         /// Why.
@@ -75,6 +80,11 @@ impl Bulk {
     /// Ends runs at once, without undoing anything, as [`Client::kill`] does.
     pub fn kill(reason: impl Into<String>) -> Bulk {
         Bulk::Kill { reason: reason.into() }
+    }
+
+    /// Deletes runs that have ended, as [`Client::purge_run`] does.
+    pub fn delete(reason: impl Into<String>) -> Bulk {
+        Bulk::Delete { reason: reason.into() }
     }
 
     /// Holds runs back, as [`Client::pause`] does.
@@ -128,6 +138,7 @@ impl Bulk {
         match self {
             Bulk::Cancel { .. } => "cancel",
             Bulk::Kill { .. } => "kill",
+            Bulk::Delete { .. } => "delete",
             Bulk::Pause { .. } => "pause",
             Bulk::Resume => "resume",
             Bulk::Retry { .. } => "retry",
@@ -139,9 +150,10 @@ impl Bulk {
     /// Says what is wrong with it, if something is.
     pub(super) fn check(&self) -> Result<(), Error> {
         match self {
-            Bulk::Cancel { reason } | Bulk::Kill { reason } | Bulk::Pause { reason } => {
-                check_name("reason", reason).map(|_| ())
-            }
+            Bulk::Cancel { reason }
+            | Bulk::Kill { reason }
+            | Bulk::Delete { reason }
+            | Bulk::Pause { reason } => check_name("reason", reason).map(|_| ()),
             Bulk::Replace { result, reason, .. } => {
                 check_name("reason", reason)?;
                 raw("result", result).map(drop)
@@ -158,6 +170,7 @@ impl Bulk {
                 !status.is_final() && !matches!(status, Status::Undoing | Status::UndoFailed)
             }
             Bulk::Kill { .. } => !status.is_final(),
+            Bulk::Delete { .. } => status.is_final(),
             Bulk::Pause { .. } => {
                 matches!(status, Status::Ready | Status::Running | Status::Waiting | Status::Undoing)
             }
@@ -177,7 +190,7 @@ impl Bulk {
     /// The statuses that are meant where a filter names none.
     pub(super) fn usual(&self) -> Vec<Status> {
         match self {
-            Bulk::Cancel { .. } | Bulk::Kill { .. } | Bulk::Pause { .. } => {
+            Bulk::Cancel { .. } | Bulk::Kill { .. } | Bulk::Delete { .. } | Bulk::Pause { .. } => {
                 Status::ALL.into_iter().filter(|status| self.fits(*status)).collect()
             }
             Bulk::Resume => vec![Status::Paused],
@@ -219,6 +232,7 @@ impl Bulk {
                 _ => What::WouldStop,
             },
             Bulk::Kill { .. } => What::WouldEnd,
+            Bulk::Delete { .. } => What::WouldGo,
             Bulk::Pause { .. } => What::WouldPause,
             Bulk::Resume => What::WouldGoOn,
             Bulk::Retry { .. } if view.status == Status::Blocked => What::WouldGoOn,
@@ -246,6 +260,11 @@ impl Bulk {
         let done = match self {
             Bulk::Cancel { reason } => client.cancel(run, reason).await,
             Bulk::Kill { reason } => client.kill(run, reason).await,
+            // One that was tried again meanwhile is another than the one that was meant.
+            Bulk::Delete { .. } => match client.status(run).await {
+                Ok(view) if view.epoch == epoch => client.purge_run(run).await,
+                other => other.map(|_| false),
+            },
             Bulk::Pause { reason } => client.pause(run, reason).await,
             Bulk::Resume => client.resume(run).await,
             Bulk::Retry { .. } => self.retries(client, run).only_in(epoch).by(&bulk.by).await,
@@ -253,7 +272,7 @@ impl Bulk {
             Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).by(&bulk.by).await,
         };
         match done {
-            // Purged meanwhile.
+            // Purged meanwhile, or by the attempt before.
             Err(Error::UnknownRun { .. }) => Ok(false),
             other => other,
         }
@@ -264,10 +283,17 @@ impl Bulk {
     pub(super) fn was_done(&self, view: &RunView) -> bool {
         match self {
             Bulk::Cancel { .. } | Bulk::Kill { .. } => view.status == Status::Cancelled,
+            // It is still there.
+            Bulk::Delete { .. } => false,
             Bulk::Pause { .. } => view.status == Status::Paused,
             Bulk::Resume => view.status != Status::Paused,
             Bulk::Retry { .. } | Bulk::Fork { .. } | Bulk::Replace { .. } => true,
         }
+    }
+
+    /// Whether a run that is not there any more stands as if it had been done.
+    pub(super) fn deletes(&self) -> bool {
+        matches!(self, Bulk::Delete { .. })
     }
 
     fn retries(&self, client: &Client, run: RunId) -> RepairRun {
@@ -334,6 +360,8 @@ pub(super) struct Doer {
 pub enum What {
     /// It ends at once: none of its code is called.
     WouldEnd,
+    /// It is deleted.
+    WouldGo,
     /// Its code is asked to stop.
     WouldStop,
     /// What it did is undone: these steps, the last first, or the job itself.
@@ -361,6 +389,7 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::WouldEnd => f.write_str("ends at once"),
+            What::WouldGo => f.write_str("is deleted"),
             What::WouldStop => f.write_str("is asked to stop"),
             What::WouldPause => f.write_str("is paused"),
             What::WouldGoOn => f.write_str("goes on"),

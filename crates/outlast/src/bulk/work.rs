@@ -58,7 +58,7 @@ pub(super) async fn work(job: JobCtx, ask: BulkAsk) -> Result<BulkReport, AnyErr
         Some(mark) => mark,
         None => {
             let of = match ask.runs.len() {
-                0 => count(&client, &filter).await?,
+                0 => count(&client, &ask, &filter).await?,
                 named => named as u64,
             };
             Mark { of, more: true, ..Mark::default() }
@@ -131,7 +131,7 @@ fn is_asked_to_stop(job: &JobCtx) -> bool {
 async fn was_done(client: &Client, ask: &BulkAsk, run: RunId) -> Result<bool, Error> {
     match client.status(run).await {
         Ok(view) => Ok(ask.op.was_done(&view)),
-        Err(Error::UnknownRun { .. }) => Ok(false),
+        Err(Error::UnknownRun { .. }) => Ok(ask.op.deletes()),
         Err(error) => Err(error),
     }
 }
@@ -146,14 +146,14 @@ async fn stop(job: &JobCtx, mark: &Mark) -> Result<BulkReport, AnyError> {
 }
 
 /// How many runs fit, as far as they are counted.
-async fn count(client: &Client, filter: &Filter) -> Result<u64, Error> {
-    let (mut runs, mut after) = (0, None);
+async fn count(client: &Client, ask: &BulkAsk, filter: &Filter) -> Result<u64, Error> {
+    let (mut runs, mut behind) = (0, Behind::default());
     loop {
-        let page = client.list(filter, after, 500).await?;
-        runs += page.runs.iter().filter(|view| !is_built_in(&view.record.definition)).count() as u64;
-        after = page.next;
-        if after.is_none() || runs >= COUNTED {
-            return Ok(runs);
+        let page = page(client, ask, filter, behind, 500).await?;
+        runs += page.views.iter().filter(|view| !is_built_in(&view.record.definition)).count() as u64;
+        match page.next {
+            Some(next) if runs < COUNTED => behind = next,
+            _ => return Ok(runs),
         }
     }
 }

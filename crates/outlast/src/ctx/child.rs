@@ -137,11 +137,7 @@ impl<D: Definition> ChildStart<D> {
         let turn = ctx.turn.clone();
         // Names begin anew with every life, while a child of an earlier one may still tell its end.
         let told = name_in_life(&turn.name_for_others(Op::Child, &name), turn.life);
-        // A child acts for whoever its parent acts for.
-        options.owner = turn.record.owner.clone();
-        options.roles = turn.record.roles.clone();
-        options.tenant = turn.record.tenant.clone();
-        options.trace = turn.record.trace.clone();
+        options.act_for(&turn.record);
         options.parent = Some(Parent { run: turn.id(), op: (!detached).then(|| told.clone()) });
         options.shard = Some(turn.id().shard());
         let default = if detached { ParentEnd::Leave } else { ParentEnd::Cancel };

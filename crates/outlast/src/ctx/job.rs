@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use outlast_core::{Error, Payload, RunId, Timestamp, shorten};
@@ -10,9 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{BatchCtx, missing_state};
-use crate::Client;
+use crate::definition::Definition;
 use crate::engine::job::JobTurn;
 use crate::in_tx::InTx;
+use crate::{Client, Start, StartMany};
 
 /// The longest message of [`JobCtx::progress`], in bytes.
 const PROGRESS: usize = 1000;
@@ -95,7 +95,7 @@ impl JobCtx {
 
     /// Says that another attempt makes no sense: if this one fails, the run has failed.
     pub fn last_attempt(&self) {
-        self.job.terminal.store(true, Ordering::Relaxed);
+        self.job.give_up();
     }
 
     /// Tells how far the job is: for whoever looks at the run. Nothing waits for it, and of what is told in quick
@@ -211,6 +211,40 @@ impl JobCtx {
         self.job.complete_in(tx, output).await
     }
 
+    /// The same inside an SQLite transaction of rusqlite, which blocks as it does: see
+    /// [`Start::in_tx_blocking`](crate::Start::in_tx_blocking) for how to begin one.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// use rusqlite::TransactionBehavior::Immediate;
+    ///
+    /// async fn pay(job: JobCtx, cents: i64) -> Result<(), AnyError> {
+    ///     let done = job.clone();
+    ///     let paid = tokio::task::spawn_blocking(move || {
+    ///         let mut connection = rusqlite::Connection::open("shop.db")?;
+    ///         let tx = connection.transaction_with_behavior(Immediate)?;
+    ///         tx.execute("insert into payments (cents) values (?1)", [cents])?;
+    ///         done.complete_in_blocking(&tx, &())?;
+    ///         Ok::<_, AnyError>(tx.commit()?)
+    ///     });
+    ///     paid.await?
+    /// }
+    /// let pay = Job::new("pay", pay);
+    /// ```
+    #[cfg(feature = "rusqlite")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "rusqlite")))]
+    pub fn complete_in_blocking<T: Serialize>(
+        &self,
+        tx: &rusqlite::Connection,
+        output: &T,
+    ) -> Result<(), Error> {
+        self.job.complete_in_blocking(tx, output)
+    }
+
+    pub(crate) fn turn(&self) -> &Arc<JobTurn> {
+        &self.job
+    }
+
     /// When the run was started.
     pub(crate) fn started_at(&self) -> Timestamp {
         self.job.record.created_at
@@ -223,7 +257,7 @@ impl JobCtx {
 
     /// This job as a batch of one.
     pub(crate) fn alone(&self) -> BatchCtx {
-        BatchCtx::new(self.job.engine.clone(), self.job.record.tenant.clone(), vec![self.job.record.id])
+        BatchCtx::new(vec![self.job.clone()])
     }
 
     /// Calls other services: see [`http`](crate::http).
@@ -242,7 +276,38 @@ impl JobCtx {
         crate::http::Http::direct(&self.job.engine, &self.job.record, self.key(), self.keyed.clone())
     }
 
-    /// To start, send, settle and cancel other runs.
+    /// Starts another run, which acts for whoever this one acts for: with its tenant, its owner, its roles and its trace,
+    /// where nothing else is said of it. This job does not hear of its end, and nothing becomes of it when this job fails.
+    ///
+    /// It is there as soon as `.await` returns: an attempt that is made again starts another, unless the run has a key.
+    ///
+    /// ```
+    /// use outlast::prelude::*;
+    /// async fn thumbnail(_job: JobCtx, _image: u32) -> Result<(), AnyError> { Ok(()) }
+    /// async fn import(job: JobCtx, images: Vec<u32>) -> Result<(), AnyError> {
+    ///     for image in images {
+    ///         let key = format!("{}-{image}", job.key());
+    ///         job.start(Job::new("thumbnail", thumbnail), image).key(key).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// let import = Job::new("import", import);
+    /// ```
+    pub fn start<D: Definition>(&self, definition: D, input: D::Input) -> Start<D> {
+        self.client().start(definition, input).act_for(&self.job.record)
+    }
+
+    /// The same for many runs of one definition, in one transaction: see [`Client::start_many`].
+    pub fn start_many<D: Definition>(
+        &self,
+        definition: D,
+        inputs: impl IntoIterator<Item = D::Input>,
+    ) -> StartMany<D> {
+        self.client().start_many(definition, inputs).act_for(&self.job.record)
+    }
+
+    /// To send, settle and cancel, and to look at other runs. It acts as the program itself: a run that is started with it
+    /// has no tenant, no owner and no role but what is said of it. [`JobCtx::start`] passes on those of this one.
     pub fn client(&self) -> &Client {
         &self.job.engine.client
     }

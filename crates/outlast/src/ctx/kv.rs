@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::place::Place;
 use super::step::Step;
-use super::{Ctx, JobCtx, StepCtx};
+use super::{BatchCtx, Ctx, JobCtx, StepCtx};
 use crate::definition::Stored;
 use crate::verdict::Source;
 use crate::{Client, Kv};
@@ -46,6 +46,14 @@ impl JobCtx {
     }
 }
 
+impl BatchCtx {
+    /// Values that outlive the jobs, shared by all runs of their tenant. Calls are done at once: an attempt that is made
+    /// again does them again.
+    pub fn kv(&self) -> Kv {
+        Kv::of_client(self.client(), self.tenant())
+    }
+}
+
 /// The place of a call in the journal: made with the call, and not when that is first polled.
 pub(crate) struct Recording(Place);
 
@@ -71,8 +79,8 @@ impl Recording {
     }
 }
 
-/// An id for what a step with this key writes.
-fn id_of(key: &str) -> Uuid {
+/// An id for what is done under this key.
+pub(super) fn id_of(key: &str) -> Uuid {
     let digest = Sha256::digest(key);
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);

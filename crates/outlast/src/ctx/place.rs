@@ -59,6 +59,14 @@ impl Place {
         self.names.as_ref().map_or_else(|_| Arc::default(), |(_, full)| full.clone())
     }
 
+    /// What lines are kept under that its body logs: an undo has the name of what it reverts, and its lines are its own.
+    pub(super) fn log_name(&self) -> Arc<str> {
+        match self.op {
+            Op::Undo => format!("{}:{}", self.op.word(), self.full_name()).into(),
+            _ => self.full_name(),
+        }
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Result<Placed, Error> {
         let slot = match self.slot {
             Some(slot) => slot,

@@ -201,14 +201,14 @@ impl<T: Stored, E: StoredError> Future for Step<'_, T, E> {
                 return this.place.taken(handed);
             }
             Placed::Start(attempt, saved) => {
-                let turn = this.place.turn.clone();
-                this.body = Some(turn.in_body(|| this.start(attempt, saved)));
+                let (turn, name) = (this.place.turn.clone(), this.place.log_name());
+                this.body = Some(turn.in_body(name, || this.start(attempt, saved)));
             }
             Placed::Pending => {}
             Placed::Left => return Poll::Pending,
         }
         if let Some(body) = &mut this.body
-            && let Poll::Ready(end) = this.place.turn.in_body(|| body.poll_unpin(cx))
+            && let Poll::Ready(end) = this.place.turn.in_body(this.place.log_name(), || body.poll_unpin(cx))
         {
             this.body = None;
             this.place.ended(end);

@@ -275,7 +275,7 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                     Ok(tx) => {
                         let name = this.place.full_name();
                         let turn = this.place.turn.clone();
-                        let called = turn.clone().in_body(|| (this.call)(tx, turn, name));
+                        let called = turn.clone().in_body(name.clone(), || (this.call)(tx, turn, name));
                         this.body = Body::Works(Work::new(called));
                     }
                     Err(error) => {
@@ -286,7 +286,8 @@ impl<T: Stored, E: StoredError> Future for TransactionStep<'_, T, E> {
                     }
                 },
                 Body::Works(works) => {
-                    let attempt = std::task::ready!(this.place.turn.in_body(|| works.poll_unpin(cx)));
+                    let name = this.place.full_name();
+                    let attempt = std::task::ready!(this.place.turn.in_body(name, || works.poll_unpin(cx)));
                     if let Some(end) = this.came_out(attempt) {
                         this.body = Body::None;
                         this.place.ended(end);

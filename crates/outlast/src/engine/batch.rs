@@ -29,13 +29,12 @@ struct Gathering {
     /// Which one it is, so that its timer does not let go of a later one.
     number: u64,
     definition: Arc<Registered>,
-    tenant: String,
     members: Vec<Member>,
 }
 
 /// A job that waits for others.
 struct Member {
-    run: RunId,
+    job: Arc<JobTurn>,
     input: Box<dyn Any + Send>,
     done: oneshot::Sender<Outcome>,
 }
@@ -46,7 +45,7 @@ impl Batches {
         let mut gathering = self.0.lock();
         let Some(gather) = gathering.get_mut(key) else { return false };
         let before = gather.members.len();
-        gather.members.retain(|member| member.run != run);
+        gather.members.retain(|member| member.job.record.id != run);
         gather.members.len() < before
     }
 }
@@ -83,7 +82,7 @@ pub(super) async fn attempt(
     let (done, mut outcome) = oneshot::channel();
     let code = outlast_store::code(definition.options.name, definition.options.version);
     let key = (code, tenant);
-    gather(engine, definition, &key, Member { run, input, done });
+    gather(engine, definition, &key, Member { job: job.clone(), input, done });
 
     let mut stop = job.cancel.subscribe();
     let mut is_handed_over = false;
@@ -118,7 +117,6 @@ fn gather(engine: &Arc<Engine>, definition: &Arc<Registered>, key: &Key, member:
         let gather = gathering.entry(key.clone()).or_insert_with(|| Gathering {
             number: fastrand::u64(..),
             definition: definition.clone(),
-            tenant: key.1.clone(),
             members: Vec::new(),
         });
         // One that was lost meanwhile waits for nothing.
@@ -183,21 +181,21 @@ async fn pass(engine: &Engine, until: Timestamp) {
 }
 
 fn spawn(engine: &Arc<Engine>, gathered: Gathering) {
-    let Gathering { definition, tenant, members, .. } = gathered;
+    let Gathering { definition, members, .. } = gathered;
     let members: Vec<Member> = members.into_iter().filter(|member| !member.done.is_closed()).collect();
     if members.is_empty() {
         return;
     }
     let home = engine.clone();
     engine.spawn(async move {
-        let mut runs = Vec::with_capacity(members.len());
+        let mut jobs = Vec::with_capacity(members.len());
         let (mut inputs, mut dones) = (Vec::new(), Vec::new());
         for member in members {
-            runs.push(member.run);
+            jobs.push(member.job);
             inputs.push(member.input);
             dones.push(member.done);
         }
-        let work = call(&home, &definition, BatchCtx::new(home.clone(), tenant, runs), inputs);
+        let work = call(&home, &definition, BatchCtx::new(jobs), inputs);
         let outcome = tokio::select! {
             biased;
             () = home.abort.cancelled() => return,

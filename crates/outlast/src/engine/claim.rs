@@ -22,6 +22,9 @@ const LOCKED_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration:
 /// How long before its timer goes off a run that waits may be taken, and how soon a timer has to be for a run not
 /// to be put aside for it. Everybody whose time comes together is in hand then, and is late by microseconds.
 pub(super) const EARLY: Duration = Duration::from_millis(200);
+/// How soon after something was done a node looks again that cannot hear of others' work. It waits twice as long after
+/// each look that finds nothing, up to [`Settings::poll_every`](super::Settings::poll_every).
+const DEAF_PAUSE: Duration = Duration::from_millis(100);
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -33,6 +36,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
     // Whether those who wait for a timer may be taken before their time.
     let mut early = false;
     let mut looks = Looks::default();
+    let mut deaf_pause = DEAF_PAUSE;
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first. What only gathers gives its slots up.
         if engine.slots.available_permits() == 0 {
@@ -54,9 +58,14 @@ pub(super) async fn run(engine: Arc<Engine>) {
         };
         engine.claiming.store(false, Ordering::SeqCst);
         engine.changed.notify_waiters();
+        if found.has_begun {
+            deaf_pause = DEAF_PAUSE;
+        }
         if found.maybe_more {
             continue;
         }
+        let poll_every = engine.settings.poll_every;
+        let poll = if engine.store.hears_others() { poll_every } else { deaf_pause.min(poll_every) };
         let next = found.next_due.filter(|_| !engine.clock.is_stopped()).map(|due| engine.clock.until(due));
         let was_early = std::mem::take(&mut early);
         let (pause, before_time) = match next {
@@ -69,21 +78,22 @@ pub(super) async fn run(engine: Arc<Engine>) {
             Some(left) if left <= EARLY => (left, false),
             // Half of it, so that one claim takes what is due within the other half as well.
             Some(left) => (left - EARLY / 2, true),
-            None => (engine.settings.poll_every, false),
+            None => (poll, false),
         };
         let before_time = before_time && found.rest.is_none_or(|rest| rest >= pause);
-        let pause = pause.min(found.rest.unwrap_or(pause)).min(engine.settings.poll_every);
+        let pause = pause.min(found.rest.unwrap_or(pause)).min(poll);
         locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         quiet = false;
         tokio::select! {
             biased;
             () = engine.stop.cancelled() => return,
             _ = moves.changed() => engine.each_running(|holder| holder.look()),
-            () = engine.work.notified() => {}
+            () = engine.work.notified() => deaf_pause = DEAF_PAUSE,
             // A timer is waited for to the end: never early, late by less than a millisecond.
             () = tokio::time::sleep(pause) => {
-                quiet = pause == engine.settings.poll_every;
+                quiet = pause == poll;
                 early = before_time && !quiet;
+                deaf_pause = if quiet { (deaf_pause * 2).min(poll_every) } else { deaf_pause };
             }
         }
     }
@@ -98,6 +108,8 @@ pub(super) struct Found {
     pub(super) locked: bool,
     /// How soon a queue is asked again that was not asked because it was asked just now.
     pub(super) rest: Option<Duration>,
+    /// Something was begun.
+    has_begun: bool,
     /// When the next run is due.
     next_due: Option<Timestamp>,
 }
@@ -123,14 +135,18 @@ async fn look_first(engine: &Arc<Engine>, looks: &mut Looks) -> Found {
 #[derive(Default)]
 pub(super) struct Round {
     /// Its number.
-    pub(super) number: u64,
+    number: u64,
     pub(super) found: Found,
     pub(super) opened: Vec<OpenClaim>,
     suspects: Vec<(Claimed, Slot)>,
-    has_begun: bool,
 }
 
 impl Round {
+    /// Whose turn it is. Every other round begins with the queues that have rules: both kinds have all turns.
+    pub(super) fn turn(&self) -> u64 {
+        self.number / 2
+    }
+
     /// Begins what a claim took; suspects wait for the end of the round.
     pub(super) async fn begin(
         &mut self,
@@ -144,7 +160,7 @@ impl Round {
         if claims.runs.is_empty() {
             return;
         }
-        self.has_begun = true;
+        self.found.has_begun = true;
         metrics::counter!("outlast_claimed_total").increment(claims.runs.len() as u64);
         for run in &claims.runs {
             let late = claims.now.since(run.due_at).as_secs_f64();
@@ -159,7 +175,7 @@ impl Round {
     /// Begins the suspects. Their claims are open until the last one is in hand: a renewal would take it for a
     /// stranger and free it.
     async fn end(self, engine: &Arc<Engine>) -> Found {
-        engine.queues.note_round(self.has_begun || self.found.rest.is_some(), self.found.next_due);
+        engine.queues.note_round(self.found.has_begun || self.found.rest.is_some(), self.found.next_due);
         begin_suspects(engine, self.suspects).await;
         drop(self.opened);
         self.found
@@ -181,14 +197,31 @@ async fn claim_all(engine: &Arc<Engine>, looks: &mut Looks, early: bool) -> Foun
     round.end(engine).await
 }
 
+/// Puts `things` into the order of a turn, and gives what is left of its number for others. Within so many turns as there
+/// are orders everybody is first, and of any two each is as often before the other: one with very much to do cannot
+/// keep the slots from the rest.
+pub(super) fn in_turn<T>(things: &mut [T], turn: u64) -> u64 {
+    let orders = 2 * things.len().max(1) as u64;
+    let order = (turn % orders) as usize;
+    if things.len() > 1 {
+        things.rotate_left(order / 2);
+        if !order.is_multiple_of(2) {
+            things.reverse();
+        }
+    }
+    turn / orders
+}
+
 /// Claims from every shard.
 async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round, early: bool) {
     let _asking = engine.queues.gate.read().await;
-    let plain = engine.plain_queues();
+    let mut plain = engine.plain_queues();
     if plain.is_empty() {
         return;
     }
-    for shard in (0..engine.store.shards()).take_while(|_| !engine.stop.is_cancelled()) {
+    let mut shards: Vec<u16> = (0..engine.store.shards()).collect();
+    in_turn(&mut shards, in_turn(&mut plain, round.turn()));
+    for shard in shards.into_iter().take_while(|_| !engine.stop.is_cancelled()) {
         let room = if early { engine.room() } else { 0 };
         let most = if room > 0 { MOST.min(room) } else { MOST };
         let slots = engine.free_slots(most);

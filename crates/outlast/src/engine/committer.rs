@@ -265,6 +265,7 @@ impl Waiting {
         to.doing.retain(|old| from.doing.iter().all(|new| new.name != old.name));
         to.doing.extend(from.doing);
         to.did |= from.did;
+        to.had_news |= from.had_news;
         to.logs.extend(from.logs);
         to.tags.retain(|(old, _)| from.tags.iter().all(|(new, _)| new != old));
         to.tags.extend(from.tags);

@@ -54,6 +54,9 @@ pub(crate) struct Drive {
     /// The code has used up what tokio lets it do at once.
     spent: bool,
     timer: Option<(Timestamp, Pin<Box<Sleep>>)>,
+    /// The time by which it was decided last what is due. What comes due a moment later is not due yet for all that
+    /// follows from it.
+    looked_at: Timestamp,
 }
 
 /// Tells whether the code asked to be polled again.
@@ -87,7 +90,7 @@ enum Idle {
 impl Drive {
     pub(crate) fn new(turn: Arc<Turn>, code: BoxFuture<'static, Outcome>) -> Drive {
         let wake = Arc::new(Flag { set: AtomicBool::new(true), task: AtomicWaker::new() });
-        Drive { turn, code, wake, spent: false, timer: None }
+        Drive { turn, code, wake, spent: false, timer: None, looked_at: Timestamp::default() }
     }
 
     fn poll_code(&mut self) -> Poll<Outcome> {
@@ -181,7 +184,7 @@ impl Drive {
         if let Some(failure) = state.cut.take() {
             return Idle::Cut(failure);
         }
-        if hand_over(&turn, &mut state) || state.grant() {
+        if hand_over(&turn, &mut state, self.looked_at) || state.grant() {
             return Idle::Again;
         }
         let bodies = state.slots.values().any(|slot| slot.is_busy());
@@ -231,8 +234,7 @@ impl Drive {
         let clock = &self.turn.engine.clock;
         // What is due and was not handed over waits for something else as well (a transaction on its way, a body that is
         // to end before the run is handed back), which wakes this task by itself.
-        let now = clock.at_least();
-        let next = self.turn.state().next_after(now);
+        let next = self.turn.state().next_after(self.looked_at);
         let Some(next) = next.filter(|_| !clock.is_stopped()) else {
             self.timer = None;
             return false;
@@ -285,7 +287,8 @@ impl Future for Drive {
                 self.turn.wake_left();
                 self.wake.wake_by_ref();
             }
-            if expired(&self.turn) {
+            self.looked_at = self.turn.engine.clock.at_least();
+            if expired(&self.turn, self.looked_at) {
                 let after_ms = self.turn.run_time().as_millis() as u64;
                 let error = Error::TimedOut { what: format!("run {}", self.turn.id()), after_ms };
                 match self.cut(FailureDoc::Outlast(error)) {
@@ -322,9 +325,9 @@ impl Future for Drive {
 }
 
 /// Whether the run's time is over. Not before its code has heard all that is recorded: it says what is to undo.
-fn expired(turn: &Turn) -> bool {
+fn expired(turn: &Turn, now: Timestamp) -> bool {
     let state = turn.state();
-    state.expires_at.is_some_and(|at| at <= turn.engine.clock.at_least()) && !state.replay.is_due()
+    state.expires_at.is_some_and(|at| at <= now) && !state.replay.is_due()
 }
 
 /// What a panic said.

@@ -12,6 +12,8 @@ use outlast_core::Timestamp;
 use outlast_store::{Claim, Claims};
 use tokio::time::Instant;
 
+use crate::bulk;
+
 /// How long whole lines are not looked at.
 const SOON: Duration = Duration::from_millis(500);
 /// The same where a look takes long, which must not take more than a part of the time.
@@ -60,7 +62,9 @@ impl Floors {
         } else {
             // Only what stood in one line tells where the next may begin.
             let first = claims.runs.first().map(|run| run.priority);
-            let one_line = ask.queues.len() == 1 && claims.runs.iter().all(|run| Some(run.priority) == first);
+            // Bulks, which every node serves, are few, and may wait until then.
+            let lines = ask.queues.iter().filter(|queue| queue.as_str() != bulk::QUEUE).count();
+            let one_line = lines == 1 && claims.runs.iter().all(|run| Some(run.priority) == first);
             let last = claims.runs.iter().map(|run| run.due_at).max();
             last.filter(|_| one_line && ask.early.is_zero())
         };
@@ -117,6 +121,8 @@ mod tests {
         assert_eq!(floors.of(0), None, "another shard");
         floors.told(&ask(&["a"]), &took(&[run(8, 5)]), QUICK);
         assert_eq!(floors.of(1), None, "it had room left: what is there now came since");
+        floors.told(&ask(&["a", bulk::QUEUE]), &took(&[run(3, 5), run(7, 5)]), QUICK);
+        assert_eq!(floors.of(1), Some(Timestamp::from_micros(7)), "as every node asks");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! news, timers. What is new gets its position as it is handed over.
 
 use outlast_core::{
-    AttemptNote, Error, FailureDoc, Limits, Op, OpenNote, Payload, Phase, name_in_any_life, shorten,
+    AttemptNote, Error, FailureDoc, Limits, Op, OpenNote, Payload, Phase, Timestamp, name_in_any_life,
+    shorten,
 };
 use outlast_store::{Ended, News, NewsKind};
 
@@ -16,8 +17,8 @@ use super::turn::{
 /// The most names that a run says whose undo gave up.
 pub(super) const MOST_LEFT: usize = 20;
 
-/// Hands the next result over. `false` when there is none.
-pub(super) fn hand_over(turn: &Turn, state: &mut State) -> bool {
+/// Hands the next result over. `false` when there is none by the time `now`.
+pub(super) fn hand_over(turn: &Turn, state: &mut State, now: Timestamp) -> bool {
     let slots = &state.slots;
     if let Some((slot, entry)) =
         state.replay.hand_over(|slot| matches!(slot, CANCEL_SLOT | CUT_SLOT) || slots.contains_key(&slot))
@@ -41,7 +42,7 @@ pub(super) fn hand_over(turn: &Turn, state: &mut State) -> bool {
         return true;
     }
     // What is to be handed back begins nothing more.
-    !state.mail.stop && (hand_news(state) || hand_timer(turn, state))
+    !state.mail.stop && (hand_news(state) || hand_timer(state, now))
 }
 
 /// The request to stop comes before everything else that is new, unless a body finishes cleanly first.
@@ -185,8 +186,7 @@ fn child_end(body: Option<Payload>) -> (Phase, Option<Payload>) {
 }
 
 /// Timers that are due by the database's clock, earliest first.
-fn hand_timer(turn: &Turn, state: &mut State) -> bool {
-    let now = turn.engine.clock.at_least();
+fn hand_timer(state: &mut State, now: Timestamp) -> bool {
     // What was sent in time has been read if the run was claimed after its time. Otherwise it goes to be claimed
     // anew, unless a body keeps it here.
     let busy = state.slots.values().any(|slot| slot.is_busy());

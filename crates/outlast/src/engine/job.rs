@@ -13,6 +13,7 @@ use outlast_store::{
     Claimed, Committed, Delivery, Doing, Loaded, LogLine, News, NewsKind, Next, RunCommit, RunRecord, TurnEnd,
 };
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -193,28 +194,54 @@ impl JobTurn {
     }
 
     /// Says that another attempt makes no sense.
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.terminal.store(true, Ordering::Relaxed);
     }
 
+    /// How long to wait after this failed attempt, of the job or of its undo; nothing when it was the last.
+    pub(super) fn pause_after(&self, definition: &Registered, attempt: u32) -> Option<Duration> {
+        let policy = definition.options.retry.pause(attempt, fastrand::f64());
+        let policy = policy.filter(|_| !self.terminal.load(Ordering::Relaxed))?;
+        let asked = self.state.lock().pause.take();
+        Some(asked.or_else(|| own_pause(definition, attempt)).unwrap_or(policy))
+    }
+
     /// Completes the run when the user's transaction commits.
-    pub(crate) async fn complete_in<T: serde::Serialize>(
+    pub(crate) async fn complete_in<T: Serialize>(&self, tx: impl InTx, output: &T) -> Result<(), Error> {
+        let end = self.completion(output)?;
+        self.completed(self.engine.client.perform(tx, &end).await?)
+    }
+
+    /// The same in an SQLite transaction of rusqlite.
+    #[cfg(feature = "rusqlite")]
+    pub(crate) fn complete_in_blocking<T: Serialize>(
         &self,
-        tx: impl InTx,
+        tx: &rusqlite::Connection,
         output: &T,
     ) -> Result<(), Error> {
+        let end = self.completion(output)?;
+        self.completed(self.engine.client.perform_blocking(tx, &end)?)
+    }
+
+    /// The end of the run with this output. From now on nobody but the database knows whether it has ended.
+    fn completion<T: Serialize>(&self, output: &T) -> Result<TurnEnd, Error> {
         let what = format!("the output of {}", self.record.definition);
         let output = Payload::encode(what, output, &self.engine.limits)?;
         let (next, sends) = finish(&self.record, Status::Completed, Some(output), None);
         let logs = {
             let mut state = self.state.lock();
             state.completing = true;
-            std::mem::take(&mut state.logs)
+            // Until the transaction has committed they are still to be told.
+            state.logs.clone()
         };
         let commit =
             RunCommit { sends, logs, next: Some(next), ..RunCommit::new(self.record.id, self.epoch) };
-        let end = TurnEnd { node: self.engine.node(), commit };
-        match self.engine.client.perform(tx, &end).await? {
+        Ok(TurnEnd { node: self.engine.node(), commit })
+    }
+
+    /// What the store said of the end inside the user's transaction.
+    fn completed(&self, answer: Committed) -> Result<(), Error> {
+        match answer {
             Committed::Done => Ok(()),
             Committed::LeaseLost => Err(Error::misconfigured(format!(
                 "run {} is no longer this process's: roll the transaction back",
@@ -257,7 +284,8 @@ impl JobTurn {
         if state.log_lines < LOG_LINES {
             state.log_lines += 1;
             let n = state.log_lines;
-            state.logs.push(LogLine { n, at: Timestamp::default(), level: level.to_owned(), message });
+            let (at, level) = (Timestamp::default(), level.to_owned());
+            state.logs.push(LogLine { n, at, level, message, step: None });
         }
     }
 
@@ -272,10 +300,10 @@ impl JobTurn {
     }
 
     async fn submit(self: &Arc<Self>, next: Next, entries: Vec<Entry>, sends: Vec<Delivery>) {
-        let (logs, did) = {
+        let (logs, did, had_news) = {
             let mut state = self.state.lock();
             state.over = true;
-            (std::mem::take(&mut state.logs), state.did)
+            (std::mem::take(&mut state.logs), state.did, state.seen > 0)
         };
         // What it has saved is for the next attempt, as long as there may be one.
         let did = did && matches!(next, Next::Finish(_));
@@ -283,6 +311,7 @@ impl JobTurn {
             entries,
             sends,
             did,
+            had_news,
             logs,
             next: Some(next),
             ..RunCommit::new(self.record.id, self.epoch)
@@ -296,17 +325,8 @@ impl JobTurn {
         .await;
     }
 
-    /// Waits until the run is lost.
-    pub(super) async fn lost(&self) {
-        std::future::poll_fn(|cx| {
-            self.waker.register(cx.waker());
-            if self.state.lock().lost { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
-
     /// Waits until the run is lost, or its handler wants to be called later.
-    async fn cut_short(&self) -> Cut {
+    pub(super) async fn cut_short(&self) -> Cut {
         std::future::poll_fn(|cx| {
             self.waker.register(cx.waker());
             let mut state = self.state.lock();
@@ -365,7 +385,7 @@ impl Past {
 }
 
 /// Why an attempt is over before its handler returned.
-enum Cut {
+pub(super) enum Cut {
     Lost,
     Snoozed(Duration),
 }
@@ -432,11 +452,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         }
         (Err(_), Some(reason)) => undo::cancel(&job, &definition, reason, attempt, past).await,
         (Err(failure), None) => {
-            let policy = definition.options.retry.pause(attempt, fastrand::f64());
-            let asked = job.state.lock().pause.take();
-            let own = || own_pause(&definition, attempt);
-            let pause = policy.filter(|_| !job.terminal.load(Ordering::Relaxed));
-            let pause = pause.map(|policy| asked.or_else(own).unwrap_or(policy));
+            let pause = job.pause_after(&definition, attempt);
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
             let note =
                 AttemptNote { attempt, failure: failure.clone(), next_at, saved: None, gave_up: false };

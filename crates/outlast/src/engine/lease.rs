@@ -55,7 +55,7 @@ pub(super) async fn renew_loop(engine: Arc<Engine>, store: DynStore) {
         let deadline = engine.settings.lease / 2;
         match tokio::time::timeout(deadline, store.renew(&ask)).await {
             Ok(Ok(renewed)) if renewed.alive => {
-                engine.renewed.send_replace(asked);
+                engine.note_renewal(asked);
                 pause = engine.settings.renew_every;
                 engine.clock.told(renewed.now, asks);
                 engine.schedules.told(renewed.next_fire);
@@ -152,6 +152,26 @@ pub(super) async fn watch_loop(engine: Arc<Engine>) {
 }
 
 impl Engine {
+    /// The lease was renewed. If that was late, others may be late as well, because the database was away: they get
+    /// time for it before anybody takes them for dead.
+    fn note_renewal(&self, asked: Instant) {
+        if asked - self.renewed.send_replace(asked) > self.late() {
+            *self.spares_until.lock() = Some(asked + self.settings.renew_every);
+        }
+    }
+
+    /// After how long a renewal is late.
+    fn late(&self) -> Duration {
+        self.settings.renew_every * 2
+    }
+
+    /// Whether other nodes that live may not have been able to say so.
+    fn spares_others(&self) -> bool {
+        let is_late = self.renewed.borrow().elapsed() > self.late();
+        !self.is_sole_owner
+            && (is_late || self.spares_until.lock().is_some_and(|until| until > Instant::now()))
+    }
+
     /// Whether what this process claimed as `node` is its own for a while yet.
     pub(super) fn has_lease_as(&self, node: NodeId) -> bool {
         let is_safe = || self.renewed.borrow().elapsed() < self.settings.lease.mul_f64(SAFE);
@@ -176,7 +196,7 @@ async fn rejoin(engine: &Arc<Engine>, store: &DynStore) {
     let asked = Instant::now();
     match store.join(&engine.card()).await {
         Ok(()) => {
-            engine.renewed.send_replace(asked);
+            engine.note_renewal(asked);
             engine.nudge();
         }
         Err(error) => tracing::warn!(%error, "joining again failed; it is tried with the next renewal"),
@@ -199,11 +219,14 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
             () = engine.stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
             // Whoever waits for its children's end does not wait for that.
-            () = engine.orphans.notified() => {
+            () = engine.orphans.notified(), if !engine.spares_others() => {
                 sweep_all(&engine).await;
                 engine.changed.notify_waiters();
                 continue;
             }
+        }
+        if engine.spares_others() {
+            continue;
         }
         sweep_all(&engine).await;
         super::retention::sweep(&engine).await;
@@ -241,7 +264,7 @@ async fn sweep(engine: &Arc<Engine>, shard: u16) -> u64 {
                 metrics::counter!("outlast_takeovers_total").increment(swept.freed);
                 engine.nudge();
             }
-            swept.forgotten
+            swept.freed.max(swept.blocked).max(swept.forgotten)
         }
         Err(error) => {
             if let Some(unsaid) = engine.troubles.sweep.say() {

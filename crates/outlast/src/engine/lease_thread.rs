@@ -15,7 +15,8 @@ use super::{Engine, lease};
 
 /// Renews the engine's lease from now on, until it stops or its runtime ends.
 pub(super) fn keep(engine: &Arc<Engine>) {
-    if engine.is_sole_owner {
+    // A process that a test imitates has no threads: what stops or kills it has to stop its renewals as well.
+    if engine.is_sole_owner || engine.settings.process.is_some() {
         return here(engine);
     }
     let runtime = match Builder::new_current_thread().enable_all().build() {

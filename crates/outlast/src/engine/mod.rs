@@ -34,8 +34,8 @@ mod verify;
 mod warm;
 
 use std::any::{Any, TypeId};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -116,6 +116,8 @@ pub(crate) struct Engine {
     is_sole_owner: bool,
     /// When the first lease of another node ends, unless that is renewed.
     lapse: Mutex<Option<Timestamp>>,
+    /// Until when no other node is taken for dead, because the database was away.
+    spares_until: Mutex<Option<Instant>>,
     /// When the lease was asked for last and given: it lasts at least as long from then.
     renewed: watch::Sender<Instant>,
 }
@@ -166,6 +168,7 @@ impl Engine {
             verified: verify::Verified::default(),
             is_sole_owner,
             lapse: Mutex::default(),
+            spares_until: Mutex::default(),
             renewed: watch::Sender::new(Instant::now()),
             settings,
             store,
@@ -182,9 +185,14 @@ impl Engine {
         let card = self.card();
         crate::client::repeated(|| self.store.join(&card)).await?;
         self.renewed.send_replace(joined);
+        // Before the first claim: whoever does not know a queue's rules takes from it as if it had none.
+        if let Err(error) = crate::client::repeated(|| queues::try_learn(self, None)).await {
+            // Nobody has to wait for its lease to end. What went wrong is told first of all.
+            let _ = self.store.leave(self.node()).await;
+            return Err(error.into());
+        }
         // Before the first sweep: one that has much to take over may take longer than a lease.
         lease_thread::keep(self);
-        queues::learn(self, None).await;
         lease::sweep_all(self).await;
         self.committer.start(self);
         self.spawn(claim::listen(self.clone()));
@@ -440,7 +448,13 @@ impl Engine {
     }
 }
 
+/// The name of this machine, which is looked up once.
 fn hostname() -> String {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(look_up_hostname).clone()
+}
+
+fn look_up_hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
     name.map(|name| name.trim().to_owned())

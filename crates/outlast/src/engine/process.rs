@@ -4,18 +4,25 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
 /// Whether what a node does is done. Clones are the same process.
 #[derive(Debug, Clone, Default)]
-pub struct Process(Arc<Mutex<State>>);
+pub struct Process(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    // Beside the lock, since every part asks whenever it is polled.
+    stopped: AtomicBool,
+    killed: AtomicBool,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    stopped: bool,
-    killed: bool,
     /// Its tasks, by number, so that what they hold goes at once when it is killed.
     parts: BTreeMap<u64, Waker>,
     made: u64,
@@ -26,14 +33,14 @@ struct State {
 impl Process {
     /// Nothing of it goes on any more, until it is let.
     pub fn stop(&self) {
-        self.0.lock().stopped = true;
+        self.0.stopped.store(true, Ordering::Release);
     }
 
     /// Lets it go on.
     pub fn go_on(&self) {
         let waiting = {
-            let mut state = self.0.lock();
-            state.stopped = false;
+            let mut state = self.0.state.lock();
+            self.0.stopped.store(false, Ordering::Release);
             std::mem::take(&mut state.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
@@ -42,8 +49,8 @@ impl Process {
     /// Nothing of it goes on ever again, and all that it held is gone.
     pub fn kill(&self) {
         let parts = {
-            let mut state = self.0.lock();
-            state.killed = true;
+            let mut state = self.0.state.lock();
+            self.0.killed.store(true, Ordering::Release);
             std::mem::take(&mut state.parts)
         };
         parts.into_values().for_each(Waker::wake);
@@ -51,12 +58,12 @@ impl Process {
 
     /// Whether it was killed.
     pub fn is_killed(&self) -> bool {
-        self.0.lock().killed
+        self.0.killed.load(Ordering::Acquire)
     }
 
     /// Whether it stands still.
     pub fn is_stopped(&self) -> bool {
-        self.0.lock().stopped
+        self.0.stopped.load(Ordering::Acquire)
     }
 
     /// Does `work` as a part of this process.
@@ -65,27 +72,32 @@ impl Process {
         work: F,
     ) -> impl Future<Output = ()> + Send + 'static {
         let number = {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             state.made += 1;
             state.made
         };
-        Part { process: self.clone(), number, work: Some(Box::pin(work)) }
+        Part { process: self.clone(), number, woken_by: None, work: Some(Box::pin(work)) }
+    }
+
+    /// Whoever is killed wakes this part as well.
+    fn knows(&self, number: u64, waker: &Waker) {
+        let mut state = self.0.state.lock();
+        if !self.is_killed() {
+            state.parts.insert(number, waker.clone());
+        }
     }
 
     /// Whether a part may go on; if not now, it is woken when that changes.
-    fn lets(&self, number: u64, cx: &Context<'_>) -> Option<bool> {
-        let mut state = self.0.lock();
-        if !state.killed && state.parts.get(&number).is_none_or(|known| !known.will_wake(cx.waker())) {
-            state.parts.insert(number, cx.waker().clone());
-        }
-        match (state.killed, state.stopped) {
-            (true, _) => Some(false),
-            (false, false) => Some(true),
-            (false, true) => {
+    fn lets(&self, cx: &Context<'_>) -> Option<bool> {
+        if !self.is_killed() && self.is_stopped() {
+            let mut state = self.0.state.lock();
+            // It may have been let go on meanwhile, or killed.
+            if !self.is_killed() && self.is_stopped() {
                 state.waiting.push(cx.waker().clone());
-                None
+                return None;
             }
         }
+        Some(!self.is_killed())
     }
 }
 
@@ -93,6 +105,8 @@ impl Process {
 struct Part<F> {
     process: Process,
     number: u64,
+    /// What its process wakes it by.
+    woken_by: Option<Waker>,
     work: Option<Pin<Box<F>>>,
 }
 
@@ -100,7 +114,11 @@ impl<F: Future<Output = ()>> Future for Part<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.process.lets(self.number, cx) {
+        if self.woken_by.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
+            self.process.knows(self.number, cx.waker());
+            self.woken_by = Some(cx.waker().clone());
+        }
+        match self.process.lets(cx) {
             None => return Poll::Pending,
             Some(false) => {
                 self.work = None;
@@ -121,6 +139,6 @@ impl<F: Future<Output = ()>> Future for Part<F> {
 
 impl<F> Drop for Part<F> {
     fn drop(&mut self) {
-        self.process.0.lock().parts.remove(&self.number);
+        self.process.0.state.lock().parts.remove(&self.number);
     }
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use outlast_core::Timestamp;
-use outlast_store::{QueueCard, QueueClaim};
+use outlast_store::{QueueCard, QueueClaim, StoreError};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
-use super::claim::{MOST, Round, answer};
+use super::claim::{MOST, Round, answer, in_turn};
 use super::{Engine, Slot};
 
 /// So many times as long as a claim took the next one for a few runs waits, and how long at most.
@@ -106,30 +106,32 @@ pub(super) async fn learn_at_times(engine: &Arc<Engine>) {
 
 /// Asks the database what queues do. They were changed so often before, if that is known.
 pub(super) async fn learn(engine: &Arc<Engine>, changes: Option<i64>) {
+    // The next renewal tells again.
+    if let Err(error) = try_learn(engine, changes).await {
+        tracing::debug!(%error, "the rules of queues could not be read");
+    }
+}
+
+/// The same, for whoever must not go on without an answer.
+pub(super) async fn try_learn(engine: &Arc<Engine>, changes: Option<i64>) -> Result<(), StoreError> {
     // One after another, so that what was read first is not believed last.
     let _alone = engine.queues.gate.write().await;
-    match engine.store.queues().await {
-        Ok(cards) => {
-            let managed = cards.into_iter().filter(QueueCard::is_managed);
-            *engine.queues.cards.write() = managed.map(|card| (card.name.clone(), card)).collect();
-            if let Some(changes) = changes {
-                *engine.queues.changes.write() = changes;
-            }
-            engine.queues.note_change();
-            engine.nudge();
-        }
-        // The next renewal tells again.
-        Err(error) => tracing::debug!(%error, "the rules of queues could not be read"),
+    let cards = engine.store.queues().await?;
+    let managed = cards.into_iter().filter(QueueCard::is_managed);
+    *engine.queues.cards.write() = managed.map(|card| (card.name.clone(), card)).collect();
+    if let Some(changes) = changes {
+        *engine.queues.changes.write() = changes;
     }
+    engine.queues.note_change();
+    engine.nudge();
+    Ok(())
 }
 
 /// Claims from every queue with rules that this node serves.
 pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
     let mut queues: Vec<String> =
         engine.served().into_iter().filter(|queue| engine.queues.is_managed(queue)).collect();
-    // Not always the same one first.
-    let first = round.number as usize % queues.len().max(1);
-    queues.rotate_left(first);
+    in_turn(&mut queues, round.turn());
     for queue in queues {
         if engine.stop.is_cancelled() {
             return;

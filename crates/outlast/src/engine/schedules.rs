@@ -154,6 +154,7 @@ async fn fire(engine: &Arc<Engine>, view: &ScheduleView) -> Result<Went, Error> 
         _ => None,
     };
     let Decided { times, skipped, waiting } = decide(&plan, &view.waiting, &come, now, previous.is_some());
+    let come = come.times;
     let is_noted = times.is_empty() && !waiting.is_empty();
     if is_noted && waiting == view.waiting && skipped == 0 {
         return Ok(Went::Waits);
@@ -202,21 +203,37 @@ async fn fire(engine: &Arc<Engine>, view: &ScheduleView) -> Result<Went, Error> 
     Ok(Went::On)
 }
 
-/// The times from `at` on that have come, the last of very many.
-fn come(plan: &Plan, at: Timestamp, now: Timestamp) -> Vec<Timestamp> {
+/// The times that have come and nobody has seen.
+#[derive(Default)]
+struct Come {
+    /// The first of them: by this one it is judged whether anybody was up.
+    first: Option<Timestamp>,
+    /// All of them, or the last of very many.
+    times: Vec<Timestamp>,
+    /// How many were before those.
+    before: u32,
+}
+
+/// The times from `at` on that have come.
+fn come(plan: &Plan, at: Timestamp, now: Timestamp) -> Come {
     let just_after = Timestamp::from_micros(now.micros().saturating_add(1));
-    let times = plan.timetable.fire_times(at, just_after, TIMES);
+    let mut times = plan.timetable.fire_times(at, just_after, TIMES);
+    let (first, mut before) = (times.first().copied(), 0);
     if plan.options.catch_up == CatchUp::All || times.len() < TIMES {
-        return times;
+        return Come { first, times, before };
     }
-    // Only the last matters: those before it are not counted one by one.
-    let mut from = *times.last().unwrap_or(&at);
-    let mut last = times;
-    loop {
+    // Only the last matter: each page begins with the last time of the one before.
+    while let Some(from) = times.last().copied() {
         let more = plan.timetable.fire_times(from, just_after, TIMES);
-        let Some(end) = more.last().copied().filter(|end| *end > from) else { return last };
-        (from, last) = (end, more);
+        if more.len() < 2 {
+            break;
+        }
+        times.extend(more.into_iter().skip(1));
+        let left_out = times.len() - TIMES;
+        times.drain(..left_out);
+        before += left_out as u32;
     }
+    Come { first, times, before }
 }
 
 /// Which of the times that have come start runs.
@@ -234,11 +251,12 @@ type Line = Vec<(Timestamp, Timestamp)>;
 fn decide(
     plan: &Plan,
     waiting: &[(Timestamp, Timestamp)],
-    come: &[Timestamp],
+    come: &Come,
     now: Timestamp,
     is_running: bool,
 ) -> Decided {
     let wanted = wanted(plan, come, now);
+    let skipped = |wanted: &[Timestamp]| come.before + (come.times.len() - wanted.len()) as u32;
     let first = || wanted.first().copied().into_iter().collect::<Vec<_>>();
     let times = match (plan.options.overlap, is_running) {
         (Overlap::Allow, _) => wanted,
@@ -251,23 +269,22 @@ fn decide(
             let mut line = waiting.to_vec();
             wanted.iter().for_each(|time| join(&mut line, plan, *time));
             let next = if is_running { None } else { leave(&mut line, plan) };
-            let skipped = (come.len() - wanted.len()) as u32;
-            return Decided { times: next.into_iter().collect(), skipped, waiting: line };
+            return Decided { times: next.into_iter().collect(), skipped: skipped(&wanted), waiting: line };
         }
     };
-    Decided { skipped: (come.len() - times.len()) as u32, times, waiting: Line::new() }
+    Decided { skipped: skipped(&times), times, waiting: Line::new() }
 }
 
 /// Those of the times that have come which are not missed, or are to be caught up.
-fn wanted(plan: &Plan, come: &[Timestamp], now: Timestamp) -> Vec<Timestamp> {
+fn wanted(plan: &Plan, come: &Come, now: Timestamp) -> Vec<Timestamp> {
     let jitter = Duration::from_micros(plan.options.jitter_us);
     let in_time = |at: &Timestamp| now.since(*at) <= GRACE + jitter;
     match plan.options.catch_up {
-        CatchUp::All => come.to_vec(),
+        CatchUp::All => come.times.clone(),
         // Whoever is late by less than a minute was up, and busy.
-        CatchUp::Last if come.first().is_some_and(in_time) => come.to_vec(),
-        CatchUp::Last => come.last().copied().into_iter().collect(),
-        CatchUp::Skip => come.iter().filter(|at| in_time(at)).copied().collect(),
+        CatchUp::Last if come.first.as_ref().is_some_and(in_time) => come.times.clone(),
+        CatchUp::Last => come.times.last().copied().into_iter().collect(),
+        CatchUp::Skip => come.times.iter().filter(|at| in_time(at)).copied().collect(),
     }
 }
 
@@ -305,6 +322,11 @@ mod tests {
         Timestamp::from_micros(minutes * 60_000_000)
     }
 
+    /// All that have come, of which there are not many.
+    fn all(times: &[Timestamp]) -> Come {
+        Come { first: times.first().copied(), times: times.to_vec(), before: 0 }
+    }
+
     fn plan(overlap: Overlap, catch_up: CatchUp) -> Plan {
         let options = ScheduleOptions { overlap, catch_up, ..ScheduleOptions::default() };
         Plan { timetable: Timetable::parse("* * * * *", "UTC").unwrap(), options }
@@ -313,13 +335,13 @@ mod tests {
     #[test]
     fn what_was_missed_is_caught_up_as_the_policy_says() {
         let (missed, now) = ([at(1), at(2), at(3)], at(3) + Duration::from_secs(5));
-        let times = |catch_up| decide(&plan(Overlap::Allow, catch_up), &[], &missed, now, false);
+        let times = |catch_up| decide(&plan(Overlap::Allow, catch_up), &[], &all(&missed), now, false);
         assert_eq!(times(CatchUp::All).times, missed);
         assert_eq!((times(CatchUp::Last).times, times(CatchUp::Last).skipped), (vec![at(3)], 2));
         assert_eq!(times(CatchUp::Skip).times, [at(3)], "that one is in time");
-        let late = decide(&plan(Overlap::Allow, CatchUp::Skip), &[], &missed, at(30), false);
+        let late = decide(&plan(Overlap::Allow, CatchUp::Skip), &[], &all(&missed), at(30), false);
         assert_eq!((late.times, late.skipped), (vec![], 3));
-        let busy = decide(&plan(Overlap::Allow, CatchUp::Last), &[], &missed[1..], at(3), false);
+        let busy = decide(&plan(Overlap::Allow, CatchUp::Last), &[], &all(&missed[1..]), at(3), false);
         assert_eq!(
             (busy.times, busy.skipped),
             (vec![at(2), at(3)], 0),
@@ -330,7 +352,8 @@ mod tests {
     #[test]
     fn while_the_run_before_runs_the_policy_says_what_becomes_of_a_time() {
         let come = [at(1), at(2)];
-        let decided = |overlap, running| decide(&plan(overlap, CatchUp::All), &[], &come, at(2), running);
+        let decided =
+            |overlap, running| decide(&plan(overlap, CatchUp::All), &[], &all(&come), at(2), running);
         assert_eq!(decided(Overlap::Skip, true), Decided { skipped: 2, ..Decided::default() });
         assert_eq!(decided(Overlap::Skip, false).times, [at(1)]);
         assert_eq!(decided(Overlap::Allow, true).times, come);
@@ -344,14 +367,14 @@ mod tests {
     fn what_waits_was_seen_and_falls_under_no_catch_up() {
         let plan = plan(Overlap::Queue, CatchUp::Last);
         let minutes = |from: i64, to: i64| (from..=to).map(at).collect::<Vec<_>>();
-        let waiting = decide(&plan, &[], &minutes(1, 2), at(2), true).waiting;
+        let waiting = decide(&plan, &[], &all(&minutes(1, 2)), at(2), true).waiting;
         // Nobody is up for an hour: of its times the last joins the line, and those after it as they come.
-        let back = decide(&plan, &waiting, &minutes(3, 62), at(62), true);
+        let back = decide(&plan, &waiting, &all(&minutes(3, 62)), at(62), true);
         assert_eq!((&back.waiting, back.skipped), (&vec![(at(1), at(2)), (at(62), at(62))], 59));
-        let mut line = decide(&plan, &back.waiting, &minutes(63, 64), at(64), true).waiting;
+        let mut line = decide(&plan, &back.waiting, &all(&minutes(63, 64)), at(64), true).waiting;
         let mut started = Vec::new();
         while !line.is_empty() {
-            let decided = decide(&plan, &line, &[], at(500), false);
+            let decided = decide(&plan, &line, &all(&[]), at(500), false);
             started.extend(decided.times);
             line = decided.waiting;
         }
@@ -362,7 +385,25 @@ mod tests {
     fn of_very_many_missed_times_the_last_is_found_without_starting_the_others() {
         let year = 365 * 24 * 60;
         let come = come(&plan(Overlap::Skip, CatchUp::Last), at(0), at(year));
-        assert_eq!(come.last(), Some(&at(year)));
-        assert!(come.len() <= TIMES);
+        assert_eq!((come.first, come.times.last()), (Some(at(0)), Some(&at(year))));
+        assert_eq!((come.times.len(), come.before as usize), (TIMES, year as usize + 1 - TIMES));
+    }
+
+    #[test]
+    fn whether_anybody_was_up_is_judged_by_the_first_of_very_many_missed_times() {
+        let seconds = |overlap, catch_up| {
+            let every = Timetable::parse("* * * * * *", "UTC").unwrap();
+            Plan { timetable: every, ..plan(overlap, catch_up) }
+        };
+        let now = Timestamp::from_micros(229_000_000);
+        for overlap in [Overlap::Allow, Overlap::Skip, Overlap::CancelPrevious] {
+            let plan = seconds(overlap, CatchUp::Last);
+            let decided = decide(&plan, &[], &come(&plan, at(0), now), now, false);
+            assert_eq!((decided.times, decided.skipped), (vec![now], 229), "{overlap:?}");
+        }
+        // Those of the last minute are not missed, on however many pages they are.
+        let plan = seconds(Overlap::Allow, CatchUp::Skip);
+        let decided = decide(&plan, &[], &come(&plan, at(0), now), now, false);
+        assert_eq!((decided.times.len(), decided.skipped), (61, 230 - 61));
     }
 }

@@ -17,7 +17,9 @@ pub struct Settings {
     pub lease: Duration,
     /// How often the lease is renewed: every 3 s.
     pub renew_every: Duration,
-    /// How often due work is looked for when no hint comes: every 5 s.
+    /// How often due work is looked for when no hint comes: every 5 s. Where none of other processes can come (a
+    /// pooler in between, no `LISTEN`), every 100 ms at first after something was done, and then less and less often,
+    /// down to this.
     pub poll_every: Duration,
     /// How many waiting runs are kept warm: 1,000.
     pub warm: usize,

@@ -26,6 +26,7 @@ pub(crate) use super::slot::{Ask, BodyEnd, Deadline, Handed, Slot, Stage};
 pub(crate) use super::state::{Cancelled, Mail, Outbox, State};
 use crate::Verdict;
 use crate::ctx::Undoable;
+use crate::logs::in_step;
 
 /// The most log lines kept for one turn.
 const LOG_LINES: u32 = 1000;
@@ -284,6 +285,7 @@ impl Turn {
             prune_below: outbox.prune_below,
             doing: outbox.doing,
             did: state.did,
+            had_news: state.seen > 0,
             logs: outbox.logs,
             tags: outbox.tags,
             next,
@@ -318,9 +320,9 @@ impl Turn {
         name_anew(name, self.anew.get(&operated).copied().unwrap_or_default())
     }
 
-    /// Polls or calls the body of a step, which must not use the run's context.
-    pub(crate) fn in_body<T>(&self, work: impl FnOnce() -> T) -> T {
-        within(&self.in_body, true, work)
+    /// Polls or calls the body of this step, which must not use the run's context.
+    pub(crate) fn in_body<T>(&self, name: Arc<str>, work: impl FnOnce() -> T) -> T {
+        in_step(name, || within(&self.in_body, true, work))
     }
 
     /// Polls the code, without the bodies of its steps if so.
@@ -516,13 +518,14 @@ impl Turn {
     }
 
     /// Notes a line that a handler logged, unless it was logged before.
-    pub(crate) fn log(&self, level: &str, message: String) {
+    pub(crate) fn log(&self, level: &str, message: String, step: Option<String>) {
         let mut state = self.state();
         if state.replaying || state.log_lines >= LOG_LINES {
             return;
         }
         state.log_lines += 1;
-        let line = LogLine { n: state.log_lines, at: Timestamp::default(), level: level.to_owned(), message };
+        let (n, at) = (state.log_lines, Timestamp::default());
+        let line = LogLine { n, at, level: level.to_owned(), message, step };
         state.outbox.logs.push(line);
     }
 }

@@ -9,7 +9,7 @@ use outlast_core::{AttemptNote, Error, FailureDoc, Op, Status};
 use outlast_store::Next;
 
 use super::guarded::guarded;
-use super::job::{JobTurn, Past};
+use super::job::{Cut, JobTurn, Past};
 use super::run::{finish, job_ctx};
 use crate::definition::Outcome;
 use crate::registry::Registered;
@@ -38,7 +38,10 @@ pub(super) async fn cancel(
     let outcome = tokio::select! {
         biased;
         outcome = undo(job, definition, past.undos + 1) => outcome,
-        () = job.lost() => return,
+        cut = job.cut_short() => match cut {
+            Cut::Lost => return,
+            Cut::Snoozed(after) => return job.end(Next::Retry { after, attempt }, Vec::new()).await,
+        },
         () = engine.abort.cancelled() => return,
     };
     let Some(Err(failure)) = outcome else {
@@ -46,7 +49,7 @@ pub(super) async fn cancel(
         return job.end_with(next, sends).await;
     };
     let number = past.undos + 1;
-    let pause = definition.options.retry.pause(number, fastrand::f64());
+    let pause = job.pause_after(definition, number);
     let next_at = engine.clock.at_most() + pause.unwrap_or_default();
     let gave_up = pause.is_none();
     let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None, gave_up };

@@ -77,6 +77,8 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub struct Http<M = Direct> {
     engine: Arc<Engine>,
     timeout: Duration,
+    /// The trace that the run belongs to.
+    trace: HeaderMap,
     mode: M,
 }
 
@@ -127,7 +129,8 @@ impl<M: Clone> Http<M> {
     fn new(engine: &Arc<Engine>, record: &RunRecord, mode: M) -> Http<M> {
         let code = outlast_store::code(&record.definition, record.version);
         let timeout = engine.registry.get(&code).and_then(|definition| definition.options.http_timeout);
-        Http { engine: engine.clone(), timeout: timeout.unwrap_or(TIMEOUT), mode }
+        let trace = trace_headers(record.trace.as_deref());
+        Http { engine: engine.clone(), timeout: timeout.unwrap_or(TIMEOUT), trace, mode }
     }
 
     /// Asks for what is there.
@@ -163,7 +166,7 @@ impl<M: Clone> Http<M> {
         let call = url.map(|url| Call {
             method,
             url,
-            headers: HeaderMap::new(),
+            headers: self.trace.clone(),
             body: None,
             timeout: self.timeout.min(Limits::DURATION),
             max_body: MAX_BODY,
@@ -342,6 +345,18 @@ impl Request<Recorded> {
             })
         }
     }
+}
+
+/// The trace with which a run was started, for those whom it calls.
+fn trace_headers(trace: Option<&str>) -> HeaderMap {
+    let mut parts = trace.into_iter().flat_map(|trace| trace.splitn(2, ';'));
+    let mut headers = HeaderMap::new();
+    for name in ["traceparent", "tracestate"] {
+        if let Some(Ok(value)) = parts.next().map(HeaderValue::from_str) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    headers
 }
 
 async fn perform(engine: &Engine, call: Result<Call, HttpError>) -> Result<Response, HttpError> {

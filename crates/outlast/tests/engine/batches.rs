@@ -116,6 +116,60 @@ engine_test! {
         assert_eq!((lab.ledger.count("acme: a b"), lab.ledger.count("evil: a b")), (1, 1));
     }
 
+    async fn an_error_of_a_batch_says_whether_and_when_its_runs_are_tried_again(lab: Lab) {
+        let index = || Job::batch("index", 2, 1.hour(), |batch: BatchCtx, docs: Vec<String>| async move {
+            batch.state::<Ledger>().note("tried");
+            Err(AnyError::new(docs[0].clone()))
+        })
+        .retry(Retry::fixed(3, 1.minute()))
+        .retry_if(|error| error.to_string() != "hopeless")
+        .retry_after(|error| (error.to_string() == "busy").then(|| 1.day()));
+        lab.start(|app| app.job(index())).await;
+        for run in lab.app().start_many(index(), docs(&["hopeless", "hopeless"])).await.unwrap() {
+            assert_eq!(run.result().await.unwrap_err().to_string(), "hopeless");
+        }
+        assert_eq!(lab.ledger.take(), ["tried"], "no other attempt");
+        let runs = lab.app().start_many(index(), docs(&["busy", "busy"])).await.unwrap();
+        for run in &runs {
+            lab.until("put back", || async { run.status().await.unwrap().attempt == 2 }).await;
+        }
+        lab.advance(23.hours()).await;
+        assert_eq!(lab.ledger.notes(), ["tried"], "a day is not over");
+        lab.advance(2.hours()).await;
+        for run in &runs {
+            lab.until("tried again", || async { run.status().await.unwrap().attempt == 3 }).await;
+        }
+    }
+
+    async fn a_handler_of_many_gives_up_hears_of_cancels_and_starts_for_whoever_all_act_for(lab: Lab) {
+        let note = || Job::new("note", |job: JobCtx, (): ()| async move {
+            Ok::<_, AnyError>((job.tenant().to_owned(), job.owner().map(str::to_owned), job.roles().to_vec()))
+        });
+        let index = || Job::batch("index", 2, 1.hour(), move |batch: BatchCtx, _: Vec<()>| async move {
+            let many = batch.start_many(note(), [()]).await?.remove(0).id();
+            batch.kv().set("runs", &vec![batch.start(note(), ()).await?.id(), many]).await?;
+            batch.last_attempt();
+            batch.cancelled().await;
+            assert_eq!(batch.cancel_requested(), batch.run_ids());
+            Err(AnyError::new("stopped"))
+        });
+        lab.start(|app| app.job(index()).job(note())).await;
+        let start = |owner: &str| lab.app().start(index(), ()).tenant("acme").owner(owner).role("reader");
+        let runs = [start("ada").await.unwrap(), start("eve").role("admin").await.unwrap()];
+        let told = lab.app().client().kv_of("acme");
+        lab.until("it runs", || async { told.get::<Vec<RunId>>("runs").await.unwrap().is_some() }).await;
+        for run in told.get::<Vec<RunId>>("runs").await.unwrap().unwrap() {
+            let acted = lab.app().handle(&note(), run).result().await.unwrap();
+            assert_eq!(acted, ("acme".to_owned(), None, vec!["reader".to_owned()]), "what holds for both");
+        }
+        for run in &runs {
+            run.cancel("enough").await.unwrap();
+        }
+        for run in &runs {
+            assert!(run.result().await.unwrap_err().is_cancelled());
+        }
+    }
+
     async fn what_gathers_gives_way_when_no_slot_is_free(lab: Lab) {
         let note = || Job::new("note", |job: JobCtx, (): ()| async move {
             job.state::<Ledger>().note("urgent");

@@ -164,11 +164,17 @@ engine_test! {
             runs.push(lab.app().start(flow.clone(), ()).await.unwrap());
             // SQLite has no connections to cut.
             if lab.world.store().name() == "postgres" {
-                let mut tx = lab.world.store().begin().await.unwrap();
                 let cut = "select pg_terminate_backend(pid) from pg_stat_activity
                             where datname = current_database() and pid <> pg_backend_pid()";
-                tx.query(cut, &[]).await.unwrap();
-                let _ = tx.rollback().await;
+                // A connection may hear only now that it was cut before.
+                loop {
+                    let Ok(mut tx) = lab.world.store().begin().await else { continue };
+                    let is_cut = tx.query(cut, &[]).await.is_ok();
+                    let _ = tx.rollback().await;
+                    if is_cut {
+                        break;
+                    }
+                }
             }
         }
         for run in runs {

@@ -266,6 +266,36 @@ engine_test! {
         }
     }
 
+    async fn what_has_ended_is_deleted_in_bulk_and_what_has_not_stays(lab: Lab) {
+        let (store, test) = watched(&lab).await;
+        let runs = test.app().start_many(broken(), 0..150).await.unwrap();
+        for run in &runs {
+            run.result().await.unwrap_err();
+        }
+        tomorrow(test.app(), "later", 3).await;
+        let delete = |filter: Filter| test.app().bulk(Bulk::delete("moving house")).filter(filter);
+        let preview = delete(of("broken")).preview().await.unwrap();
+        assert_eq!((preview.acts, preview.stays, &preview.runs[0].does), (150, 0, &What::WouldGo));
+        let open = delete(of("later")).start().await.unwrap();
+        assert_eq!(open.result().await.unwrap(), BulkReport::default(), "none of them has ended");
+
+        // It is killed while some are gone and some are not, and tried again.
+        let held = store.hold_controls(120);
+        let bulk = delete(of("broken")).start().await.unwrap();
+        held.until_waiting(16).await;
+        let client = Outlast::on(lab.world.store().clone()).client();
+        client.kill(bulk.id(), "a pause").await.unwrap();
+        held.let_go();
+        bulk.result().await.unwrap_err();
+        test.settle().await.unwrap();
+        assert!(client.retry(bulk.id()).await.unwrap());
+        let report = bulk.result().await.unwrap();
+        assert_eq!((report.done, report.skipped, report.failed), (150, 0, 0), "{report:?}");
+        assert_eq!(client.list(&of("broken"), None, 10).await.unwrap().runs.len(), 0);
+        assert_eq!(count(&client, "later", Status::Ready).await, 3);
+        test.kill().await;
+    }
+
     async fn runs_are_tried_again_from_a_step_and_forked_with_another_input_in_bulk(lab: Lab) {
         let sum = || Workflow::new("sum", |ctx: Ctx, n: u32| async move {
             for name in ["one", "two"] {

@@ -67,6 +67,34 @@ engine_test! {
         }
     }
 
+    async fn ten_thousand_are_started_in_one_call_and_no_more(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        let most = outlast::StartMany::<Workflow<u32, u32, AnyError>>::MOST as u32;
+        let refused = lab.app().start_many(echo(), 0..=most).delay(1.hour()).await.err().unwrap().to_string();
+        assert!(refused.contains("10001") && refused.contains("10000"), "{refused}");
+        assert_eq!(lab.app().count(&Filter::default(), 20_000).await.unwrap(), 0, "none of them");
+        let runs = lab.app().start_many(echo(), 0..most).delay(1.hour()).await.unwrap();
+        assert_eq!(runs.len(), 10_000);
+        assert_eq!(lab.app().count(&Filter::default(), 20_000).await.unwrap(), 10_000);
+        assert!(runs.iter().all(|run| run.created()));
+    }
+
+    async fn many_runs_start_when_the_transaction_commits_or_not_at_all(lab: Lab) {
+        lab.start(|app| app.workflow(echo())).await;
+        for commits in [false, true] {
+            let app = lab.app();
+            let done = app.transaction(async |tx: Tx| {
+                let runs = app.start_many(echo(), [1, 2, 3]).keys(|n| format!("n-{n}")).in_tx(&tx).await?;
+                if commits { Ok(runs) } else { Err(AnyError::new("rolled back")) }
+            }).await;
+            let count = app.count(&Filter::default(), 10).await.unwrap();
+            assert_eq!((done.is_ok(), count), (commits, if commits { 3 } else { 0 }));
+            for (run, n) in done.unwrap_or_default().iter().zip(1..) {
+                assert_eq!(run.result().await.unwrap(), n);
+            }
+        }
+    }
+
     async fn a_key_of_a_tenant_is_reached_by_its_tenant(lab: Lab) {
         let waits = Workflow::new("waits", |ctx: Ctx, (): ()| async move {
             Ok::<u32, AnyError>(ctx.event::<u32>("n").await? + ctx.promise::<u32>("m").await?)

@@ -229,6 +229,36 @@ engine_test! {
         assert_eq!(bad.code(), "invalid_argument");
     }
 
+    async fn what_a_job_starts_acts_for_whoever_the_job_acts_for(lab: Lab) {
+        let wipe = || Job::new("wipe", |job: JobCtx, n: u32| async move {
+            let who = (job.owner().map(str::to_owned), job.tenant().to_owned(), job.trace().map(str::to_owned));
+            Ok::<_, AnyError>((n, who))
+        }).role("admin");
+        let clean = Job::new("clean", move |job: JobCtx, (): ()| async move {
+            let mut runs = vec![job.start(wipe(), 1).key(job.key()).await?];
+            runs.extend(job.start_many(wipe(), [2, 3]).await?);
+            runs.push(job.client().start(wipe(), 4).await?);
+            Ok::<_, AnyError>(runs.into_iter().map(|run| run.id()).collect::<Vec<_>>())
+        });
+        lab.start(|app| app.job(wipe()).job(clean.clone())).await;
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let start = || lab.app().start(clean.clone(), ()).owner("alice").tenant("acme").trace(trace);
+        let result = async |run: RunId| lab.app().handle(&wipe(), run).result().await.map_err(|error| error.to_string());
+
+        let parent = start().role("admin").await.unwrap();
+        let runs = parent.result().await.unwrap();
+        for (run, n) in runs.iter().zip([1, 2, 3]) {
+            let who = (Some("alice".to_owned()), "acme".to_owned(), Some(trace.to_owned()));
+            assert_eq!(result(*run).await, Ok((n, who)));
+            assert_eq!(lab.app().status(*run).await.unwrap().record.parent.unwrap().run, parent.id());
+        }
+        let missing = "job \"wipe\" needs the role \"admin\", without which the run was started";
+        assert_eq!(result(runs[3]).await, Err(missing.into()), "the client is the program's");
+        for run in start().role("reader").await.unwrap().result().await.unwrap() {
+            assert_eq!(result(run).await, Err(missing.into()));
+        }
+    }
+
     async fn a_run_without_the_role_fails_with_that_reason_however_it_was_started(lab: Lab) {
         let job = Job::new("wipe", |job: JobCtx, (): ()| async move {
             job.state::<Ledger>().note("wiped");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::prelude::*;
-use outlast_store::{OpenOptions, Signal, Store, open};
+use outlast_store::{OpenOptions, Reads, Signal, Store, open};
 use outlast_testkit::Watched;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -202,9 +202,66 @@ async fn a_node_that_fell_behind_with_its_hints_looks_at_once() {
 
     // More than the buffer holds before anybody listens, and none of those that are left says what to do.
     let asked = Instant::now();
-    (0..100).for_each(|_| drop(hints.send(Signal::Ended(run.id()))));
+    (0..100).for_each(|_| drop(hints.send(Signal::ended(run.id()))));
     comes(gate.begun.notified()).await;
     assert!(asked.elapsed() < 100.millis());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_hear_others_looks_soon_after_it_worked_and_seldom_while_nothing_happens() {
+    let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
+    let (node, gate) = (Watched::over(store.clone()), Gate::default());
+    node.is_deaf(true);
+    let _nothing_is_heard = node.hints();
+    let app = Outlast::on(node.clone()).workflow(gated()).state(Ledger::default()).state(gate.clone());
+    let _app = app.run().await.unwrap();
+    pass(1.minute()).await;
+    let gaps = gaps(&node.times("next_due"));
+    let growing: Vec<u128> = gaps[..6].iter().map(Duration::as_millis).collect();
+    assert!(growing.is_sorted() && growing[0] < 250, "{growing:?}");
+    assert!(gaps[6..].iter().all(|gap| (5.seconds()..6.seconds()).contains(gap)), "{gaps:?}");
+    assert!(gaps.len() < 20 && node.count("claim") <= 2, "{gaps:?}, {}", node.count("claim"));
+
+    let elsewhere = Outlast::on(store).client();
+    elsewhere.start(gated(), ()).await.unwrap();
+    comes(gate.begun.notified()).await;
+    gate.open.notify_one();
+    // Where something was done, more may come.
+    for _ in 0..5 {
+        pass(50.millis()).await;
+        let asked = Instant::now();
+        elsewhere.start(gated(), ()).await.unwrap();
+        comes(gate.begun.notified()).await;
+        assert!(asked.elapsed() < 250.millis(), "{:?}", asked.elapsed());
+        gate.open.notify_one();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_cut_off_with_all_others_takes_none_of_them_for_dead() {
+    let clock = outlast_store::Clock::of_runtime(outlast::Timestamp::from_micros(1_893_456_000_000_000));
+    let memory = outlast_store::SharedMemory::new(1).unwrap();
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        let store = Watched::called("postgres", memory.open(clock.clone()).unwrap());
+        let app = Outlast::on(store.clone()).workflow(gated()).run().await.unwrap();
+        nodes.push((store, app));
+    }
+    for _ in 0..10 {
+        nodes.iter().for_each(|(store, _)| store.goes_away());
+        pass(12.seconds()).await;
+        nodes.iter().for_each(|(store, _)| store.comes_back());
+        pass(20.seconds()).await;
+    }
+    let (store, _app) = &nodes[0];
+    assert_eq!(store.lost_nodes().await.unwrap(), [], "all leases had ended, and nobody had died");
+
+    // One that is gone is found out as soon as ever.
+    let gone = Watched::called("postgres", memory.open(clock).unwrap());
+    let _gone = Outlast::on(gone.clone()).workflow(gated()).run().await.unwrap();
+    gone.goes_away();
+    pass(11.seconds()).await;
+    assert_eq!(store.lost_nodes().await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,6 +274,16 @@ async fn runs_that_others_have_locked_are_asked_for_after_growing_pauses() {
     let growing: Vec<u128> = gaps[1..8].iter().map(Duration::as_millis).collect();
     assert!(growing.is_sorted() && growing[0] < 50, "{growing:?}");
     assert!(gaps[8..].iter().all(|gap| (900.millis()..1100.millis()).contains(gap)), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_not_told_the_rules_of_queues_asks_again_before_it_claims() {
+    let store = watched().await;
+    store.lose_replies("queues", 2);
+    let _app = Outlast::on(store.clone()).workflow(gated()).run().await.unwrap();
+    pass(1.second()).await;
+    let (asked, claimed) = (store.times("queues"), store.times("claim"));
+    assert!(asked.len() >= 3 && asked[2] <= claimed[0], "{asked:?}, and then {claimed:?}");
 }
 
 #[tokio::test(start_paused = true)]

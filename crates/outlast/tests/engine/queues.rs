@@ -92,6 +92,28 @@ engine_test! {
         }
     }
 
+    async fn a_flood_in_one_queue_keeps_no_other_from_its_turn(lab: Lab) {
+        const FLOOD: usize = 300;
+        let gate = Gate::closed();
+        let through = |name: &'static str, queue: &'static str| {
+            Job::new(name, |job: JobCtx, what: String| async move {
+                job.state::<Gate>().0.acquire().await?.forget();
+                job.state::<Ledger>().note(what);
+                Ok::<(), AnyError>(())
+            })
+            .queue(queue)
+        };
+        let (first, last) = (through("a-job", "a"), through("z-job", "z"));
+        let app = |app: Outlast| app.job(first.clone()).job(last.clone()).state(gate.clone()).concurrency(2);
+        lab.start(app).await;
+        lab.app().start_many(first.clone(), (0..FLOOD).map(|_| "flood".to_owned())).await.unwrap();
+        lab.app().start_many(last.clone(), (0..4).map(|_| "drop".to_owned())).await.unwrap();
+        gate.open(FLOOD + 4);
+        lab.until("all are through", || async { lab.ledger.notes().len() == FLOOD + 4 }).await;
+        let last = lab.ledger.notes().iter().rposition(|note| note == "drop").unwrap();
+        assert!(last < FLOOD * 2 / 3, "the last of four had its turn as number {last}");
+    }
+
     async fn a_paused_queue_rests_and_a_resumed_one_goes_on_at_once(lab: Lab) {
         lab.start(|app| app.job(note())).await;
         let card = lab.app().pause_queue("mail").await.unwrap();

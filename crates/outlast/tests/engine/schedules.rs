@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use outlast::prelude::*;
 use outlast::{CatchUp, Overlap, Timestamp};
+use outlast_store::Reads;
 use tokio::sync::Semaphore;
 
 use crate::engine_test;
@@ -84,6 +85,66 @@ engine_test! {
         lab.settle().await;
         assert_eq!((lab.ledger.count("last"), lab.ledger.count("skip")), (1, 0));
         assert_eq!(lab.app().schedule_named("last").await.unwrap().skipped, 3);
+    }
+
+    async fn of_very_many_times_that_passed_while_nobody_was_up_one_is_caught_up(lab: Lab) {
+        full_hour(&lab).await;
+        let with = |app: Outlast| {
+            let every = Schedule::every("beat", 1.second()).overlap(Overlap::Allow);
+            app.job(report()).schedule(every, &report(), "beat".into())
+        };
+        lab.start(with).await;
+        lab.kill().await;
+        let before = lab.world.store().schedules().await.unwrap().remove(0).started;
+        // The lease of the one that died took a minute.
+        lab.world.store().clock().advance(169.seconds());
+        lab.start(with).await;
+        lab.settle().await;
+        let view = lab.app().schedule_named("beat").await.unwrap();
+        assert_eq!(view.started, before + 1, "{} were skipped", view.skipped);
+    }
+
+    async fn a_deploy_that_changes_what_a_schedule_starts_loses_no_time(lab: Lab) {
+        full_hour(&lab).await;
+        let with = |about: &'static str, tag: &'static str| move |app: Outlast| {
+            let every = Schedule::every("tick", 10.minutes()).catch_up(CatchUp::All).overlap(Overlap::Allow);
+            app.job(report()).schedule(every.tag("kind", tag), &report(), about.into())
+        };
+        lab.start(with("old", "a")).await;
+        lab.kill().await;
+        lab.world.store().clock().advance(34.minutes());
+        lab.start(with("new", "b")).await;
+        lab.settle().await;
+        // A time that is fired before the code has said what is new is one all the same.
+        lab.until("caught up", || async { lab.ledger.notes().len() == 3 }).await;
+        // Other times begin anew.
+        lab.kill().await;
+        lab.world.store().clock().advance(34.minutes());
+        let hourly = |app: Outlast| {
+            let hourly = Schedule::every("tick", 1.hour()).catch_up(CatchUp::All);
+            app.job(report()).schedule(hourly, &report(), "hourly".into())
+        };
+        lab.start(hourly).await;
+        lab.settle().await;
+        assert_eq!(lab.ledger.count("hourly"), 0);
+    }
+
+    async fn a_backfill_leaves_times_that_ran_with_another_input(lab: Lab) {
+        full_hour(&lab).await;
+        lab.start(|app| app.job(report())).await;
+        let from = lab.world.now().await;
+        let set = async |about: &str| {
+            lab.app().schedule(Schedule::every("tick", 10.minutes()), &report(), &about.to_owned()).await.unwrap();
+        };
+        set("old").await;
+        lab.advance(11.minutes()).await;
+        lab.app().pause_schedule("tick").await.unwrap();
+        set("new").await;
+        lab.world.store().clock().advance(20.minutes());
+        let runs = lab.app().backfill("tick", from + 1.minute(), from + 35.minutes()).await.unwrap();
+        assert_eq!(runs.len(), 2, "of three times one had its run");
+        lab.settle().await;
+        lab.until("they run", || async { lab.ledger.notes() == ["old", "new", "new"] }).await;
     }
 
     async fn a_time_that_comes_while_the_run_before_runs_is_skipped_or_waits_or_stops_it(lab: Lab) {
@@ -237,6 +298,21 @@ engine_test! {
         assert_eq!(lab.ledger.notes().len(), 5);
     }
 
+    async fn whoever_triggers_a_schedule_again_with_the_same_seed_starts_nothing_new(lab: Lab) {
+        full_hour(&lab).await;
+        lab.start(|app| app.job(report())).await;
+        let hourly = Schedule::cron("hourly", "0 * * * *");
+        lab.app().schedule_by_name(hourly, "report", "\"h\"").await.unwrap();
+        let now = lab.world.now().await;
+        // Several, so that they lie in several shards.
+        for random in 0..8 {
+            let first = lab.app().trigger_schedule_as("hourly", now, random).await.unwrap();
+            assert_eq!(lab.app().trigger_schedule_as("hourly", now, random).await.unwrap(), first);
+        }
+        lab.settle().await;
+        assert_eq!(lab.ledger.notes().len(), 8);
+    }
+
     async fn a_one_off_time_comes_once(lab: Lab) {
         let time = lab.world.now().await + 5.minutes();
         let with = |app: Outlast| app.job(report()).schedule(Schedule::once("launch", time), &report(), "go".into());
@@ -290,4 +366,50 @@ engine_test! {
         let unknown = lab.app().pause_schedule("nope").await.map(|_| ()).unwrap_err().to_string();
         assert!(unknown.contains("Client::schedules"), "{unknown}");
     }
+}
+
+#[tokio::test]
+async fn what_code_declares_and_cannot_be_is_refused_before_the_node_begins() {
+    let file = outlast_testkit::World::open(outlast_testkit::StoreKind::Sqlite, 1).await;
+    let daily = |name: &str| Schedule::cron(name, "@daily");
+    let app = || Outlast::on(file.store().clone()).job(report());
+    for (app, named) in [
+        (
+            app().schedule(daily("x"), &report(), "a".into()).schedule(daily("x"), &report(), "b".into()),
+            "declared twice",
+        ),
+        (app().schedule(daily("x"), &slow(), ()), "not registered"),
+        (
+            app().schedule(daily("x"), &report(), "a".into()).schedule(
+                Schedule::every("y", 1.minute()).jitter(1.hour()),
+                &report(),
+                "b".into(),
+            ),
+            "jitter",
+        ),
+        (app().job(slow().retry(Retry::times(3).first(1.hour()))), "first pause"),
+    ] {
+        let refused = app.run().await.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(named), "{refused}");
+    }
+    assert!(file.store().schedules().await.unwrap().is_empty());
+    assert!(file.store().nodes().await.unwrap().is_empty(), "no node has begun");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_schedule_could_not_be_stored_does_not_go_on_in_the_background() {
+    let store = crate::pace::watched().await;
+    let app = Outlast::on(store.clone()).job(report()).schedule(
+        Schedule::cron("x", "@daily"),
+        &report(),
+        "a".into(),
+    );
+    // As often as it is tried.
+    store.lose_replies("control", 6);
+    let refused = app.run().await.map(|_| ()).unwrap_err();
+    assert_eq!(refused.code(), "unavailable");
+    assert!(store.nodes().await.unwrap().is_empty(), "it has left");
+    let renewals = store.count("renew");
+    crate::pace::pass(1.minute()).await;
+    assert_eq!(store.count("renew"), renewals);
 }

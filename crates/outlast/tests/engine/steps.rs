@@ -460,6 +460,18 @@ engine_test! {
             ctx.sleep(1.hour()).await?;
             tracing::info!("after");
             ctx.sleep(1.hour()).await?;
+            let logs = |name: &'static str| {
+                ctx.step(name, move |_| async move {
+                    tracing::info!("in {name}");
+                    // What goes on later, beside another, is still of its step.
+                    tokio::task::yield_now().await;
+                    tracing::info!("still in {name}");
+                    Ok::<(), AnyError>(())
+                })
+            };
+            let (first, second) = futures_util::future::join(logs("pack"), logs("pack")).await;
+            first.and(second)?;
+            tracing::info!("at the end");
             Ok::<(), AnyError>(())
         });
         lab.start(|app| app.workflow(flow.clone())).await;
@@ -467,7 +479,32 @@ engine_test! {
         lab.advance(3.hours()).await;
         run.result().await.unwrap();
         let logs = lab.app().logs(run.id(), 100).await.unwrap();
-        let lines: Vec<&str> = logs.iter().map(|line| line.message.as_str()).collect();
-        assert_eq!(lines, ["before who=\"me\"", "after"]);
+        let lines: Vec<_> = logs.iter().map(|line| (line.message.as_str(), line.step.as_deref())).collect();
+        let (one, two) = (Some("pack"), Some("pack#2"));
+        assert_eq!(lines[..2], [("before who=\"me\"", None), ("after", None)]);
+        assert_eq!(lines.last(), Some(&("at the end", None)));
+        let mut inside = lines[2..6].to_vec();
+        inside.sort_unstable_by_key(|(message, step)| (*step, *message));
+        assert_eq!(
+            inside,
+            [("in pack", one), ("still in pack", one), ("in pack", two), ("still in pack", two)],
+            "lines of steps have their step"
+        );
+    }
+
+    async fn what_an_undo_logs_is_its_own(lab: Lab) {
+        use tracing_subscriber::layer::SubscriberExt;
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(outlast::RunLogs::default()));
+        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
+            let books = |_| async { Ok::<_, AnyError>(tracing::info!("booked")) };
+            ctx.step("room", books).undo(|_, ()| async { Ok::<_, AnyError>(tracing::info!("given back")) }).await?;
+            Err::<(), _>(AnyError::new("no trip"))
+        });
+        lab.start(|app| app.workflow(flow.clone())).await;
+        let run = lab.app().start(flow, ()).await.unwrap();
+        run.result().await.unwrap_err();
+        let logs = lab.app().logs(run.id(), 100).await.unwrap();
+        let lines: Vec<_> = logs.iter().map(|line| (line.message.as_str(), line.step.as_deref())).collect();
+        assert_eq!(lines, [("booked", Some("room")), ("given back", Some("undo:room"))]);
     }
 }

@@ -83,6 +83,39 @@ engine_test! {
         assert_eq!(lab.ledger.count("upload a"), 1, "it was not tried again");
     }
 
+    async fn an_undo_is_put_off_and_tried_again_as_its_job_says(lab: Lab) {
+        let upload = || Job::new("upload", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("upload");
+            job.cancelled().await;
+            Err::<(), _>(AnyError::new("stopped"))
+        })
+        .undo(|job: JobCtx, (): ()| async move {
+            let ledger = job.state::<Ledger>();
+            ledger.note(format!("undo {}", job.attempt()));
+            match ledger.notes().len() {
+                2 => job.snooze(1.hour()).await,
+                3 => Err(AnyError::new("not yet")),
+                _ => Ok(()),
+            }
+        })
+        .retry(Retry::fixed(2, 1.minute()))
+        .backoff(|_| 1.day());
+        lab.start(|app| app.job(upload())).await;
+        let run = lab.app().start(upload(), ()).await.unwrap();
+        lab.until("it runs", || async { lab.ledger.count("upload") == 1 }).await;
+        run.cancel("enough").await.unwrap();
+        lab.until("it is put off", || async { lab.ledger.count("undo 1") == 1 }).await;
+        lab.settle().await;
+        assert_eq!(run.status().await.unwrap().status, Status::Undoing);
+        lab.advance(2.hours()).await;
+        assert_eq!(lab.ledger.notes(), ["upload", "undo 1", "undo 1"], "no attempt was spent");
+        lab.advance(20.hours()).await;
+        assert_eq!(lab.ledger.notes().len(), 3, "the job's own pause is a day");
+        lab.advance(5.hours()).await;
+        assert_eq!(lab.ledger.notes()[3], "undo 2");
+        assert_eq!(run.status().await.unwrap().status, Status::Cancelled);
+    }
+
     async fn what_never_began_has_nothing_to_undo(lab: Lab) {
         let gate = Gate::closed();
         lab.start(|app| app.job(upload()).state(gate)).await;
@@ -176,6 +209,28 @@ engine_test! {
         let rows = lab.world.raw("select n from payments order by n").await;
         assert_eq!(rows.len(), 2, "{rows:?}");
         assert_eq!(lab.ledger.notes(), ["attempt 1", "attempt 1", "attempt 2"]);
+    }
+
+    async fn what_a_job_logged_is_kept_although_its_transaction_rolled_back(lab: Lab) {
+        use tracing_subscriber::layer::SubscriberExt;
+        let subscriber = tracing_subscriber::registry().with(outlast::RunLogs::default());
+        // The subscriber of this test's process; other tests in the same process may have set one.
+        let _ = tracing::subscriber::set_global_default(subscriber);
+        let job = Job::new("pay", |job: JobCtx, commits: bool| async move {
+            tracing::info!("before");
+            let done = job.clone();
+            job.client().transaction(async move |tx: Tx| {
+                done.complete_in(&tx, &()).await?;
+                if commits { Ok(()) } else { Err(AnyError::new("rolled back")) }
+            }).await
+        }).retry(Retry::never());
+        lab.start(|app| app.job(job.clone())).await;
+        for commits in [false, true] {
+            let run = lab.app().start(job.clone(), commits).await.unwrap();
+            assert_eq!(run.result().await.is_ok(), commits);
+            let lines: Vec<_> = lab.app().logs(run.id(), 10).await.unwrap().into_iter().map(|line| line.message).collect();
+            assert_eq!(lines, ["before"], "{commits}");
+        }
     }
 
     async fn a_parent_hears_of_a_child_that_completed_in_a_transaction(lab: Lab) {

@@ -67,6 +67,49 @@ engine_test! {
         assert!(lab.ledger.notes().is_empty(), "mallory has no role");
     }
 
+    async fn what_is_put_off_has_the_time_to_run(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = |text: &str| {
+            lab.app().start(index(), text.into()).debounce("doc-7", 5.seconds()).timeout(10.seconds())
+        };
+        let run = start("one").await.unwrap();
+        for text in ["two", "three", "four"] {
+            lab.advance(4.seconds()).await;
+            assert_eq!(start(text).await.unwrap().id(), run.id());
+        }
+        lab.advance(6.seconds()).await;
+        run.result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["four"]);
+    }
+
+    async fn one_that_is_replaced_runs_the_code_that_its_input_was_meant_for(lab: Lab) {
+        let second = || Job::new("index", |job: JobCtx, n: u32| async move {
+            job.state::<Ledger>().note(format!("second: {n}"));
+            Ok::<_, AnyError>(())
+        }).version(2);
+        lab.start(|app| app.job(index()).job(second())).await;
+        lab.app().start(index(), "one".into()).debounce("doc-7", 5.seconds()).await.unwrap();
+        let run = lab.app().start(second(), 7).debounce("doc-7", 5.seconds()).await.unwrap();
+        assert!(!run.created());
+        lab.advance(6.seconds()).await;
+        run.result().await.unwrap();
+        assert_eq!(lab.ledger.notes(), ["second: 7"]);
+    }
+
+    async fn one_that_is_replaced_does_not_begin_because_its_period_ends(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = |text: &str| {
+            lab.app().start(index(), text.into()).delay(2.hours()).unique(Unique::by_key("k").within(1.hour()).replace())
+        };
+        start("one").await.unwrap();
+        lab.advance(30.minutes()).await;
+        assert!(!start("two").await.unwrap().created());
+        lab.advance(110.minutes()).await;
+        assert!(lab.ledger.notes().is_empty(), "two hours from when it was replaced");
+        lab.advance(20.minutes()).await;
+        assert_eq!(lab.ledger.notes(), ["two"]);
+    }
+
     async fn within_a_period_one_is_started(lab: Lab) {
         lab.start(|app| app.job(index())).await;
         for text in ["one", "two"] {

@@ -41,6 +41,31 @@ async fn what_was_put_together_is_sent_and_the_answer_is_read() {
 }
 
 #[tokio::test]
+async fn whoever_a_run_calls_is_told_the_trace_that_it_belongs_to() {
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let server = Server::start(|_| ok("")).await;
+    let url = server.at("a.example", "/");
+    let workflow = Workflow::new("call", move |ctx: Ctx, (): ()| {
+        let url = url.clone();
+        async move {
+            ctx.http().get(&url).send().await?;
+            ctx.http().get(&url).header("traceparent", "own").send().await?;
+            Ok::<(), HttpError>(())
+        }
+    });
+    let test = testing::start(|app| app.workflow(workflow.clone()).egress(nearby())).await.unwrap();
+    let traced = test.app().start(workflow.clone(), ()).trace(format!("{PARENT};shop=1"));
+    traced.await.unwrap().result().await.unwrap();
+    test.app().start(workflow, ()).await.unwrap().result().await.unwrap();
+
+    let seen = server.seen();
+    let told: Vec<_> =
+        seen.iter().map(|seen| (seen.header("traceparent"), seen.header("tracestate"))).collect();
+    let (state, own) = (Some("shop=1"), Some("own"));
+    assert_eq!(told, [(Some(PARENT), state), (own, state), (None, None), (own, None)]);
+}
+
+#[tokio::test]
 async fn an_inner_address_is_refused_before_anybody_is_called() {
     let server = Server::start(|_| ok("secret")).await;
     let egress = || Egress::new();

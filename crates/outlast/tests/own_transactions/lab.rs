@@ -8,7 +8,7 @@ use outlast::{KvCall, RunHandle, Target};
 use outlast_testkit::{StoreKind, World};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::NoTls;
 
@@ -26,6 +26,7 @@ pub struct Lab {
     pub world: World,
     pub app: App,
     pub gate: Arc<Notify>,
+    pub lent: Mutex<mpsc::UnboundedReceiver<JobCtx>>,
 }
 
 /// A user's transaction.
@@ -63,19 +64,31 @@ pub fn work() -> Workflow<(), u32, AnyError> {
     })
 }
 
+/// Lends what completes it to the test, and returns when the test lets it go.
+pub fn lend() -> Job<(), String, AnyError> {
+    Job::new("lend", |job: JobCtx, ()| async move {
+        job.state::<mpsc::UnboundedSender<JobCtx>>().send(job.clone())?;
+        job.state::<Arc<Notify>>().notified().await;
+        Ok("by its handler".to_owned())
+    })
+}
+
 impl Lab {
     pub async fn new(driver: Driver, world: World) -> Lab {
         let gate = Arc::new(Notify::new());
+        let (lends, lent) = mpsc::unbounded_channel::<JobCtx>();
         let app = Outlast::on(world.store().clone())
             .settings(|settings| settings.poll_every = Duration::from_secs(3600))
             .state(gate.clone())
+            .state(lends)
+            .job(lend())
             .workflow(double())
             .workflow(listen())
             .workflow(trust())
             .workflow(work());
         let app = app.run().await.expect("the engine starts");
         world.raw("create table orders (id bigint primary key)").await;
-        Lab { driver, world, app, gate }
+        Lab { driver, world, app, gate, lent: Mutex::new(lent) }
     }
 
     pub async fn begin(&self) -> Own {
@@ -97,6 +110,13 @@ impl Lab {
         let run = self.app.start(flow, ()).await.expect("a run starts");
         self.until(run.id(), Status::Waiting).await;
         run
+    }
+
+    /// A job that runs, with what completes it.
+    pub async fn lends(&self) -> (RunHandle<Job<(), String, AnyError>>, JobCtx) {
+        let run = self.app.start(lend(), ()).await.expect("a job starts");
+        let job = soon(async { self.lent.lock().await.recv().await }).await.expect("it lends itself");
+        (run, job)
     }
 
     pub async fn until(&self, run: RunId, status: Status) {
@@ -184,6 +204,14 @@ impl Own {
             Own::Sqlx(tx) => client.cancel_in_tx(&mut **tx, run, "enough").await,
             Own::TokioPostgres(tx) => client.cancel_in_tx(&*tx, run, "enough").await,
             Own::Rusqlite(tx) => client.cancel_in_tx_blocking(tx, run, "enough"),
+        }
+    }
+
+    pub async fn complete(&mut self, job: &JobCtx, output: &str) -> Result<(), Error> {
+        match self {
+            Own::Sqlx(tx) => job.complete_in(&mut **tx, &output).await,
+            Own::TokioPostgres(tx) => job.complete_in(&*tx, &output).await,
+            Own::Rusqlite(tx) => job.complete_in_blocking(tx, &output),
         }
     }
 

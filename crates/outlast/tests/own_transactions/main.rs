@@ -109,6 +109,34 @@ stories! {
         assert_eq!(soon(trusts.result()).await.unwrap(), 9);
     }
 
+    async fn a_job_completes_with_the_commit_or_as_its_handler_says(lab: Lab) {
+        for (order, commits, by) in [(1, false, "by its handler"), (2, true, "in the transaction")] {
+            let (run, job) = lab.lends().await;
+            let mut tx = lab.begin().await;
+            tx.insert(order).await;
+            tx.complete(&job, "in the transaction").await.unwrap();
+            assert_eq!(lab.orders().await, 0, "not before the commit");
+            match commits {
+                true => tx.commit().await,
+                false => tx.roll_back().await,
+            }
+            lab.gate.notify_one();
+            assert_eq!(soon(run.result()).await.unwrap(), by);
+        }
+        assert_eq!(lab.orders().await, 1);
+    }
+
+    async fn a_job_that_is_no_longer_ours_completes_in_no_transaction(lab: Lab) {
+        let (run, job) = lab.lends().await;
+        lab.app.kill(run.id(), "by hand").await.unwrap();
+        let mut tx = lab.begin().await;
+        let error = tx.complete(&job, "too late").await.unwrap_err();
+        assert!(error.to_string().contains("roll the transaction back"), "{error}");
+        tx.roll_back().await;
+        lab.gate.notify_one();
+        assert!(soon(run.result()).await.unwrap_err().is_cancelled());
+    }
+
     async fn values_are_there_with_the_commit_and_gone_with_the_roll_back(lab: Lab) {
         let kv = lab.app.kv_of("acme").space("stock");
         let before = kv.set("cups", &6).await.unwrap();

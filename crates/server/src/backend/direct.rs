@@ -7,6 +7,7 @@ use outlast_store::{Access, Accessed, FailureAsk, FailureGroup, TokenView};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::noted::Change;
 use super::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
 use crate::errors::RANGE;
 use crate::fault::{Exit, Fault};
@@ -19,7 +20,9 @@ pub(super) async fn run(client: &Client, which: &Which) -> Result<RunView, Fault
 }
 
 pub(super) async fn start(client: &Client, ask: StartAsk) -> Result<(RunId, bool), Fault> {
-    let mut start = client.start_by_name(&ask.definition, ask.input.get());
+    let start = client.start_by_name(&ask.definition, ask.input.get());
+    // Whoever has the database says who they are, as a token does for a server.
+    let mut start = user().into_iter().fold(start, |start, user| start.owner(user));
     if let Some(key) = ask.key {
         start = start.key(key);
     }
@@ -40,6 +43,14 @@ pub(super) async fn start(client: &Client, ask: StartAsk) -> Result<(RunId, bool
     }
     let run = start.await?;
     Ok((run.id(), run.created()))
+}
+
+/// A change of a run that is there, or of one whose key has none yet.
+pub(super) async fn change_of(client: &Client, action: &'static str, which: &Which) -> Change {
+    match client.find(which.target()).await {
+        Ok(run) => Change::of_run(client, action, run).await,
+        Err(_) => Change::new(action, which.part()),
+    }
 }
 
 pub(super) async fn send(
@@ -117,6 +128,7 @@ pub(super) async fn set_schedule(client: &Client, ask: ScheduleAsk) -> Result<Sc
         .overlap(ask.overlap)
         .catch_up(ask.catch_up)
         .jitter(ask.jitter);
+    schedule = user().into_iter().fold(schedule, |schedule, user| schedule.owner(user));
     if let Some(queue) = &ask.queue {
         schedule = schedule.queue(queue);
     }
@@ -125,7 +137,7 @@ pub(super) async fn set_schedule(client: &Client, ask: ScheduleAsk) -> Result<Sc
 
 pub(super) async fn create_token(client: &Client, ask: TokenAsk) -> Result<MadeToken, Fault> {
     let by = user().unwrap_or_else(|| "command line".to_owned());
-    let is_first = !http::any_token(client).await?;
+    let is_first = http::tokens(client).await? == http::Tokens::Never;
     let made = http::create_token(client, &ask.subject, ask.role, ask.tenant, ask.age, &by).await;
     let (view, secret) = made.map_err(|problem| Fault::usage(problem.detail))?;
     Ok(MadeToken { view, secret: secret.shown().to_owned(), is_first })

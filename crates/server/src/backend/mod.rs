@@ -6,6 +6,7 @@
 
 mod asks;
 mod direct;
+mod noted;
 mod read;
 mod remote;
 
@@ -20,8 +21,10 @@ use serde_json::value::RawValue;
 use tokio::sync::broadcast::Receiver;
 
 pub(crate) use self::asks::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version};
+use self::noted::Change;
 pub(crate) use self::remote::{Remote, ServerUrl};
 use crate::fault::Fault;
+use crate::words::took;
 
 /// Where commands find what they ask for.
 pub(crate) enum Backend {
@@ -101,15 +104,23 @@ impl Journals for Backend {
     }
 }
 
-/// Wakes whoever looks again and again: at a hint where there are hints, else by the clock.
-pub(crate) struct News(Option<Receiver<Signal>>);
+/// Wakes whoever looks at one run again and again: at a hint of the database, or when its server tells of something.
+pub(crate) enum News<'a> {
+    Hints(Receiver<Signal>),
+    Told(remote::Stream<'a>),
+}
 
-impl News {
-    /// Waits for something new, at most so long. A missed hint means to look as well.
-    pub(crate) async fn within(&mut self, most: Duration) {
-        match &mut self.0 {
-            Some(signals) => drop(tokio::time::timeout(most, signals.recv()).await),
-            None => tokio::time::sleep(most).await,
+impl News<'_> {
+    /// Waits for something new, at most so long; says whether to look again. Without anything new that is so too where
+    /// not everything that happens is told.
+    pub(crate) async fn within(&mut self, most: Duration) -> bool {
+        match self {
+            // A missed hint means to look as well, and steps inside of a turn give none.
+            News::Hints(signals) => {
+                drop(tokio::time::timeout(most, signals.recv()).await);
+                true
+            }
+            News::Told(stream) => stream.within(most).await,
         }
     }
 }
@@ -138,9 +149,9 @@ impl Backend {
         both!(self, client => Ok(client.store().now().await?), server => server.now().await)
     }
 
-    /// Hints from now on.
-    pub(crate) fn news(&self) -> News {
-        both!(self, client => News(Some(client.store().signals())), _server => News(None))
+    /// What happens to a run from now on.
+    pub(crate) async fn news(&self, run: RunId) -> News<'_> {
+        both!(self, client => News::Hints(client.store().signals()), server => News::Told(server.news(run).await))
     }
 
     /// One run.
@@ -170,9 +181,12 @@ impl Backend {
         }, server => server.list(filter, limit).await)
     }
 
-    /// What a run's handlers logged, at most so many lines.
-    pub(crate) async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Fault> {
-        both!(self, client => Ok(client.logs(run, limit).await?), server => server.logs(run, limit).await)
+    /// What a run's handlers logged, without the first `after` lines: at most so many.
+    pub(crate) async fn logs(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<LogLine>, Fault> {
+        both!(self, client => {
+            let lines = client.logs(run, after.saturating_add(limit)).await?;
+            Ok(lines.into_iter().skip(after as usize).collect())
+        }, server => server.logs(run, after, limit).await)
     }
 
     pub(crate) async fn queues(&self) -> Result<Vec<QueueView>, Fault> {
@@ -217,7 +231,10 @@ impl Backend {
 
     /// Starts a run; says whether it was not there before.
     pub(crate) async fn start(&self, ask: StartAsk) -> Result<(RunId, bool), Fault> {
-        both!(self, client => direct::start(client, ask).await, server => server.start(ask).await)
+        both!(self, client => {
+            let change = Change::new("run.start", &ask.definition);
+            change.named(client, direct::start(client, ask), |(run, _)| Some(run.to_string())).await
+        }, server => server.start(ask).await)
     }
 
     /// Sends an event. The same `key` sends it once.
@@ -228,47 +245,79 @@ impl Backend {
         data: &RawValue,
         key: Option<&str>,
     ) -> Result<(), Fault> {
-        both!(self, client => direct::send(client, to, name, data, key).await,
+        both!(self, client => {
+            let change = direct::change_of(client, "run.send", to).await;
+            change.noted(client, direct::send(client, to, name, data, key)).await
+        },
             server => server.message(to, "events", name, data, key).await)
     }
 
     /// Settles a promise.
     pub(crate) async fn settle(&self, of: &Which, name: &str, data: &RawValue) -> Result<(), Fault> {
-        both!(self, client => Ok(client.settle(of.target(), name, data).await?),
+        both!(self, client => {
+            let change = direct::change_of(client, "run.settle", of).await;
+            change.noted(client, client.settle(of.target(), name, data)).await
+        },
             server => server.message(of, "promises", name, data, None).await)
     }
 
     /// Asks a run to stop; `false` when it has ended.
     pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
-        both!(self, client => Ok(client.cancel(run, reason).await?),
+        both!(self, client => {
+            let change = Change::of_run(client, "run.cancel", run).await.because(Some(reason));
+            change.noted(client, client.cancel(run, reason)).await
+        },
             server => server.act(run, "cancel", Some(reason)).await)
     }
 
     /// Ends a run at once; `false` when it has ended.
     pub(crate) async fn kill(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
-        both!(self, client => Ok(client.kill(run, reason).await?),
+        both!(self, client => {
+            let change = Change::of_run(client, "run.kill", run).await.because(Some(reason));
+            change.noted(client, client.kill(run, reason)).await
+        },
             server => server.act(run, "kill", Some(reason)).await)
     }
 
     /// Holds a run back; `false` when it has ended.
     pub(crate) async fn pause(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
-        both!(self, client => Ok(client.pause(run, reason).await?),
+        both!(self, client => {
+            let change = Change::of_run(client, "run.pause", run).await.because(Some(reason));
+            change.noted(client, client.pause(run, reason)).await
+        },
             server => server.act(run, "pause", Some(reason)).await)
     }
 
     /// Lets a run go on; `false` when it was not paused.
-    pub(crate) async fn resume(&self, run: RunId) -> Result<bool, Fault> {
-        both!(self, client => Ok(client.resume(run).await?), server => server.act(run, "resume", None).await)
+    pub(crate) async fn resume(&self, run: RunId, reason: Option<&str>) -> Result<bool, Fault> {
+        both!(self, client => {
+            let change = Change::of_run(client, "run.resume", run).await.because(reason);
+            change.noted(client, client.resume(run)).await
+        }, server => server.act(run, "resume", reason).await)
     }
 
     /// Deletes a run that has ended, with everything of it.
-    pub(crate) async fn delete(&self, run: RunId) -> Result<(), Fault> {
-        both!(self, client => direct::delete(client, run).await, server => server.delete(run).await)
+    pub(crate) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
+        both!(self, client => {
+            let change = Change::of_run(client, "run.delete", run).await.because(Some(reason));
+            change.noted(client, direct::delete(client, run)).await
+        }, server => server.delete(run, reason).await)
+    }
+
+    /// Deletes runs that ended so long ago; says how many.
+    pub(crate) async fn purge(&self, older_than: Duration) -> Result<u64, Fault> {
+        let client = self.direct("purge")?;
+        let change = Change::new("run.purge", format!("older than {}", took(older_than)));
+        change.noted(client, client.purge(older_than)).await
     }
 
     /// Tries a run again, or gives a step of it another result.
     pub(crate) async fn repair(&self, run: RunId, ask: &RepairAsk) -> Result<bool, Fault> {
-        both!(self, client => Ok(direct::repair(client, run, ask).await?),
+        both!(self, client => {
+            let action = if ask.replace.is_some() { "run.replace" } else { "run.retry" };
+            let change = Change::of_run(client, action, run).await.because(ask.reason.as_deref());
+            change.noted(client, direct::repair(client, run, ask)).await
+        },
             server => server.repair(run, ask).await)
     }
 
@@ -280,7 +329,10 @@ impl Backend {
 
     /// Starts another run from a step of one.
     pub(crate) async fn fork(&self, run: RunId, ask: &ForkAsk) -> Result<RunId, Fault> {
-        both!(self, client => Ok(direct::fork(client, run, ask).await?), server => server.fork(run, ask).await)
+        both!(self, client => {
+            let change = Change::of_run(client, "run.fork", run).await.because(ask.reason.as_deref());
+            change.noted(client, direct::fork(client, run, ask)).await
+        }, server => server.fork(run, ask).await)
     }
 
     /// What that would do.
@@ -296,17 +348,17 @@ impl Backend {
     }
 
     pub(crate) async fn pause_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Ok(client.pause_queue(name).await?),
+        both!(self, client => Change::new("queue.pause", name).noted(client, client.pause_queue(name)).await,
             server => server.change_queue(name, "pause").await)
     }
 
     pub(crate) async fn resume_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Ok(client.resume_queue(name).await?),
+        both!(self, client => Change::new("queue.resume", name).noted(client, client.resume_queue(name)).await,
             server => server.change_queue(name, "resume").await)
     }
 
     pub(crate) async fn drain_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Ok(client.drain_queue(name).await?),
+        both!(self, client => Change::new("queue.drain", name).noted(client, client.drain_queue(name)).await,
             server => server.change_queue(name, "drain").await)
     }
 
@@ -316,32 +368,38 @@ impl Backend {
         name: &str,
         rules: Option<QueueRules>,
     ) -> Result<QueueCard, Fault> {
-        both!(self, client => Ok(client.set_queue_rules(name, rules).await?),
+        both!(self, client => {
+            let action = if rules.is_some() { "queue.limit" } else { "queue.reset" };
+            Change::new(action, name).noted(client, client.set_queue_rules(name, rules)).await
+        },
             server => server.set_queue_rules(name, rules).await)
     }
 
     pub(crate) async fn set_schedule(&self, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
-        both!(self, client => direct::set_schedule(client, ask).await,
+        both!(self, client => {
+            let change = Change::new("schedule.set", &ask.name);
+            change.noted(client, direct::set_schedule(client, ask)).await
+        },
             server => server.set_schedule(ask).await)
     }
 
     pub(crate) async fn pause_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
-        both!(self, client => Ok(client.pause_schedule(name).await?),
+        both!(self, client => Change::new("schedule.pause", name).noted(client, client.pause_schedule(name)).await,
             server => server.change_schedule(name, "pause").await)
     }
 
     pub(crate) async fn resume_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
-        both!(self, client => Ok(client.resume_schedule(name).await?),
+        both!(self, client => Change::new("schedule.resume", name).noted(client, client.resume_schedule(name)).await,
             server => server.change_schedule(name, "resume").await)
     }
 
     pub(crate) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
-        both!(self, client => Ok(client.trigger_schedule(name).await?),
+        both!(self, client => Change::new("schedule.trigger", name).noted(client, client.trigger_schedule(name)).await,
             server => server.trigger_schedule(name).await)
     }
 
     pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), Fault> {
-        both!(self, client => Ok(client.delete_schedule(name).await?),
+        both!(self, client => Change::new("schedule.delete", name).noted(client, client.delete_schedule(name)).await,
             server => server.delete_schedule(name).await)
     }
 
@@ -352,7 +410,7 @@ impl Backend {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<RunId>, Fault> {
-        both!(self, client => Ok(client.backfill(name, from, to).await?),
+        both!(self, client => Change::new("schedule.backfill", name).noted(client, client.backfill(name, from, to)).await,
             server => server.backfill(name, from, to).await)
     }
 
@@ -364,7 +422,11 @@ impl Backend {
 
     /// Begins a bulk.
     pub(crate) async fn bulk(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<RunId, Fault> {
-        both!(self, client => Ok(direct::bulk(client, op, filter, all).start().await?.id()),
+        both!(self, client => {
+            let bulk = direct::bulk(client, op, filter, all);
+            let change = Change::new("bulk.create", op.word());
+            change.named(client, bulk.start(), |run| Some(run.id().to_string())).await.map(|run| run.id())
+        },
             server => server.bulk(op, filter, all).await)
     }
 
@@ -379,13 +441,17 @@ impl Backend {
     }
 
     pub(crate) async fn create_token(&self, ask: TokenAsk) -> Result<MadeToken, Fault> {
-        both!(self, client => direct::create_token(client, ask).await,
+        both!(self, client => {
+            let change = Change::new("token.create", &ask.subject);
+            let name = |made: &MadeToken| Some(crate::http::token_name(made.view.card.id));
+            change.named(client, direct::create_token(client, ask), name).await
+        },
             server => server.create_token(ask).await)
     }
 
     /// From now on it opens nothing; `None` where there is no such token.
     pub(crate) async fn revoke_token(&self, name: &str) -> Result<Option<TokenView>, Fault> {
-        both!(self, client => direct::revoke_token(client, name).await,
+        both!(self, client => Change::new("token.revoke", name).noted(client, direct::revoke_token(client, name)).await,
             server => server.revoke_token(name).await)
     }
 }
@@ -393,7 +459,7 @@ impl Backend {
 /// Why a command wants the database itself.
 pub(crate) fn only_direct(command: &str) -> Fault {
     Fault::usage(format!(
-        "`{command}` works on the database itself, not through a server: leave --url away (and unset OUTLAST_URL) and \
-         name the database with --database-url"
+        "`{command}` works on the database itself, not through a server: leave --url away (and unset OUTLAST_URL, and \
+         choose a profile without one) and name the database with --database-url"
     ))
 }

@@ -158,11 +158,13 @@ pub(super) struct LogDoc {
     at: When,
     level: String,
     message: String,
+    #[serde(default)]
+    step: Option<String>,
 }
 
 impl From<LogDoc> for LogLine {
     fn from(doc: LogDoc) -> LogLine {
-        LogLine { n: 0, at: doc.at.0, level: doc.level, message: doc.message }
+        LogLine { n: 0, at: doc.at.0, level: doc.level, message: doc.message, step: doc.step }
     }
 }
 
@@ -288,12 +290,14 @@ pub(super) struct NodeDoc {
     joined_at: When,
     lease_until: When,
     holds: u64,
+    #[serde(default)]
+    queues: Vec<String>,
 }
 
 impl From<NodeDoc> for NodeView {
     fn from(doc: NodeDoc) -> NodeView {
-        let NodeDoc { id, name, host, pid, joined_at, lease_until, holds } = doc;
-        NodeView { id, name, host, pid, joined_at: joined_at.0, lease_until: lease_until.0, holds }
+        let NodeDoc { id, name, host, pid, joined_at, lease_until, holds, queues } = doc;
+        NodeView { id, name, host, pid, joined_at: joined_at.0, lease_until: lease_until.0, holds, queues }
     }
 }
 

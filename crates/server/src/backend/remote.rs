@@ -1,7 +1,10 @@
 //! A server as a command sees it: every question as a request of the HTTP API.
 //!
-//! How requests travel, and what becomes of those that do not arrive, is in `wire.rs`.
+//! How requests travel, and what becomes of those that do not arrive, is in `wire.rs`; whom they believe in `tls.rs`; how news
+//! comes back in `news.rs`.
 
+mod news;
+mod tls;
 mod wire;
 
 use outlast::{
@@ -14,6 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+pub(crate) use self::news::Stream;
 use self::wire::{Body, Request};
 pub(crate) use self::wire::{Remote, ServerUrl};
 use super::read::{
@@ -81,9 +85,10 @@ impl Remote {
         Ok(page.items.into_iter().map(Entry::from).collect())
     }
 
-    pub(super) async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Fault> {
+    pub(super) async fn logs(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<LogLine>, Fault> {
         let request = Request::new(Method::GET, &["runs", &run.to_string(), "logs"]);
-        let page: Items<LogDoc> = self.ask(request.with("limit", limit.clamp(1, 1000))).await?;
+        let page: Items<LogDoc> =
+            self.ask(request.with("after", after).with("limit", limit.clamp(1, 1000))).await?;
         Ok(page.items.into_iter().map(LogLine::from).collect())
     }
 
@@ -163,8 +168,9 @@ impl Remote {
         Ok(acted.changed)
     }
 
-    pub(super) async fn delete(&self, run: RunId) -> Result<(), Fault> {
-        self.text(Request::new(Method::DELETE, &["runs", &run.to_string()])).await.map(drop)
+    pub(super) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
+        let request = Request::new(Method::DELETE, &["runs", &run.to_string()]);
+        self.text(request.with("reason", reason)).await.map(drop)
     }
 
     pub(super) async fn repair(&self, run: RunId, ask: &RepairAsk) -> Result<bool, Fault> {
@@ -357,9 +363,10 @@ fn bulk_body(op: &Bulk, filter: &Filter, all: bool) -> Result<Body, Fault> {
     let body = Body::default().put("op", op.word()).put("filter", &words.join(" ")).put("all", &all);
     let raw = |text: &String| RawValue::from_string(text.clone()).ok();
     Ok(match op {
-        Bulk::Cancel { reason } | Bulk::Kill { reason } | Bulk::Pause { reason } => {
-            body.put("reason", reason)
-        }
+        Bulk::Cancel { reason }
+        | Bulk::Kill { reason }
+        | Bulk::Delete { reason }
+        | Bulk::Pause { reason } => body.put("reason", reason),
         Bulk::Resume => body,
         Bulk::Retry { from } => body.maybe("from", from),
         Bulk::Fork { from, input, latest, reason } => body

@@ -1,4 +1,4 @@
-//! Settings are looked at.
+//! Settings are looked at, and changed.
 
 use clap::{Args, Subcommand};
 
@@ -10,6 +10,15 @@ pub(crate) enum ConfigCommand {
     Show(ConfigShowArgs),
     /// Look whether the files can be read; exit code 2 when one cannot
     Check,
+    /// Open your file of settings in VISUAL or EDITOR, and look whether it can be read then
+    Edit(ConfigEditArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigEditArgs {
+    /// The project's file, outlast.toml in this folder, instead of yours
+    #[arg(long)]
+    pub(crate) project: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! Runs are stopped, held back and repaired, one by one or many at once.
+//! Runs are stopped, held back, repaired and deleted, one by one or many at once.
 
 use clap::Args;
 
@@ -46,6 +46,10 @@ pub(crate) struct ResumeArgs {
     #[arg(required_unless_present_any = ["filter", "all"], conflicts_with_all = ["filter", "all"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
 
+    /// Why, for people who look at it later
+    #[arg(long, short, conflicts_with_all = ["filter", "all"])]
+    pub(crate) reason: Option<String>,
+
     #[command(flatten)]
     pub(crate) many: ManyArgs,
 }
@@ -64,6 +68,10 @@ pub(crate) struct RetryArgs {
     /// From this step on, instead of where the run went wrong: charge, charge#2 or child:ship
     #[arg(long, value_name = "STEP", conflicts_with = "input")]
     pub(crate) from: Option<String>,
+
+    /// Why, for people who look at it later
+    #[arg(long, short, conflicts_with_all = ["filter", "all"])]
+    pub(crate) reason: Option<String>,
 
     #[command(flatten)]
     pub(crate) many: ManyArgs,

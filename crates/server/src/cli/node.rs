@@ -15,6 +15,11 @@ pub(crate) struct DevArgs {
     #[arg(value_parser = |text: &str| parse_number(text, 0..=65_535_u16))]
     pub(crate) port: Option<u16>,
 
+    /// Open the dashboard in a browser
+    #[cfg(feature = "embed")]
+    #[arg(long)]
+    pub(crate) open: bool,
+
     /// Take the dashboard from the server of whoever changes it (`npm run dev` in ui/)
     #[cfg(feature = "embed")]
     #[arg(long, value_name = "URL", value_parser = |url: &str| crate::http::parse_ui_proxy(url).map(|_| url.to_owned()))]
@@ -27,7 +32,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7777")]
     pub(crate) listen: std::net::SocketAddr,
 
-    /// A name under which the API is reached; can be given several times
+    /// Serve at this Unix socket too, for the user who runs it alone; its folder has to exist
+    #[cfg(unix)]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<std::path::PathBuf>,
+
+    /// A name under which the API is reached; needs a token first; can be given several times
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
 
@@ -35,7 +45,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) migrate: bool,
 
-    /// What it does: `all` also fires schedules, does bulks and deletes what is old; `api` only answers
+    /// What it does: `api` only answers; `scheduler` fires schedules, does bulks and deletes what is old; `all` does both
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) role: ServeRole,
 
@@ -56,6 +66,10 @@ pub(crate) struct ServeArgs {
     #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_000_u32))]
     pub(crate) pace: u32,
 
+    /// Hide the values of fields with this name, in payloads and errors, from all but admins; can be given several times
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    pub(crate) redact: Vec<String>,
+
     /// How long lines of the audit log are kept
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = parse_duration)]
     pub(crate) keep_audit: std::time::Duration,
@@ -72,4 +86,7 @@ pub(crate) enum ServeRole {
     All,
     /// Nothing but the API.
     Api,
+    /// Everything but the API. There is no leader, and so no other part of it that could be served alone.
+    #[value(alias = "maintenance")]
+    Scheduler,
 }

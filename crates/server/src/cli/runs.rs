@@ -66,6 +66,10 @@ pub(crate) struct LogArgs {
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub(crate) level: Option<Level>,
 
+    /// Only lines of this step: its number, or its name
+    #[arg(long, value_name = "N|NAME")]
+    pub(crate) step: Option<String>,
+
     /// Only lines since then: 10m, or 2027-03-14T01:30:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
@@ -163,13 +167,6 @@ pub(crate) struct WaitArgs {
     /// Until it is in one of these, such as waiting,completed [default: until its end]
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) until: Vec<Status>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DeleteArgs {
-    /// The runs: ids, or DEFINITION/KEY
-    #[arg(required = true, value_name = "ID")]
-    pub(crate) ids: Vec<String>,
 }
 
 #[derive(Debug, Args)]

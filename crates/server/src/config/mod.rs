@@ -14,22 +14,26 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 pub(crate) use self::file::{File, Found};
-use crate::backend::ServerUrl;
+use crate::backend::{Remote, ServerUrl};
 use crate::database::{DEFAULT_URL, Place, without_password};
 use crate::fault::Fault;
 use crate::output::{Colour, Format, TimeStyle};
 use crate::words::parse_timeout;
 
 /// Everything that can be set, with what it is for.
-pub(crate) const KEYS: [(&str, &str); 7] = [
+pub(crate) const KEYS: [(&str, &str); 8] = [
     ("url", "a server to ask, instead of a database"),
     ("database_url", "the database"),
     ("token", "who asks the server"),
+    ("ca", "the authority that signed the server's certificate"),
     ("output", "how answers are written"),
     ("color", "whether they have colours"),
     ("time", "how times are written"),
     ("timeout", "how long a command may take"),
 ];
+
+/// The project's file: that of the folder in which a command is called, whoever wrote it.
+const PROJECT: &str = "outlast.toml";
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +176,15 @@ impl Settings {
             self.values.retain(|setting| setting.key != "token");
             self.values.extend(kept.map(|(value, origin)| Setting { key: "token", value, origin }));
         }
+        // And of whom it may be believed that he is the server a folder says nothing, but of its own server.
+        let of_project = |setting: &Setting| matches!(&setting.origin, Origin::File(file, ..) if file.as_os_str() == PROJECT);
+        if self.get("ca").is_some_and(of_project) && !self.get("url").is_some_and(of_project) {
+            let kept = parts(files, self.profile.as_deref())
+                .filter(|(file, _)| file.path.as_os_str() != PROJECT)
+                .find_map(|(file, part)| file.get("ca", part));
+            self.values.retain(|setting| setting.key != "ca");
+            self.values.extend(kept.map(|(value, origin)| Setting { key: "ca", value, origin }));
+        }
         self.server()?;
         self.format()?;
         self.colour()?;
@@ -205,13 +218,31 @@ impl Settings {
         ServerUrl::read(&url.value).map(Some).map_err(|why| url.wrong(why))
     }
 
-    /// Whether a server was named for this very call, and not by a file.
-    pub(crate) fn names_server_now(&self) -> bool {
-        self.get("url").is_some_and(|url| !matches!(url.origin, Origin::File(..)))
+    /// Whether a server is meant, so that a command which works on a database alone would do it to another. What stands in
+    /// a file outside of profiles is for commands that can ask a server.
+    pub(crate) fn means_server(&self) -> bool {
+        self.get("url").is_some_and(|url| !matches!(url.origin, Origin::File(_, _, None)))
     }
 
     pub(crate) fn token(&self) -> Option<String> {
         self.get("token").map(|token| token.value.clone())
+    }
+
+    /// The file with the authority that signed the server's certificate, where not one of the system did. In a file of
+    /// settings it stands as seen from there.
+    pub(crate) fn ca(&self) -> Option<PathBuf> {
+        let ca = self.get("ca")?;
+        let folder = match &ca.origin {
+            Origin::File(file, ..) => file.parent(),
+            _ => None,
+        };
+        Some(folder.map_or_else(|| PathBuf::from(&ca.value), |folder| folder.join(&ca.value)))
+    }
+
+    /// A client of the server that is asked, if one is.
+    pub(crate) fn remote(&self) -> Result<Option<Remote>, Fault> {
+        let Some(url) = self.server()? else { return Ok(None) };
+        Remote::new(url, self.token(), self.ca().as_deref()).map(Some)
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -274,7 +305,7 @@ pub(crate) fn paths(env: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let base = env("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let base =
         base.or_else(|| Some(PathBuf::from(env("HOME").filter(|path| !path.is_empty())?).join(".config")));
-    let mut paths = vec![PathBuf::from("outlast.toml")];
+    let mut paths = vec![PathBuf::from(PROJECT)];
     paths.extend(base.map(|base| base.join("outlast/config.toml")));
     paths
 }
@@ -347,6 +378,21 @@ mod tests {
         assert_eq!(settle(&flag, None, &[], vec![user()]).unwrap().token(), None);
         let env = [("OUTLAST_TOKEN", "given")];
         assert_eq!(settle(&flag, None, &env, vec![user()]).unwrap().token().as_deref(), Some("given"));
+    }
+
+    #[test]
+    fn a_folder_says_of_its_own_server_alone_who_may_sign_for_it() {
+        let ours = || file("/home/ann/user.toml", "url = \"https://ours.example\"\nca = \"ours.pem\"\n");
+        let theirs = |text: &str| file("outlast.toml", text);
+        let ca = |settings: Result<Settings, Fault>| settings.unwrap().ca();
+        assert_eq!(ca(settle(&[], None, &[], vec![ours()])), Some(PathBuf::from("/home/ann/ours.pem")));
+        let evil = || theirs("ca = \"theirs.pem\"\n");
+        assert_eq!(ca(settle(&[], None, &[], vec![evil(), ours()])), Some("/home/ann/ours.pem".into()));
+        assert_eq!(ca(settle(&[("url", "https://ours.example")], None, &[], vec![evil()])), None);
+        let own = || theirs("url = \"https://theirs.example\"\nca = \"theirs.pem\"\n");
+        assert_eq!(ca(settle(&[], None, &[], vec![own(), ours()])), Some("theirs.pem".into()));
+        let env = [("OUTLAST_CA", "given.pem")];
+        assert_eq!(ca(settle(&[], None, &env, vec![own()])), Some("given.pem".into()));
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! so that scanners find leaked ones. Only its SHA-256 is kept: whoever reads the database has no token.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Method, header};
 use outlast::{Client, Timestamp};
 use outlast_store::{Access, Accessed, StoreError, TokenCard, TokenView};
+use parking_lot::Mutex;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -199,10 +201,73 @@ pub(crate) async fn create(
     Ok((TokenView { card, created_at: now, used_at: None, revoked_at: None }, secret))
 }
 
-/// Whether any token opens something now.
-pub(crate) async fn any_token(client: &Client) -> Result<bool, StoreError> {
+/// What there is of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// Nobody ever made one.
+    Never,
+    /// All that were made are revoked or over. Whoever wanted tokens once is not open to everybody for that.
+    Over,
+    /// One at least opens something now.
+    Valid,
+}
+
+/// What there is of tokens now.
+pub(crate) async fn tokens(client: &Client) -> Result<Tokens, StoreError> {
     let now = client.store().now().await?;
-    Ok(client.store().tokens().await?.iter().any(|token| token.is_live(now)))
+    let all = client.store().tokens().await?;
+    Ok(match all.iter().any(|token| token.is_live(now)) {
+        true => Tokens::Valid,
+        false if all.is_empty() => Tokens::Never,
+        false => Tokens::Over,
+    })
+}
+
+/// Whether whoever asks has to show a token.
+pub(crate) enum Door {
+    /// Everybody has.
+    Guarded,
+    /// Nobody has: that is looked at elsewhere.
+    Open,
+    /// Nobody has until there is a token, whoever made it; from then on everybody has.
+    UntilToken { is_guarded: AtomicBool, looked: Mutex<Option<Instant>> },
+}
+
+/// How soon a token counts that another process made.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+impl Door {
+    pub(crate) fn until_token() -> Door {
+        Door::UntilToken { is_guarded: AtomicBool::new(false), looked: Mutex::new(None) }
+    }
+
+    /// Whether a token has to be shown now. Where that cannot be found out, nobody comes in.
+    pub(crate) async fn asks(&self, client: &Client) -> Result<bool, StoreError> {
+        let (is_guarded, looked) = match self {
+            Door::Guarded => return Ok(true),
+            Door::Open => return Ok(false),
+            Door::UntilToken { is_guarded, looked } => (is_guarded, looked),
+        };
+        if is_guarded.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        if looked.lock().is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return Ok(false);
+        }
+        if tokens(client).await? != Tokens::Never {
+            self.close();
+            return Ok(true);
+        }
+        *looked.lock() = Some(Instant::now());
+        Ok(false)
+    }
+
+    /// There is a token now.
+    pub(crate) fn close(&self) {
+        if let Door::UntilToken { is_guarded, .. } = self {
+            is_guarded.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What is wrong with a token is never told: whoever guesses learns nothing.
@@ -232,6 +297,14 @@ pub(crate) async fn authenticate(
     }
     let secret = Secret::read(text.trim()).ok_or_else(refused)?;
     caller_of(secret.find(&api.client).await?).ok_or_else(refused)
+}
+
+/// Whether what these headers opened is shut by now: a token that was revoked opens nothing, also what it had opened.
+pub(crate) async fn is_shut(api: &Inner, headers: &HeaderMap) -> bool {
+    match api.door.asks(&api.client).await {
+        Ok(false) => false,
+        _ => authenticate(api, &Method::GET, headers).await.is_err(),
+    }
 }
 
 /// Whom a token stands for; nobody, where its role is of a later version.

@@ -17,6 +17,7 @@ use super::query::Query;
 use super::reply::Answer;
 use super::route::{Call, Notes, Route, scope_word};
 use super::{Inner, audit, body, replies};
+use crate::redact::{hidden_at, hiding};
 
 /// Answers a request to one path, which has these routes.
 pub(crate) async fn answer(api: Arc<Inner>, routes: Arc<[Route]>, request: Request) -> Response<Body> {
@@ -62,7 +63,7 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
     }
     if let Err(problem) = allow(route, &caller) {
         // Whoever tries what they may not is in the log; whoever only looked is not.
-        if route.method != Method::GET {
+        if !route.looks {
             audit::note(&api, route, (caller, names, path), Notes::default(), problem.code.status).await?;
         }
         return Err(problem);
@@ -105,7 +106,7 @@ async fn identify(api: &Inner, route: &Route, headers: &HeaderMap) -> Result<Cal
     if route.scope == Scope::Public {
         return Ok(Caller { role: access::Role::Viewer, ..Caller::local() });
     }
-    let caller = match api.needs_tokens {
+    let caller = match api.door.asks(&api.client).await? {
         true => access::authenticate(api, &route.method, headers).await?,
         false => Caller::local(),
     };
@@ -165,19 +166,25 @@ async fn read_body(
 /// Calls the handler. What may change something goes on to its end, its line in the audit log included, also when
 /// whoever asked has gone or time is over.
 async fn perform(api: &Arc<Inner>, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
-    if route.method == Method::GET || route.scope == Scope::Public {
-        return (route.handler)(call).await;
+    if route.looks || route.scope == Scope::Public {
+        return handle(api, route, call).await;
     }
     let (api, route) = (api.clone(), route.clone());
     let task = tokio::spawn(async move { change(&api, &route, call, notes).await });
     task.await.unwrap_or_else(|panicked| Err(Problem::internal(panicked)))
 }
 
+/// Calls the handler, whose answer shows what the caller may see.
+async fn handle(api: &Inner, route: &Route, call: Call) -> Answer {
+    let hidden = api.redact.clone().filter(|_| !call.caller.role.may(Scope::Admin));
+    hiding(hidden, (route.handler)(call)).await
+}
+
 /// Calls a handler that may change something, once for each idempotency key, and notes what it did.
 async fn change(api: &Inner, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
     let noted = |call: Call| async {
         let who = (call.caller.clone(), call.names.clone(), call.path.clone());
-        let answer = (route.handler)(call).await;
+        let answer = handle(api, route, call).await;
         let status = match &answer {
             Ok(reply) => reply.status,
             Err(problem) => problem.code.status,
@@ -187,6 +194,15 @@ async fn change(api: &Inner, route: &Route, call: Call, notes: Arc<Mutex<Notes>>
         answer
     };
     let body = call.body.clone().unwrap_or_default();
+    // Whoever was shown less than there is would write over it.
+    if api.redact.is_some()
+        && !call.caller.role.may(Scope::Admin)
+        && let Some(at) = hidden_at(&body)
+    {
+        let detail =
+            "\"[redacted]\" stands for a value that you may not see: send the value, or leave it away";
+        return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at(at));
+    }
     match replies::key(&call.headers)? {
         Some(key) if route.method == Method::POST => replies::once(api, route, key, body, call, noted).await,
         _ => noted(call).await,

@@ -15,6 +15,7 @@ use super::problem::{Names, Problem};
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::{Call, Notes, Route};
+use super::runs::find;
 
 /// Notes what a request changed, or was refused to change.
 pub(super) async fn note(
@@ -97,6 +98,41 @@ pub(crate) async fn list(call: Call) -> Answer {
     let last = lines.last().filter(|_| lines.len() == limit as usize);
     let next_cursor = last.map(|last| call.api.signer.write(last.at, last.note.id, &what));
     Reply::json(&AuditPage { items: lines.into_iter().map(AuditJson::new).collect(), next_cursor })
+}
+
+/// The most that is told of one run.
+const ACTIONS: u32 = 200;
+
+/// What somebody asked of a run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Action)]
+pub(crate) struct ActionJson {
+    at: String,
+    actor: String,
+    /// As in the audit log: `run.cancel`.
+    action: String,
+    reason: Option<String>,
+    /// What it was answered: 200 and the like where it was done.
+    status: u16,
+}
+
+/// What was asked of a run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ActionPage {
+    items: Vec<ActionJson>,
+}
+
+/// What was asked of one run, for everybody who may look at it.
+pub(crate) async fn of_run(call: Call) -> Answer {
+    let run = find(&call).await?.record.id;
+    let (tenant, target) = (call.caller.tenant.clone(), Some(run.to_string()));
+    let ask = AuditList { tenant, target, before: None, limit: ACTIONS };
+    let lines = call.api.client.store().audit(&ask).await?;
+    let action = |AuditView { note, at }| {
+        let AuditNote { actor, action, reason, status, .. } = note;
+        ActionJson { at: at.to_string(), actor, action, reason, status }
+    };
+    Reply::json(&ActionPage { items: lines.into_iter().map(action).collect() })
 }
 
 impl AuditJson {

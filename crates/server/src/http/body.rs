@@ -80,11 +80,7 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// Reads JSON, or says where it is wrong.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let text = std::str::from_utf8(body).map_err(|wrong| {
-        let at = wrong.valid_up_to();
-        Problem::new(Code::INVALID_UTF8, format!("the body is not UTF-8: byte {at} is wrong"))
-    })?;
-    check_depth(text)?;
+    let text = text(body)?;
     let mut json = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|wrong| {
         let pointer = pointer(wrong.path());
@@ -92,6 +88,16 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })?;
     json.end().map_err(|wrong| refused(&wrong, String::new()))?;
     Ok(value)
+}
+
+/// A body as text, which is JSON of a depth that can be read, if it is any.
+pub(crate) fn text(body: &[u8]) -> Result<&str, Problem> {
+    let text = std::str::from_utf8(body).map_err(|wrong| {
+        let at = wrong.valid_up_to();
+        Problem::new(Code::INVALID_UTF8, format!("the body is not UTF-8: byte {at} is wrong"))
+    })?;
+    check_depth(text)?;
+    Ok(text)
 }
 
 /// What is an object and nothing else: of itself serde takes a list of the fields' values too.

@@ -22,7 +22,7 @@ const DEFINITION: &str = "outlast.bulk";
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewBulk {
-    /// `cancel`, `kill`, `pause`, `resume`, `retry`, `fork` or `replace`.
+    /// `cancel`, `kill`, `pause`, `resume`, `retry`, `fork`, `replace` or `delete`.
     op: String,
     /// Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`.
     #[serde(default)]
@@ -31,6 +31,9 @@ pub(crate) struct NewBulk {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     ids: Vec<String>,
+    /// Of those that fit, the ones that failed like this: the fingerprint of a group of `/errors`.
+    #[serde(default)]
+    failure: Option<String>,
     /// All of them, where there is no filter.
     #[serde(default)]
     all: bool,
@@ -199,6 +202,7 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
     let op = match ask.op.as_str() {
         "cancel" => Bulk::cancel(reason()?),
         "kill" => Bulk::kill(reason()?),
+        "delete" => Bulk::delete(reason()?),
         "pause" => Bulk::pause(reason()?),
         "resume" => Bulk::resume(),
         "retry" => ask.from.clone().map_or_else(Bulk::retry, Bulk::retry_from),
@@ -214,7 +218,8 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
             reason: reason()?,
         },
         other => {
-            let detail = format!("op is cancel, kill, pause, resume, retry, fork or replace, not {other:?}");
+            let detail =
+                format!("op is cancel, kill, pause, resume, retry, fork, replace or delete, not {other:?}");
             return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/op"));
         }
     };
@@ -225,16 +230,17 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
     };
     let refuse = |detail: &str, at: &str| Err(Problem::new(Code::INVALID_ARGUMENT, detail).at(at));
     if !ask.ids.is_empty() {
-        if !ask.filter.trim().is_empty() || ask.all {
+        if !ask.filter.trim().is_empty() || ask.failure.is_some() || ask.all {
             return refuse("ids and filter both say which runs: leave one away", "/ids");
         }
         let runs = ask.ids.iter().map(|id| id.parse()).collect::<Result<Vec<RunId>, _>>();
         return Ok(bulk.runs(runs.map_err(|error| Problem::from(error).at("/ids"))?));
     }
     let words: Vec<String> = ask.filter.split_whitespace().map(str::to_owned).collect();
-    if words.is_empty() && !ask.all {
+    if words.is_empty() && ask.failure.is_none() && !ask.all {
         return refuse("the filter is empty: say which runs, or all: true", "/filter");
     }
+    let bulk = ask.failure.iter().fold(bulk, |bulk, failure| bulk.failure(failure));
     let bulk = bulk.filter(filter(&words, call.api.client.store().now().await?)?);
     Ok(if ask.all { bulk.all() } else { bulk })
 }
@@ -242,7 +248,7 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
 pub(crate) async fn list(call: Call) -> Answer {
     let statuses = call.query.all("status").map(str::parse).collect::<Result<Vec<Status>, _>>()?;
     let tenant = call.caller.tenant.clone();
-    let what = format!("bulk\n{tenant:?}");
+    let what = format!("bulk\n{tenant:?}\n{statuses:?}");
     let filter = Filter { definition: Some(DEFINITION.to_owned()), tenant, statuses, ..Filter::default() };
     let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
     Reply::json(&BulkPage { items: runs.iter().map(BulkJson::new).collect(), next_cursor, prev_cursor })

@@ -103,6 +103,16 @@ mod tests {
     }
 
     #[test]
+    fn every_problem_leads_to_its_line() {
+        let docs = include_str!("codes.md");
+        for Code { word, status, title } in Code::ALL {
+            let line = format!("| <a id=\"{word}\"></a>`{word}` | {status} | {title} |");
+            assert!(docs.contains(&line), "http/codes.md has no line {line}");
+        }
+        assert_eq!(docs.matches("<a id=").count(), Code::ALL.len());
+    }
+
+    #[test]
     fn every_code_is_explained() {
         let docs = include_str!("../../../../docs/http.md");
         for code in Code::ALL {

@@ -23,11 +23,12 @@ use sha2::{Digest, Sha256};
 struct Dist;
 
 /// Nothing but our own files, nothing written into the document, no frame around it.
-const POLICY: &str =
-    "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     base-uri 'self'; form-action 'self'; frame-ancestors 'none'";
 
 /// The pages. Each can have more behind it; names may have slashes.
-const PAGES: [&str; 8] = ["runs", "errors", "queues", "schedules", "nodes", "definitions", "bulk", "system"];
+const PAGES: [&str; 9] =
+    ["runs", "errors", "queues", "schedules", "nodes", "definitions", "bulk", "system", "settings"];
 
 /// A router with the pages, and what they need.
 pub(super) fn add(mut router: Router) -> Router {

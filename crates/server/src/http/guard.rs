@@ -29,11 +29,16 @@ const SAID: &[(&str, &str)] = &[
     ("x-frame-options", "DENY"),
     ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
     ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
 ];
 
 /// Lets a request through, or answers it.
 pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -> Response<Body> {
-    let names = Names { request: request_id(request.headers()), trace: trace_id(request.headers()) };
+    let names = Names {
+        request: request_id(request.headers()),
+        trace: trace_id(request.headers()),
+        path: outlast_core::shorten(request.uri().path(), 200),
+    };
     request.extensions_mut().insert(names.clone());
     let span = tracing::info_span!(
         "outlast.request",

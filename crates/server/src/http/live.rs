@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Method};
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use futures_util::stream;
 use outlast::{Client, RunId};
@@ -20,7 +20,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
-use super::access::{Caller, authenticate};
+use super::access::{Caller, is_shut};
 use super::code::Code;
 use super::eye::Eye;
 use super::problem::Problem;
@@ -245,14 +245,15 @@ pub(crate) async fn stream(call: Call) -> Answer {
     Ok(Reply::events(Body::from_stream(body)))
 }
 
-/// What is asked for, as far as the caller may hear of it.
+/// What is asked for, as far as the caller may hear of it. What they may not hear of, and what is gone, is left out: the
+/// rest is still worth hearing. Only when nothing is left they are told why.
 async fn topics(call: &Call) -> Result<Vec<Topic>, Problem> {
     let wrong = |detail: String| Problem::new(Code::INVALID_ARGUMENT, detail);
     let words: Vec<&str> = call.query.one("topics").unwrap_or("runs").split(',').collect();
     if words.len() > TOPICS {
         return Err(wrong(format!("{} topics are too many: at most {TOPICS}", words.len())));
     }
-    let mut topics = Vec::new();
+    let (mut topics, mut refused) = (Vec::new(), None);
     for word in words {
         let topic = Topic::read(word.trim()).ok_or_else(|| {
             wrong(format!(
@@ -260,21 +261,30 @@ async fn topics(call: &Call) -> Result<Vec<Topic>, Problem> {
                 outlast_core::shorten(word, 60)
             ))
         })?;
-        match topic {
-            Topic::Run(run) | Topic::Logs(run) => {
-                visible(&call.api.client, &call.caller, run).await?;
+        match may_hear(call, topic).await {
+            Ok(()) if !topics.contains(&topic) => topics.push(topic),
+            Ok(()) => {}
+            Err(problem) if matches!(problem.code, Code::NOT_FOUND | Code::FORBIDDEN) => {
+                refused.get_or_insert(problem);
             }
-            Topic::Queues if call.caller.tenant.is_some() => {
-                let detail = "queues are shared by all tenants: a token of one tenant may not hear of them";
-                return Err(Problem::new(Code::FORBIDDEN, detail));
-            }
-            Topic::Queues | Topic::Runs => {}
-        }
-        if !topics.contains(&topic) {
-            topics.push(topic);
+            Err(problem) => return Err(problem),
         }
     }
-    Ok(topics)
+    match refused {
+        Some(problem) if topics.is_empty() => Err(problem),
+        _ => Ok(topics),
+    }
+}
+
+async fn may_hear(call: &Call, topic: Topic) -> Result<(), Problem> {
+    match topic {
+        Topic::Run(run) | Topic::Logs(run) => visible(&call.api.client, &call.caller, run).await.map(|_| ()),
+        Topic::Queues if call.caller.tenant.is_some() => {
+            let detail = "queues are shared by all tenants: a token of one tenant may not hear of them";
+            Err(Problem::new(Code::FORBIDDEN, detail))
+        }
+        Topic::Queues | Topic::Runs => Ok(()),
+    }
 }
 
 /// Where a stream goes on: what it missed, or that it missed too much.
@@ -341,8 +351,7 @@ impl Reader {
                 () = hub.stopping.cancelled() => return None,
                 () = &mut self.ping => {
                     self.ping.as_mut().reset(tokio::time::Instant::now() + PING);
-                    // A token that was revoked opens nothing, also what it had opened.
-                    if self.api.needs_tokens && authenticate(&self.api, &Method::GET, &self.headers).await.is_err() {
+                    if is_shut(&self.api, &self.headers).await {
                         return None;
                     }
                     return Some(": here\n\n".to_owned());

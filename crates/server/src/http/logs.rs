@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Method};
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use futures_util::stream;
 use outlast::{Error, LogLine, RunId};
@@ -14,13 +14,14 @@ use tokio::sync::broadcast;
 use utoipa::ToSchema;
 
 use super::Inner;
-use super::access::authenticate;
+use super::access::is_shut;
 use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use super::runs::find;
+use crate::follow::is_of;
 use crate::shapes::LogJson;
 
 /// How often a follower looks without any hint, and how long hints gather.
@@ -37,6 +38,10 @@ pub(crate) const LOGS: &[Param] = &[
     number("after", "Without the first so many lines"),
     number("limit", "At most so many: 1 to 1000, 500 unless said"),
     text("level", "At least so urgent: error, warn, info, debug or trace"),
+    text(
+        "step",
+        "Only of this step: its name; with its occurrence, as in pack#2, only of that; undo:pack has what its undo logged",
+    ),
     text("follow", "1: a stream of server-sent events, until the run has ended"),
 ];
 
@@ -51,7 +56,7 @@ pub(crate) struct Logs {
 /// The lines, or a stream of them.
 pub(crate) async fn logs(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
-    let after = call.query.number("after", 0..=100_000, 0)?;
+    let after = call.query.number("after", 0..=1_000_000, 0)?;
     let limit = call.query.number("limit", 1..=1000, LINES)?;
     let least = match call.query.one("level") {
         None => LEVELS.len() - 1,
@@ -60,9 +65,10 @@ pub(crate) async fn logs(call: Call) -> Answer {
             Problem::new(Code::INVALID_ARGUMENT, detail)
         })?,
     };
+    let step = call.query.one("step").map(str::to_owned);
     match call.query.one("follow") {
         None | Some("0" | "false") => {}
-        Some("1" | "true") => return Ok(follow(call, run, after, least)),
+        Some("1" | "true") => return Ok(follow(call, run, after, Wanted { least, step })),
         Some(other) => {
             let detail = format!("follow is 1 or 0, not {:?}", outlast_core::shorten(other, 40));
             return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
@@ -70,16 +76,27 @@ pub(crate) async fn logs(call: Call) -> Answer {
     }
     let lines = call.api.client.logs(run, after + limit).await?;
     let next_after = u32::try_from(lines.len()).unwrap_or(u32::MAX).max(after);
-    let shown = lines.iter().skip(after as usize).filter(|line| is_urgent(line, least));
+    let wanted = Wanted { least, step };
+    let shown = lines.iter().skip(after as usize).filter(|line| wanted.has(line));
     Reply::json(&Logs { items: shown.map(LogJson::new).collect(), next_after })
 }
 
-fn is_urgent(line: &LogLine, least: usize) -> bool {
-    LEVELS[..=least].contains(&line.level.as_str())
+/// Which lines are asked for.
+struct Wanted {
+    /// How urgent they are at least.
+    least: usize,
+    step: Option<String>,
+}
+
+impl Wanted {
+    fn has(&self, line: &LogLine) -> bool {
+        LEVELS[..=self.least].contains(&line.level.as_str())
+            && self.step.as_deref().is_none_or(|step| is_of(line, step))
+    }
 }
 
 /// Whoever was cut off says how many lines it had, by the id of the last event.
-fn follow(call: Call, run: RunId, after: u32, least: usize) -> Reply {
+fn follow(call: Call, run: RunId, after: u32, wanted: Wanted) -> Reply {
     let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let follower = Follower {
         signals: call.api.client.store().signals(),
@@ -87,7 +104,7 @@ fn follow(call: Call, run: RunId, after: u32, least: usize) -> Reply {
         headers: call.headers,
         run,
         after: last.unwrap_or(after),
-        least,
+        wanted,
         is_first: true,
         is_over: false,
         pinged: tokio::time::Instant::now(),
@@ -106,7 +123,7 @@ struct Follower {
     run: RunId,
     /// How many lines were told.
     after: u32,
-    least: usize,
+    wanted: Wanted,
     signals: broadcast::Receiver<outlast_store::Signal>,
     is_first: bool,
     is_over: bool,
@@ -132,8 +149,7 @@ impl Follower {
             }
             if self.pinged.elapsed() >= PING {
                 self.pinged = tokio::time::Instant::now();
-                let api = &self.api;
-                if api.needs_tokens && authenticate(api, &Method::GET, &self.headers).await.is_err() {
+                if is_shut(&self.api, &self.headers).await {
                     return None;
                 }
                 return Some(": here\n\n".to_owned());
@@ -156,7 +172,7 @@ impl Follower {
         let mut told = String::new();
         for line in lines.iter().skip(self.after as usize) {
             self.after += 1;
-            if is_urgent(line, self.least)
+            if self.wanted.has(line)
                 && let Ok(data) = serde_json::to_string(&LogJson::new(line))
             {
                 told += &format!("id: {}\nevent: log\ndata: {data}\n\n", self.after);

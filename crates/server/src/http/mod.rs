@@ -15,6 +15,8 @@
 //!
 //! Who may ask is said by tokens (`outlast token create`); [`Api::without_tokens`] leaves that to whoever mounts it. The
 //! table of routes is in `routes`; what can be answered when something is not done is in `code`.
+//!
+#![doc = include_str!("codes.md")]
 
 mod access;
 mod answer;
@@ -53,12 +55,14 @@ mod tokens;
 #[cfg(feature = "embed")]
 mod ui_proxy;
 
-pub(crate) use self::access::{DEFAULT_AGE, Role, any_token, create as create_token};
+pub(crate) use self::access::{DEFAULT_AGE, Role, Tokens, create as create_token, tokens};
 pub(crate) use self::audit::token_name;
 pub(crate) use self::code::Code;
 #[cfg(feature = "otlp")]
 pub(crate) use self::guard::traceparent;
 pub(crate) use self::health::metrics_alone;
+#[cfg(unix)]
+pub use self::serve::serve_unix;
 pub(crate) use self::serve::{LOOPBACK, bind};
 pub use self::serve::{serve, serve_tls};
 pub(crate) use self::stats::ErrorGroupJson;
@@ -81,17 +85,19 @@ use outlast::{Client, Error, Limits};
 use outlast_store::{Access, Accessed};
 use tokio_util::sync::CancellationToken;
 
+use self::access::Door;
 use self::cursor::Signer;
 use self::live::Live;
 use self::pace::Pace;
 use self::problem::{Names, Problem};
 use self::route::Route;
+use crate::redact::Redact;
 
 /// The HTTP API of one client, about to be mounted.
 #[must_use = "nothing is served until its router is mounted"]
 pub struct Api {
     client: Client,
-    needs_tokens: bool,
+    door: Door,
     hosts: Hosts,
     body_limit: usize,
     request_timeout: Duration,
@@ -100,6 +106,7 @@ pub struct Api {
     metrics: Option<PrometheusHandle>,
     secure: bool,
     keep_audit: Duration,
+    redact: Redact,
     stopping: CancellationToken,
     #[cfg(feature = "embed")]
     ui_proxy: Option<axum::http::uri::Authority>,
@@ -115,7 +122,7 @@ pub(crate) enum Hosts {
 /// What all handlers share.
 pub(crate) struct Inner {
     pub(crate) client: Client,
-    pub(crate) needs_tokens: bool,
+    pub(crate) door: Door,
     pub(crate) body_limit: usize,
     pub(crate) request_timeout: Duration,
     pub(crate) longest_wait: Duration,
@@ -125,6 +132,8 @@ pub(crate) struct Inner {
     /// Whether browsers reach it by TLS.
     pub(crate) secure: bool,
     pub(crate) keep_audit: Duration,
+    /// What all but admins do not see.
+    pub(crate) redact: Option<Arc<Redact>>,
     pub(crate) openapi: Bytes,
     pub(crate) live: Live,
     pub(crate) stopping: CancellationToken,
@@ -135,7 +144,7 @@ impl Api {
     pub fn new(client: Client) -> Api {
         Api {
             client,
-            needs_tokens: true,
+            door: Door::Guarded,
             hosts: Hosts::Any,
             body_limit: 1 << 20,
             request_timeout: Duration::from_secs(30),
@@ -144,6 +153,7 @@ impl Api {
             metrics: None,
             secure: false,
             keep_audit: Duration::from_secs(400 * 86_400),
+            redact: Redact::default(),
             stopping: CancellationToken::new(),
             #[cfg(feature = "embed")]
             ui_proxy: None,
@@ -160,7 +170,13 @@ impl Api {
     /// Asks for no token: whoever reaches it may do everything. For a machine that only its user reaches, or behind layers
     /// that have looked already.
     pub fn without_tokens(mut self) -> Api {
-        self.needs_tokens = false;
+        self.door = Door::Open;
+        self
+    }
+
+    /// Asks for no token until somebody has made one; then for good.
+    pub(crate) fn until_token(mut self) -> Api {
+        self.door = Door::until_token();
         self
     }
 
@@ -200,6 +216,13 @@ impl Api {
         self
     }
 
+    /// Hides the values of fields with these names, in payloads and errors and at any depth, from all but admins. What
+    /// handlers log and what errors say in words is not looked at.
+    pub fn redact<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Api {
+        self.redact = Redact::new(names);
+        self
+    }
+
     /// When this is cancelled, whoever waits for something is answered at once and streams end: for a graceful shutdown.
     pub fn stopping(mut self, stopping: CancellationToken) -> Api {
         self.stopping = stopping;
@@ -219,7 +242,7 @@ impl Api {
         let inner = Arc::new(Inner {
             live: Live::new(self.client.clone(), self.stopping.clone()),
             client: self.client,
-            needs_tokens: self.needs_tokens,
+            door: self.door,
             body_limit: self.body_limit,
             request_timeout: self.request_timeout,
             longest_wait: self.longest_wait,
@@ -228,6 +251,7 @@ impl Api {
             metrics: self.metrics,
             secure: self.secure,
             keep_audit: self.keep_audit,
+            redact: Some(self.redact).filter(|redact| !redact.is_empty()).map(Arc::new),
             openapi: document().into(),
             stopping: self.stopping,
         });

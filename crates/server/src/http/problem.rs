@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::code::Code;
 use crate::fault::{Exit, Fault};
 
-/// Where codes are explained.
+/// Where codes are explained: `codes.md` is there, with an anchor for each.
 const DOCS: &str = "https://docs.rs/outlast-server/latest/outlast_server/http/index.html#";
 
 /// Why a request was not done.
@@ -54,6 +54,9 @@ pub(crate) struct ProblemJson {
     status: u16,
     /// What is wrong with what, and what to do.
     detail: String,
+    /// The path that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     /// The stable word for programs.
     code: String,
     /// The request, as the log names it.
@@ -71,6 +74,7 @@ pub(crate) struct ProblemJson {
 pub(crate) struct Names {
     pub(crate) request: String,
     pub(crate) trace: Option<String>,
+    pub(crate) path: String,
 }
 
 impl Problem {
@@ -117,6 +121,7 @@ impl Problem {
             title: self.code.title.to_owned(),
             status: self.code.status,
             detail: self.detail,
+            instance: Some(names.path.clone()).filter(|path| !path.is_empty()),
             code: self.code.word.to_owned(),
             request_id: Some(names.request.clone()).filter(|id| !id.is_empty()),
             trace_id: names.trace.clone(),

@@ -4,10 +4,10 @@
 
 use axum::http::header;
 use outlast::{QueueCard, QueueRules, QueueView, Rate};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::body::{Millis, Object};
+use super::body::{Millis, Object, coded};
 use super::code::Code;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
@@ -26,13 +26,13 @@ pub(crate) struct QueuePage {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Limits {
     /// So many runs at once, on all nodes together.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "slots")]
     limit: Option<u32>,
     /// So many at once on one node.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "slots")]
     per_node: Option<u32>,
     /// So many at once of one group.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "slots")]
     per_group: Option<u32>,
     /// So many begin in any such span.
     #[serde(default)]
@@ -57,6 +57,17 @@ struct RateLimit {
     count: u32,
     #[schema(value_type = u64)]
     per_ms: Millis,
+}
+
+/// A limit, or words about which numbers are one: serde's own only say which fit into its type.
+fn slots<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let found = Option::<serde_json::Number>::deserialize(from)?;
+    let limit = |found: serde_json::Number| {
+        let wrong = || format!("a limit is a whole number from 1 to 1,000,000, not {found}");
+        let limit = found.as_u64().and_then(|limit| u32::try_from(limit).ok());
+        limit.ok_or_else(|| coded(Code::INVALID_ARGUMENT, wrong()))
+    };
+    found.map(limit).transpose()
 }
 
 impl Limits {

@@ -1,8 +1,8 @@
 //! Idempotency keys: a request that is sent twice with the same key is done once, and answered twice alike.
 //!
 //! Whoever comes first takes the right to answer, durably, for a while; then does it; then keeps the answer for a day. A
-//! server that dies in between leaves a right that runs out, and whoever has it next makes the same things of the same
-//! seed: a run with the same id, an event that arrives once.
+//! server that dies in between leaves a right that runs out, one that fails gives it on at once, and whoever has it next
+//! makes the same things of the same seed: a run with the same id, an event that arrives once.
 
 use std::time::Duration;
 
@@ -82,10 +82,12 @@ where
         }
     };
     let answer = work(seeded(call, seed)).await;
-    // What was refused may be right another time.
-    let end = match answer.as_ref().ok().and_then(kept) {
-        Some(reply) => Access::Reply { holder, reply },
-        None => Access::Release { holder },
+    let end = match &answer {
+        Ok(reply) => kept(reply).map_or(Access::Release { holder }, |reply| Access::Reply { holder, reply }),
+        // It may have been done, all but the line in the audit log: whoever asks again makes the same of it.
+        Err(problem) if problem.code.status >= 500 => Access::Yield { holder },
+        // What was refused may be right another time.
+        Err(_) => Access::Release { holder },
     };
     store.access(&end).await?;
     answer

@@ -38,6 +38,8 @@ pub(crate) struct Route {
     pub(crate) shared: bool,
     /// Whether it may take longer than others: it waits for something.
     pub(crate) patient: bool,
+    /// Whether it only looks, whatever its method is: nothing of it is in the audit log.
+    pub(crate) looks: bool,
     pub(crate) query: &'static [Param],
     pub(crate) docs: Docs,
     pub(super) handler: Handler,
@@ -55,8 +57,8 @@ where
     F: Future<Output = Answer> + Send + 'static,
 {
     let handler: Handler = Arc::new(move |call| Box::pin(handler(call)));
-    let docs = Docs::default();
-    Route { method, path, scope, action, shared: false, patient: false, query: &[], docs, handler }
+    let (docs, looks) = (Docs::default(), method == Method::GET);
+    Route { method, path, scope, action, shared: false, patient: false, looks, query: &[], docs, handler }
 }
 
 impl Route {
@@ -75,6 +77,12 @@ impl Route {
     /// May wait for something.
     pub(crate) fn patient(mut self) -> Route {
         self.patient = true;
+        self
+    }
+
+    /// Only looks at what it is sent.
+    pub(crate) fn changes_nothing(mut self) -> Route {
+        self.looks = true;
         self
     }
 
@@ -159,6 +167,11 @@ impl Call {
     /// The body. One that was left away is an empty object, where that is allowed.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         body::parse(self.body.as_deref().unwrap_or(b"{}"))
+    }
+
+    /// The body as it was sent.
+    pub(crate) fn text(&self) -> Result<&str, Problem> {
+        body::text(self.body.as_deref().unwrap_or_default())
     }
 
     /// What this was done to, for the audit log.

@@ -103,12 +103,16 @@ fn of_runs() -> Vec<Route> {
             .about("Delete a run that has ended, with everything of it")
             .gives_other(204, ""),
         get("/api/v1/runs/{id}/steps", Read, "run.steps", runs::steps)
+            .query(runs::STEPS)
             .about("What it did, operation by operation")
             .gives::<runs::Steps>(200),
         get("/api/v1/runs/{id}/history", Read, "run.history", runs::history)
             .query(runs::HISTORY)
             .about("What it recorded, entry by entry")
             .gives::<runs::History>(200),
+        get("/api/v1/runs/{id}/actions", Read, "run.actions", audit::of_run)
+            .about("What people asked of it through the API, newest first; at most 200")
+            .gives::<audit::ActionPage>(200),
         get("/api/v1/runs/{id}/logs", Read, "run.logs", logs::logs)
             .query(logs::LOGS)
             .about("What its handlers logged; with follow=1, as server-sent events (log, end)")
@@ -125,6 +129,11 @@ fn of_runs() -> Vec<Route> {
             .about("How it ended; waits for that if asked to, and says 202 if it has not")
             .gives::<runs::RunResult>(200)
             .gives::<runs::RunResult>(202),
+        post("/api/v1/runs/read", Read, "run.read", runs::read)
+            .changes_nothing()
+            .about("What an exported run did: the file is read, and nothing is kept of it")
+            .takes::<runs::ExportedRun>()
+            .gives::<runs::ReadRun>(200),
         get("/api/v1/stats/summary", Read, "stats.summary", stats::summary)
             .query(stats::RANGE)
             .about("How many runs there are, and how they ended lately")
@@ -229,6 +238,10 @@ fn of_queues() -> Vec<Route> {
             .shared()
             .about("The nodes that are up")
             .gives::<shared::NodePage>(200),
+        get("/api/v1/nodes/lost", Read, "node.lost", shared::lost_nodes)
+            .shared()
+            .about("The nodes that were lost in the last day, and how many runs others took over")
+            .gives::<shared::LostNodePage>(200),
         get("/api/v1/system", Read, "system.get", shared::system)
             .shared()
             .about("Version, database, nodes")
@@ -258,16 +271,16 @@ fn of_schedules() -> Vec<Route> {
             .about("All schedules")
             .gives::<schedules::SchedulePage>(200),
         get("/api/v1/schedules/{name}", Read, "schedule.get", schedules::get)
-            .about("One schedule")
+            .about("One schedule, with its ETag")
             .gives::<ScheduleJson>(200),
         route(Method::PUT, "/api/v1/schedules/{name}", Operate, "schedule.set", schedules::set)
             .shared()
-            .about("Start runs at times; a schedule of this name is replaced")
+            .about("Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at")
             .takes::<schedules::SetSchedule>()
             .gives::<schedules::ScheduleSet>(200),
         delete("/api/v1/schedules/{name}", Operate, "schedule.delete", schedules::delete)
             .query(runs::REASON)
-            .about("Delete it; its runs stay")
+            .about("Delete it, with If-Match only if it is what was looked at; its runs stay")
             .gives_other(204, ""),
         get("/api/v1/schedules/{name}/next", Read, "schedule.next", schedules::next)
             .query(schedules::NEXT)

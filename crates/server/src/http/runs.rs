@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlast::{Client, Error, Filter, RunId, RunView, Status};
+use outlast::{Client, Error, Filter, RunExport, RunId, RunView, Status};
 use outlast_core::check_key;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,8 +17,9 @@ use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::explain::ExplainedJson;
 use crate::list::filter;
+use crate::redact::hides;
 use crate::shapes::{EntryJson, ErrorJson, RunJson, StepJson, raw};
-use crate::story::{Story, failure};
+use crate::story::{Operation, Story, failure};
 
 /// Which runs: the same words as behind `outlast list`.
 macro_rules! filters {
@@ -45,6 +46,10 @@ pub(crate) const COUNT: &[Param] =
 pub(crate) const HISTORY: &[Param] = &[
     number("after", "Behind this position"),
     number("limit", "At most so many: 1 to 1000, 200 unless said"),
+];
+pub(crate) const STEPS: &[Param] = &[
+    number("after", "Behind so many operations"),
+    number("limit", "At most so many: 1 to 10000, 10000 unless said"),
 ];
 pub(crate) const RESULT: &[Param] = &[text("wait", "Wait so long for the end: 30s, at most 60s")];
 pub(crate) const REASON: &[Param] = &[text("reason", "Why, for the audit log")];
@@ -83,6 +88,10 @@ pub(crate) struct RunResult {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Steps {
     items: Vec<StepJson>,
+    /// How many operations there are.
+    total: usize,
+    /// How many to ask behind for more; `null` at the end.
+    next_after: Option<usize>,
 }
 
 /// What a run recorded, entry by entry.
@@ -135,11 +144,15 @@ fn words(query: &Query) -> Result<Vec<String>, Problem> {
     Ok(words)
 }
 
+/// What an id in `q` names, if one is there: that needs no list.
+async fn named(call: &Call) -> Option<Option<RunView>> {
+    let run = call.query.one("q")?.parse::<RunId>().ok()?;
+    Some(visible(&call.api.client, &call.caller, run).await.ok())
+}
+
 /// Runs that fit, newest first.
 pub(crate) async fn list(call: Call) -> Answer {
-    // An id needs no list.
-    if let Some(run) = call.query.one("q").and_then(|q| q.parse::<RunId>().ok()) {
-        let found = visible(&call.api.client, &call.caller, run).await.ok();
+    if let Some(found) = named(&call).await {
         return Reply::json(&RunPage {
             items: found.iter().map(RunJson::brief).collect(),
             next_cursor: None,
@@ -155,7 +168,8 @@ pub(crate) async fn list(call: Call) -> Answer {
             return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
         }
     };
-    let what = format!("runs\n{:?}\n{}", filter.tenant, filter.oldest_first);
+    // As they were sent: two hours ago is another time on the next page.
+    let what = format!("runs\n{:?}\n{}\n{:?}", filter.tenant, filter.oldest_first, words(&call.query)?);
     let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
     Reply::json(&RunPage { items: runs.iter().map(RunJson::brief).collect(), next_cursor, prev_cursor })
 }
@@ -163,6 +177,9 @@ pub(crate) async fn list(call: Call) -> Answer {
 /// How many runs fit, up to a cap.
 pub(crate) async fn count(call: Call) -> Answer {
     let cap = call.query.number("cap", 1..=100_000, 10_000)?;
+    if let Some(found) = named(&call).await {
+        return Reply::json(&Count { count: found.is_some().into(), capped: false });
+    }
     let filter = asked(&call).await?;
     let count = call.api.client.count(&filter, cap).await?;
     Reply::json(&Count { count, capped: count >= u64::from(cap) })
@@ -176,9 +193,19 @@ pub(crate) async fn get(call: Call) -> Answer {
 /// What it did, operation by operation.
 pub(crate) async fn steps(call: Call) -> Answer {
     let view = find(&call).await?;
-    let story = Story::read(&call.api.client, &view).await?;
-    let items = story.operations.into_iter().map(|operation| StepJson::new(operation, view.finished_at));
-    Reply::json(&Steps { items: items.collect() })
+    let after = call.query.number("after", 0..=u32::MAX, 0)? as usize;
+    let limit = call.query.number("limit", 1..=10_000, 10_000)? as usize;
+    let operations = shown(Story::read(&call.api.client, &view).await?);
+    let total = operations.len();
+    let page = operations.into_iter().skip(after).take(limit);
+    let items: Vec<StepJson> = page.map(|operation| StepJson::new(operation, view.finished_at)).collect();
+    let next_after = Some(after + items.len()).filter(|next| !items.is_empty() && *next < total);
+    Reply::json(&Steps { items, total, next_after })
+}
+
+/// The operations that are for people.
+fn shown(story: Story) -> Vec<Operation> {
+    story.operations.into_iter().filter(Operation::is_shown).collect()
 }
 
 /// What it recorded, entry by entry.
@@ -201,7 +228,50 @@ pub(crate) async fn explain(call: Call) -> Answer {
 /// A run with its journal, as a file that `outlast show --file` and `outlast check` read.
 pub(crate) async fn export(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
+    if hides() {
+        let detail = "an export has the run as it is, and this server hides some of it from all but admins: ask as an admin";
+        return Err(Problem::new(Code::FORBIDDEN, detail));
+    }
     Ok(Reply::text("application/json", call.api.client.export(run).await?.to_json()))
+}
+
+/// A file that `/runs/{id}/export` or `outlast export` made.
+#[derive(ToSchema)]
+pub(crate) struct ExportedRun {
+    /// The version of the format.
+    #[allow(dead_code, reason = "only the document reads it")]
+    outlast_run: u32,
+    #[allow(dead_code, reason = "only the document reads it")]
+    #[schema(value_type = serde_json::Value)]
+    run: (),
+    #[allow(dead_code, reason = "only the document reads it")]
+    #[schema(value_type = Vec<serde_json::Value>)]
+    journal: (),
+}
+
+/// What such a file tells: the same that is told of a run that is here.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ReadRun {
+    run: RunJson,
+    steps: Vec<StepJson>,
+    history: Vec<EntryJson>,
+}
+
+/// Reads an exported run for whoever has the file and not the database.
+pub(crate) async fn read(call: Call) -> Answer {
+    let export = RunExport::from_json(call.text()?)
+        .map_err(|error| Problem::new(Code::INVALID_ARGUMENT, error.to_string()))?;
+    let view = export.view();
+    let mut story = Story::new(view.record.created_at);
+    for entry in export.entries() {
+        story.add(entry);
+    }
+    let steps = shown(story).into_iter().map(|operation| StepJson::new(operation, view.finished_at));
+    Reply::json(&ReadRun {
+        run: RunJson::new(&view),
+        steps: steps.collect(),
+        history: export.entries().iter().map(EntryJson::new).collect(),
+    })
 }
 
 /// How it ended; waits for that if asked to.

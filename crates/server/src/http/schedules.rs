@@ -1,9 +1,15 @@
 //! Schedules: when runs start by themselves, and what people do about it.
+//!
+//! What a schedule says is its ETag: whoever sends it back with If-Match replaces or deletes only what they looked at. It is
+//! looked at right before: of two who send at the very same moment both may be let through, and the later one counts.
 
+use axum::http::header;
 use outlast::{CatchUp, Overlap, Schedule, ScheduleView, Timetable};
 use outlast_core::check_count;
+use outlast_store::ScheduleCard;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::body::{Millis, Time};
@@ -12,6 +18,7 @@ use super::problem::Problem;
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use super::start::seed_parts;
 use crate::schedule_commands::{BACKFILL, NextJson, Plan};
 use crate::shapes::ScheduleJson;
 
@@ -117,13 +124,43 @@ pub(crate) async fn list(call: Call) -> Answer {
 }
 
 pub(crate) async fn get(call: Call) -> Answer {
-    Reply::json(&ScheduleJson::new(&find(&call).await?))
+    let view = find(&call).await?;
+    Ok(Reply::json(&ScheduleJson::new(&view))?.with(header::ETAG, tag(&view)))
+}
+
+/// What it says, wherever it stands in time.
+fn tag(view: &ScheduleView) -> String {
+    let ScheduleCard { timetable, zone, definition, input, options, .. } = &view.card;
+    let mut said = Sha256::new();
+    for part in
+        [timetable.as_bytes(), zone.as_bytes(), definition.as_bytes(), &input.bytes, options.as_bytes()]
+    {
+        said.update((part.len() as u64).to_be_bytes());
+        said.update(part);
+    }
+    said.update([u8::from(view.is_paused)]);
+    let tag: String = said.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{tag}\"")
+}
+
+/// Refuses a change of something else than what was looked at.
+fn check_tag(call: &Call, view: Option<&ScheduleView>) -> Result<(), Problem> {
+    let is_meant = match call.headers.get(header::IF_MATCH) {
+        None => true,
+        Some(any) if any == "*" => view.is_some(),
+        Some(sent) => view.is_some_and(|view| sent.as_bytes() == tag(view).as_bytes()),
+    };
+    let detail = "somebody changed the schedule since that ETag, or there is none: look at it again";
+    is_meant.then_some(()).ok_or_else(|| Problem::new(Code::PRECONDITION_FAILED, detail))
 }
 
 /// Sets a schedule. One of this name is replaced, whosever it is: so a token of one tenant may not.
 pub(crate) async fn set(call: Call) -> Answer {
     let ask: SetSchedule = call.json()?;
     let (client, name) = (&call.api.client, call.part("name"));
+    if call.headers.contains_key(header::IF_MATCH) {
+        check_tag(&call, client.schedules().await?.iter().find(|view| view.name == name))?;
+    }
     let zone = ask.zone.as_deref().unwrap_or("UTC");
     let mut schedule = Schedule::cron(name, &ask.expression).zone(zone);
     schedule = schedule.overlap(ask.overlap).catch_up(ask.catch_up).owner(&call.caller.actor);
@@ -142,13 +179,16 @@ pub(crate) async fn set(call: Call) -> Answer {
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
     let now = client.store().now().await?;
     let next = NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now);
-    Reply::json(&ScheduleSet { schedule: ScheduleJson::new(&view), next })
+    let set = ScheduleSet { schedule: ScheduleJson::new(&view), next };
+    Ok(Reply::json(&set)?.with(header::ETAG, tag(&view)))
 }
 
 /// Deletes it. Its runs stay; one that code declares is there again when that code is started.
 pub(crate) async fn delete(call: Call) -> Answer {
     call.because(call.query.one("reason"));
-    let name = find(&call).await?.name;
+    let view = find(&call).await?;
+    check_tag(&call, Some(&view))?;
+    let name = view.name;
     call.api.client.delete_schedule(&name).await?;
     Ok(Reply::nothing())
 }
@@ -166,7 +206,10 @@ pub(crate) async fn resume(call: Call) -> Answer {
 /// Starts a run of it now.
 pub(crate) async fn trigger(call: Call) -> Answer {
     let name = find(&call).await?.name;
-    let run = call.api.client.trigger_schedule(&name).await?;
+    let run = match call.seed.map(seed_parts) {
+        Some((time, random)) => call.api.client.trigger_schedule_as(&name, time, random).await?,
+        None => call.api.client.trigger_schedule(&name).await?,
+    };
     Ok(Reply::json(&Triggered { id: run.to_string() })?.status(201))
 }
 

@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -43,18 +44,50 @@ pub async fn serve_tls(listener: TcpListener, router: Router, tls: Tls, stopping
     answer_all(listener, router, Some(tls), stopping).await;
 }
 
-async fn answer_all(listener: TcpListener, router: Router, tls: Option<Tls>, stopping: CancellationToken) {
+/// The same at a Unix socket, which only those reach whom its file lets in.
+#[cfg(unix)]
+pub async fn serve_unix(listener: tokio::net::UnixListener, router: Router, stopping: CancellationToken) {
+    answer_all(listener, router, None, stopping).await;
+}
+
+/// Where connections come from.
+trait Accept {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn accept_one(&self) -> io::Result<Self::Stream> {
+        let (socket, _) = self.accept().await?;
+        let _ = socket.set_nodelay(true);
+        Ok(socket)
+    }
+}
+
+#[cfg(unix)]
+impl Accept for tokio::net::UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    async fn accept_one(&self) -> io::Result<Self::Stream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+async fn answer_all(listener: impl Accept, router: Router, tls: Option<Tls>, stopping: CancellationToken) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let builder = Arc::new(builder());
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { break };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept_one() => accepted,
             () = stopping.cancelled() => break,
         };
         let socket = match accepted {
-            Ok((socket, _)) => socket,
+            Ok(socket) => socket,
             Err(error) => {
                 // Out of file descriptors, mostly: others have to end first.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -62,7 +95,6 @@ async fn answer_all(listener: TcpListener, router: Router, tls: Option<Tls>, sto
                 continue;
             }
         };
-        let _ = socket.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
         let (builder, watcher, tls) = (builder.clone(), graceful.watcher(), tls.clone());
         tokio::spawn(async move {

@@ -11,12 +11,18 @@ use super::query::{Param, text};
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::doctor::{self, CheckJson};
-use crate::shapes::{DefinitionJson, NodeJson};
+use crate::shapes::{DefinitionJson, LostNodeJson, NodeJson};
 
 /// The nodes that are up.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NodePage {
     items: Vec<NodeJson>,
+}
+
+/// The nodes that were lost in the last day.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LostNodePage {
+    items: Vec<LostNodeJson>,
 }
 
 /// What nodes know how to run.
@@ -76,7 +82,7 @@ pub(crate) async fn system(call: Call) -> Answer {
         shards: store.shards(),
         now: store.now().await?.to_string(),
         nodes: client.nodes().await?.len(),
-        tokens: call.api.needs_tokens,
+        tokens: call.api.door.asks(client).await?,
     })
 }
 
@@ -94,6 +100,12 @@ pub(crate) async fn checks(call: Call) -> Answer {
 pub(crate) async fn nodes(call: Call) -> Answer {
     let nodes = call.api.client.nodes().await?;
     Reply::json(&NodePage { items: nodes.iter().map(NodeJson::new).collect() })
+}
+
+/// Those that others took over from.
+pub(crate) async fn lost_nodes(call: Call) -> Answer {
+    let nodes = call.api.client.lost_nodes().await?;
+    Reply::json(&LostNodePage { items: nodes.into_iter().map(LostNodeJson::new).collect() })
 }
 
 pub(crate) async fn definitions(call: Call) -> Answer {

@@ -163,7 +163,7 @@ pub(crate) async fn start(call: Call) -> Answer {
 }
 
 /// The time and the randomness of which a seed was made.
-fn seed_parts(seed: uuid::Uuid) -> (outlast::Timestamp, u64) {
+pub(super) fn seed_parts(seed: uuid::Uuid) -> (outlast::Timestamp, u64) {
     let (high, low) = seed.as_u64_pair();
     let millis = i64::try_from(high >> 16).unwrap_or_default();
     (outlast::Timestamp::from_micros(millis * 1000), low)

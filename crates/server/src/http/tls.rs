@@ -16,7 +16,7 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -81,7 +81,10 @@ impl Tls {
     }
 
     /// Agrees with a client on keys.
-    pub(super) async fn accept(&self, socket: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+    pub(super) async fn accept<S>(&self, socket: S) -> Result<TlsStream<S>, String>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let acceptor = TlsAcceptor::from(self.0.read.read().config.clone());
         match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
             Ok(Ok(stream)) => Ok(stream),

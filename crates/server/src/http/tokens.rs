@@ -134,6 +134,7 @@ pub(crate) async fn create(call: Call) -> Answer {
     let age = age_ms.map_or(DEFAULT_AGE, |age| age.0);
     let (view, secret) =
         create_token(&call.api.client, &subject, role, tenant, age, &call.caller.actor).await?;
+    call.api.door.close();
     call.to(token_name(view.card.id));
     let made = MadeToken { token: TokenJson::new(&view, view.created_at), secret: secret.shown().to_owned() };
     let location = call.address(&format!("/tokens/{}", made.token.id));

@@ -192,6 +192,7 @@ async fn answers_are_not_kept_guessed_at_or_framed() {
             ("referrer-policy", "no-referrer"),
             ("x-frame-options", "DENY"),
             ("cross-origin-resource-policy", "same-origin"),
+            ("cross-origin-opener-policy", "same-origin"),
         ] {
             assert_eq!(told.header(name), value, "{path}");
         }

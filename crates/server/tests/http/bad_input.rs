@@ -216,6 +216,25 @@ async fn unknown_definitions_and_wrong_inputs_are_told_with_what_was_meant() {
     refused(&lab, r#"{"definition":"gret","input":"x"}"#, 422, "unknown_definition", "did you mean greet?")
         .await;
     refused(&lab, r#"{"definition":"greet","input":7}"#, 422, "undecodable", "the input of greet").await;
+    refused(&lab, &start(r#""version":99"#), 422, "unknown_definition", "99").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_is_there_by_its_use_and_a_run_in_it_says_that_no_node_takes_it() {
+    let lab = Lab::open().await;
+    let run = lab.start(&start(r#""queue":"nobody""#)).await;
+    let why = lab.get(&format!("/api/v1/runs/{run}/explain")).await.json();
+    assert!(why["text"].as_str().unwrap().contains("nobody"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_over_the_limit_is_refused() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve"}"#).await;
+    let event = format!(r#"{{"name":"approval","data":"{}"}}"#, "x".repeat(1 << 20));
+    let answer = lab.post(&format!("/api/v1/runs/{run}/events"), &event).await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (413, "payload_too_large"));
+    assert!(lab.world.inbox(run.parse().unwrap()).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

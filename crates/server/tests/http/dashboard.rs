@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, told};
 
-const POLICY: &str =
-    "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     base-uri 'self'; form-action 'self'; frame-ancestors 'none'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_page_is_the_same_document_also_behind_a_deep_link() {

@@ -88,6 +88,26 @@ async fn whoever_takes_a_request_over_starts_the_same_run_and_sends_the_same_eve
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_done_but_could_not_be_noted_is_not_done_again() {
+    let lab = Lab::open().await;
+    // The audit log's disk is full.
+    let full = "create trigger full before insert on outlast.audit begin select raise(abort, 'full'); end";
+    for (path, body) in [
+        ("/api/v1/runs", r#"{"definition":"greet","input":"you"}"#),
+        ("/api/v1/schedules/nightly-acme/trigger", ""),
+    ] {
+        let before = lab.get("/api/v1/runs/count").await.json()["count"].as_u64().unwrap();
+        lab.world.raw(full).await;
+        let failed = send(&lab, path, path, body).await;
+        assert!(failed.status.is_server_error(), "{failed:?}");
+        lab.world.raw("drop trigger full").await;
+        let again = send(&lab, path, path, body).await;
+        assert!(again.status.is_success(), "{again:?}");
+        assert_eq!(lab.get("/api/v1/runs/count").await.json()["count"], before + 1, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_others_are_others_keys() {
     let lab = Lab::guarded().await;
     let (ann, bob) = (lab.token("operator", None).await, lab.token("operator", None).await);

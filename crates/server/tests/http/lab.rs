@@ -44,7 +44,10 @@ impl Told {
         assert_eq!(problem["status"], self.status.as_u16(), "{self:?}");
         assert_eq!(problem["request_id"], self.headers["x-request-id"].to_str().unwrap());
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.len() > 5), "{self:?}");
-        problem["code"].as_str().unwrap().to_owned()
+        let code = problem["code"].as_str().unwrap().to_owned();
+        assert!(problem["type"].as_str().is_some_and(|kind| kind.ends_with(&format!("#{code}"))), "{self:?}");
+        assert!(problem["instance"].as_str().is_some_and(|path| path.starts_with('/')), "{self:?}");
+        code
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
@@ -80,6 +83,14 @@ async fn promised(ctx: Ctx, _: Value) -> Result<Value, AnyError> {
     Ok(ctx.promise::<Value>("paid").await?)
 }
 
+/// Can be undone from its first step on, and is as soon as it is told that it comes to nothing.
+async fn revert(ctx: Ctx, _: Value) -> Result<(), AnyError> {
+    let book = ctx.step("book", |_| async { Ok::<_, AnyError>(7) });
+    book.undo(|_, _: u64| async { Ok::<_, AnyError>(()) }).await?;
+    ctx.event::<Value>("over").await?;
+    Err(AnyError::new("it came to nothing"))
+}
+
 async fn fail(_job: JobCtx, why: String) -> Result<(), AnyError> {
     Err(AnyError::new(why))
 }
@@ -110,6 +121,7 @@ impl Lab {
             .workflow(Workflow::new("approve", approve))
             .workflow(Workflow::new("promised", promised))
             .workflow(Workflow::new("talk", talk))
+            .workflow(Workflow::new("revert", revert))
             .job(Job::new("fail", fail).retry(Retry::times(1)).queue("mail"))
             .queue(Queue::new("mail").limit(5))
             .schedule(nightly("acme", "nightly-acme"), &greet, "acme".to_owned())

@@ -41,6 +41,41 @@ async fn heads_that_are_too_large_or_contradict_themselves_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunks_count_where_a_length_stands_beside_them() {
+    let lab = Lab::open().await;
+    let body = r#"{"definition":"greet","input":"you"}"#;
+    for lengths in
+        ["content-length: 3\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 3"]
+    {
+        let both = format!(
+            "POST /api/v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{lengths}\r\n\r\n\
+             {:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        );
+        let answer = raw(&lab, both.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    }
+    // What comes behind the chunks is the next request and never the rest of this one.
+    assert_eq!(lab.get("/api/v1/runs/count").await.json()["count"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_names_no_host_or_another_behind_a_proxys_back_is_refused() {
+    let lab = Lab::with(StoreKind::Sqlite, |api| api.without_tokens().hosts(["localhost"])).await;
+    for head in [
+        "GET /api/v1/runs HTTP/1.1\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.0\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost:\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost: evil.com\r\nx-forwarded-host: localhost\r\nx-forwarded-for: 127.0.0.1\r\n\r\n",
+        "GET http://evil.com/api/v1/runs HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    ] {
+        let answer = raw(&lab, head.as_bytes()).await;
+        assert!(answer.contains(" 421 ") || answer.contains(" 400 "), "{head:?}: {answer}");
+    }
+    assert!(raw(&lab, b"GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\n\r\n").await.contains(" 200 "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_sends_too_many_requests_is_told_when_to_come_back_and_others_are_not() {
     let lab = Lab::with(StoreKind::Sqlite, |api| api.pace(1, 3)).await;
     let (ann, bob) = (lab.token("viewer", None).await, lab.token("viewer", None).await);

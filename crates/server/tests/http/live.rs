@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, told, with_json};
 
 /// A stream that is read event by event.
 struct Stream {
@@ -148,6 +148,18 @@ async fn streams_end_when_the_server_stops() {
     let mut stream = Stream::open(&lab, "runs,queues", None, None).await;
     lab.stop();
     while stream.next().await.is_some() {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_may_not_hear_of_does_not_keep_them_from_the_rest() {
+    let lab = Lab::guarded().await;
+    let acme = lab.token("operator", Some("acme")).await;
+    let gone = "run_00000000000000000000000000";
+    let topics = format!("queues,run:{gone},logs:{gone},runs");
+    let mut stream = Stream::open(&lab, &topics, None, Some(&acme)).await;
+    let started = with_json(lab.request("POST", "/api/v1/runs"), r#"{"definition":"approve"}"#);
+    let run = told(started.bearer_auth(&acme)).await.json()["id"].as_str().unwrap().to_owned();
+    stream.until(&run, "waiting").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

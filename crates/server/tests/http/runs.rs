@@ -1,6 +1,6 @@
 //! Runs: started, listed, looked at, acted on.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::{Lab, told, with_json};
 
@@ -26,6 +26,37 @@ async fn a_run_is_started_waited_for_and_looked_at() {
     let explained = lab.get(&format!("/api/v1/runs/{run}/explain")).await.json();
     assert_eq!(explained["kind"], "ended");
     assert_eq!(lab.get(&format!("/api/v1/runs/{run}/logs")).await.json()["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_is_told_of_when_it_is_done_and_steps_come_in_pages() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"revert"}"#).await;
+    lab.until(&run, "waiting").await;
+    let names = |steps: &Value| -> Vec<String> {
+        let steps = steps["items"].as_array().unwrap();
+        let name = |step: &Value, part: &str| step[part].as_str().unwrap().to_owned();
+        steps.iter().map(|step| format!("{} {}", name(step, "op"), name(step, "name"))).collect()
+    };
+    let path = format!("/api/v1/runs/{run}/steps");
+    assert_eq!(names(&lab.get(&path).await.json()), ["step book", "event over"]);
+    let file = lab.get(&format!("/api/v1/runs/{run}/export")).await.text;
+    let read = lab.post("/api/v1/runs/read", &file).await.json();
+    assert_eq!(names(&json!({ "items": read["steps"] })), ["step book", "event over"]);
+
+    lab.post(&format!("/api/v1/runs/{run}/events"), r#"{"name":"over"}"#).await;
+    lab.until(&run, "failed").await;
+    let all = lab.get(&path).await.json();
+    assert_eq!(names(&all), ["step book", "event over", "undo book"]);
+    assert_eq!((&all["total"], &all["next_after"]), (&json!(3), &json!(null)));
+    assert!(all["items"][2]["began_at"].as_str() >= all["items"][1]["ended_at"].as_str(), "{all}");
+
+    let first = lab.get(&format!("{path}?limit=2")).await.json();
+    assert_eq!((names(&first).len(), &first["next_after"], &first["total"]), (2, &json!(2), &json!(3)));
+    let rest = lab.get(&format!("{path}?after=2&limit=2")).await.json();
+    assert_eq!((names(&rest), &rest["next_after"]), (vec!["undo book".to_owned()], &json!(null)));
+    assert_eq!(names(&lab.get(&format!("{path}?after=9")).await.json()).len(), 0);
+    assert_eq!(lab.get(&format!("{path}?limit=0")).await.code(), "invalid_argument");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,4 +277,27 @@ async fn the_trace_of_whoever_starts_a_run_is_kept_with_it() {
     let started = told(ask.header("traceparent", "00-0-0-0")).await;
     let run = started.json()["id"].as_str().unwrap().parse().unwrap();
     assert_eq!(lab.app.status(run).await.unwrap().record.trace, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_is_counted_as_it_is_listed_and_a_cursor_is_good_for_its_own_filter_alone() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    for _ in 0..2 {
+        lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    }
+    let nobody = "run_00000000000000000000000000";
+    for (id, count) in [(run.as_str(), 1), (nobody, 0)] {
+        assert_eq!(lab.get(&format!("/api/v1/runs/count?q={id}")).await.json()["count"], count);
+        let listed = lab.get(&format!("/api/v1/runs?q={id}")).await.json();
+        assert_eq!(listed["items"].as_array().unwrap().len(), count);
+    }
+    let page = lab.get("/api/v1/runs?def=greet&since=2h&limit=1").await.json();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let next = lab.get(&format!("/api/v1/runs?def=greet&since=2h&limit=1&cursor={cursor}")).await;
+    assert_eq!(next.status, 200, "{next:?}");
+    for other in ["def=fail&since=2h", "since=2h", "def=greet&since=2h&status=failed"] {
+        let refused = lab.get(&format!("/api/v1/runs?{other}&limit=1&cursor={cursor}")).await;
+        assert_eq!(refused.code(), "invalid_cursor", "{other}");
+    }
 }

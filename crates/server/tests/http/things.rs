@@ -116,6 +116,30 @@ async fn a_schedule_is_set_replaced_and_deleted_within_its_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_is_replaced_and_deleted_only_as_it_was_seen() {
+    let lab = Lab::open().await;
+    let path = "/api/v1/schedules/weekly";
+    let body = r#"{"definition":"greet","expression":"0 8 * * MON","input":"you"}"#;
+    let send = async |method: &str, tag: &str, body: &str| {
+        told(with_json(lab.request(method, path), body).header("if-match", tag)).await
+    };
+    assert_eq!(send("PUT", "*", body).await.code(), "precondition_failed", "there is none");
+    let first = lab.put(path, body).await.header("etag").to_owned();
+    assert_eq!(lab.get(path).await.header("etag"), first);
+    let second = send("PUT", &first, &body.replace("0 8", "0 9")).await;
+    assert_eq!(second.status, 200, "{second:?}");
+    for (method, body) in [("PUT", body), ("DELETE", "")] {
+        let late = send(method, &first, body).await;
+        assert_eq!((late.status.as_u16(), late.code().as_str()), (412, "precondition_failed"), "{method}");
+    }
+    assert_eq!(lab.post(&format!("{path}/pause"), "").await.status, 200);
+    let seen = second.header("etag");
+    assert_eq!(send("DELETE", seen, "").await.status, 412, "it was paused since");
+    let now = lab.get(path).await.header("etag").to_owned();
+    assert_eq!(send("DELETE", &now, "").await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_are_suggested_and_the_installation_is_told() {
     let lab = Lab::open().await;
     assert_eq!(lab.get("/api/v1/suggest?field=def&q=gr").await.json(), json!({ "items": ["greet"] }));

@@ -111,6 +111,27 @@ async fn no_transaction_has_more_calls_than_its_bound() {
 }
 
 #[tokio::test]
+async fn no_more_calls_wait_than_there_are_places_and_whoever_gives_up_leaves_one() {
+    let desk = Desk::on(Handle::current());
+    let first = tokio::spawn(desk.clone().call(1));
+    desk.begun().await;
+    let mut others: Vec<_> = (0..QUEUE + 7).map(|_| tokio::spawn(desk.clone().call(2))).collect();
+    desk.queued(QUEUE - 1).await;
+    // All have come by now, and none got further.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    desk.queued(QUEUE - 1).await;
+    others.drain(..10).for_each(|given_up| given_up.abort());
+    desk.answers();
+    soon(first).await.unwrap().unwrap();
+    for told in soon(join_all(others)).await {
+        assert_eq!(told.unwrap().unwrap(), 20, "everybody gets an answer in the end");
+    }
+    assert_eq!(desk.gather.places.available_permits(), QUEUE);
+}
+
+#[tokio::test]
 async fn a_call_that_cannot_be_done_fails_nobody_else() {
     let desk = Desk::on(Handle::current());
     let first = tokio::spawn(desk.clone().call(1));

@@ -65,6 +65,11 @@ pub enum Access {
         /// The holder.
         holder: Uuid,
     },
+    /// Gives the right back of what may have been done: whoever asks again makes the same of it.
+    Yield {
+        /// The holder.
+        holder: Uuid,
+    },
 }
 
 /// The answer to an [`Access`].

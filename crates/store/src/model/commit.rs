@@ -38,6 +38,8 @@ pub struct RunCommit {
     pub doing: Vec<Doing>,
     /// Whether there may be such rows that go when the turn ends.
     pub did: bool,
+    /// Whether it may have been sent anything. One that ends and knows of nothing ends the short way only if there is nothing.
+    pub had_news: bool,
     /// What handlers logged.
     pub logs: Vec<LogLine>,
     /// Searchable attributes to set.
@@ -59,6 +61,7 @@ impl RunCommit {
             prune_below: None,
             doing: Vec::new(),
             did: true,
+            had_news: true,
             logs: Vec::new(),
             tags: Vec::new(),
             next: None,
@@ -101,6 +104,8 @@ pub struct LogLine {
     pub level: String,
     /// The text, with its fields.
     pub message: String,
+    /// The step that logged it, with its occurrence; `undo:` before the name where the undo of it did; `None` where the code between steps did.
+    pub step: Option<String>,
 }
 
 /// How a turn ends.

@@ -16,6 +16,8 @@ mod rollup;
 mod schedule;
 mod start;
 
+use std::sync::Arc;
+
 use outlast_core::RunId;
 
 pub use access::*;
@@ -32,14 +34,14 @@ pub use schedule::*;
 pub use start::*;
 
 /// Something happened; sent to everybody who listens to a store. A hint: nothing depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// A run may have become due.
     Due,
     /// This run has news.
     News(RunId),
-    /// This run ended.
-    Ended(RunId),
+    /// These runs ended, in one commit; without any, some did.
+    Ended(Arc<[RunId]>),
     /// This run was taken from the node that held it.
     Taken(RunId),
     /// This run, which a node holds, is to pause.
@@ -52,4 +54,11 @@ pub enum Signal {
     Schedules,
     /// Anything may have happened: someone else wrote, or hints were lost.
     Anything,
+}
+
+impl Signal {
+    /// That this run ended.
+    pub fn ended(run: RunId) -> Signal {
+        Signal::Ended([run].into())
+    }
 }

@@ -32,12 +32,17 @@ impl ScheduleCard {
         };
         said(self) == said(other)
     }
+
+    /// Whether the times of both are the same, whatever they start.
+    pub fn has_same_times(&self, other: &ScheduleCard) -> bool {
+        (&self.timetable, &self.zone) == (&other.timetable, &other.zone)
+    }
 }
 
 /// What people and code do to a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScheduleChange {
-    /// There is such a one from now on. One that says the same already keeps its place in time.
+    /// There is such a one from now on. One whose times are the same keeps its place in time.
     Put(ScheduleCard),
     /// It starts nothing until it is resumed.
     Pause,

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -37,14 +38,60 @@ pub(super) struct Hints {
     pub(super) local: broadcast::Sender<Signal>,
     /// Marks what we sent, so that we do not hear it twice.
     sender: String,
-    gathered: Mutex<HashSet<String>>,
+    gathered: Mutex<Gathered>,
     wake: Notify,
+    /// Whether something was heard since the last connection began to listen.
+    hears: AtomicBool,
+}
+
+/// What others have not been told yet. Ends are many, and whoever hears of them has nothing to do but to look for those that
+/// it waits for: so they are no reason to say that anything may have happened.
+#[derive(Default)]
+struct Gathered {
+    ended: Vec<RunId>,
+    /// More ended than are worth naming.
+    many_ended: bool,
+    others: HashSet<String>,
+}
+
+impl Gathered {
+    fn take(&mut self, signal: &Signal) {
+        match signal {
+            Signal::Ended(runs) => {
+                self.many_ended |= runs.is_empty() || self.ended.len() + runs.len() > MANY;
+                match self.many_ended {
+                    true => self.ended.clear(),
+                    false => self.ended.extend_from_slice(runs),
+                }
+            }
+            // Once there are too many, it does not matter which.
+            other if self.others.len() <= MANY => drop(self.others.insert(written(other))),
+            _ => {}
+        }
+    }
+
+    /// What to tell.
+    fn hints(self) -> Vec<String> {
+        if self.others.len() > MANY {
+            return vec![ANYTHING.to_owned()];
+        }
+        let mut hints: Vec<String> = self.others.into_iter().collect();
+        if self.many_ended || !self.ended.is_empty() {
+            hints.push(written(&Signal::Ended(self.ended.into())));
+        }
+        hints
+    }
 }
 
 impl Hints {
     pub(super) fn new(local: broadcast::Sender<Signal>) -> Hints {
         let sender = format!("@{:016x}", fastrand::u64(..));
-        Hints { local, sender, gathered: Mutex::default(), wake: Notify::new() }
+        Hints { local, sender, gathered: Mutex::default(), wake: Notify::new(), hears: false.into() }
+    }
+
+    /// Whether hints of other processes arrive.
+    pub(super) fn hears(&self) -> bool {
+        self.hears.load(Ordering::Relaxed)
     }
 
     /// Tells this process now and the others soon.
@@ -54,11 +101,8 @@ impl Hints {
         }
         let mut gathered = self.gathered.lock();
         for signal in signals {
+            gathered.take(&signal);
             let _ = self.local.send(signal);
-            // Once there are too many, it does not matter which.
-            if gathered.len() <= MANY {
-                gathered.insert(written(signal));
-            }
         }
         drop(gathered);
         self.wake.notify_one();
@@ -69,12 +113,12 @@ impl Hints {
         loop {
             self.wake.notified().await;
             sleep(GATHER).await;
-            let gathered = std::mem::take(&mut *self.gathered.lock());
-            let payloads: Vec<String> = match gathered.len() {
-                0 => continue,
-                n if n > MANY => vec![format!("{ANYTHING} {}", self.sender)],
-                _ => gathered.into_iter().map(|hint| format!("{hint} {}", self.sender)).collect(),
-            };
+            let hints = std::mem::take(&mut *self.gathered.lock()).hints();
+            if hints.is_empty() {
+                continue;
+            }
+            let payloads: Vec<String> =
+                hints.into_iter().map(|hint| format!("{hint} {}", self.sender)).collect();
             if let Err(error) = notify(&pool, &payloads).await {
                 // Others find out by themselves, later.
                 tracing::debug!(%error, "hints were not sent");
@@ -88,6 +132,7 @@ impl Hints {
         loop {
             let began = tokio::time::Instant::now();
             let Err(error) = self.listen(&server).await;
+            self.hears.store(false, Ordering::Relaxed);
             tracing::debug!(%error, "the listening connection ended");
             if began.elapsed() > BACKOFF {
                 pause = Duration::from_millis(100);
@@ -103,12 +148,18 @@ impl Hints {
         let hearing = async {
             while let Some(message) = messages.next().await {
                 if let AsyncMessage::Notification(note) = message.map_err(|error| meaning(&error))? {
-                    self.heard(note.payload());
+                    self.hears.store(true, Ordering::Relaxed);
+                    if note.channel() == CHANNEL {
+                        self.heard(note.payload());
+                    }
                 }
             }
             Err(StoreError::Unavailable("the connection was closed".into()))
         };
         let living = async {
+            // To ourselves alone: not every database that takes a `LISTEN` tells anything.
+            let alone = &self.sender;
+            answered(client.batch_execute(&format!("listen \"{alone}\"; notify \"{alone}\""))).await?;
             answered(client.batch_execute("listen outlast")).await?;
             // Whatever happened while nobody listened, happened unheard.
             let _ = self.local.send(Signal::Anything);
@@ -131,19 +182,27 @@ impl Hints {
     }
 }
 
+/// Where hints are told.
+const CHANNEL: &str = "outlast";
 const ANYTHING: &str = "anything";
 
-const NOTIFY: &str = "select pg_notify('outlast', payload) from unnest($1::text[]) as payload";
+// A hint need not outlast a power failure, and does not wait for the disk.
+const NOTIFY: &str = "select set_config('synchronous_commit', 'off', true),
+                             (select count(pg_notify('outlast', payload)) from unnest($1::text[]) as payload)";
 /// What the connection keeps it under.
 const NOTIFY_NAME: (&str, Shape) = ("notify", Shape::Many);
 
-pub(super) fn written(signal: Signal) -> String {
+pub(super) fn written(signal: &Signal) -> String {
     match signal {
         Signal::Due => "due".to_owned(),
         Signal::Queues => "queues".to_owned(),
         Signal::Schedules => "schedules".to_owned(),
         Signal::News(run) => format!("news {}", run.uuid()),
-        Signal::Ended(run) => format!("ended {}", run.uuid()),
+        Signal::Ended(runs) if runs.is_empty() => "ended".to_owned(),
+        Signal::Ended(runs) => {
+            let ids: Vec<String> = runs.iter().map(|run| run.uuid().to_string()).collect();
+            format!("ended {}", ids.join(","))
+        }
         Signal::Taken(run) => format!("taken {}", run.uuid()),
         Signal::Pause(run) => format!("pause {}", run.uuid()),
         Signal::Orphans => "orphans".to_owned(),
@@ -158,8 +217,12 @@ fn read(hint: &str) -> Signal {
         None if hint == "queues" => Signal::Queues,
         None if hint == "schedules" => Signal::Schedules,
         None if hint == "orphans" => Signal::Orphans,
+        None if hint == "ended" => Signal::Ended([].into()),
         Some(("news", id)) => run(id).map_or(Signal::Anything, Signal::News),
-        Some(("ended", id)) => run(id).map_or(Signal::Anything, Signal::Ended),
+        Some(("ended", ids)) => {
+            let runs: Option<Vec<RunId>> = ids.split(',').map(run).collect();
+            runs.map_or(Signal::Anything, |runs| Signal::Ended(runs.into()))
+        }
         Some(("taken", id)) => run(id).map_or(Signal::Anything, Signal::Taken),
         Some(("pause", id)) => run(id).map_or(Signal::Anything, Signal::Pause),
         _ => Signal::Anything,
@@ -193,7 +256,9 @@ mod tests {
         for signal in [
             Signal::Due,
             Signal::News(run),
-            Signal::Ended(run),
+            Signal::ended(run),
+            Signal::Ended([run, run].into()),
+            Signal::Ended([].into()),
             Signal::Taken(run),
             Signal::Pause(run),
             Signal::Queues,
@@ -201,11 +266,33 @@ mod tests {
             Signal::Orphans,
             Signal::Anything,
         ] {
-            assert_eq!(read(&written(signal)), signal);
+            assert_eq!(read(&written(&signal)), signal);
         }
-        for odd in ["", "due 5", "news x", "ended", "hello world"] {
+        for odd in ["", "due 5", "news x", "ended x", "hello world"] {
             assert_eq!(read(odd), Signal::Anything, "{odd}");
         }
+    }
+
+    #[test]
+    fn many_ends_are_told_as_ends_and_many_others_as_anything() {
+        let runs: Vec<RunId> = (0..=MANY as u64).map(|n| RunId::new(0, Default::default(), n)).collect();
+        let mut few = Gathered::default();
+        few.take(&Signal::ended(runs[0]));
+        few.take(&Signal::Ended(runs[1..3].into()));
+        few.take(&Signal::Due);
+        few.take(&Signal::Due);
+        let hints: HashSet<Signal> = few.hints().iter().map(|hint| read(hint)).collect();
+        assert_eq!(hints, HashSet::from([Signal::Due, Signal::Ended(runs[..3].into())]));
+
+        let mut many = Gathered::default();
+        runs.iter().for_each(|run| many.take(&Signal::ended(*run)));
+        many.take(&Signal::ended(runs[0]));
+        assert_eq!(many.hints(), ["ended"]);
+
+        let mut others = Gathered::default();
+        runs.iter().for_each(|run| others.take(&Signal::News(*run)));
+        others.take(&Signal::ended(runs[0]));
+        assert_eq!(others.hints(), [ANYTHING]);
     }
 
     #[test]

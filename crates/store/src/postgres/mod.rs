@@ -186,6 +186,12 @@ impl Postgres {
         });
         receiver
     }
+
+    /// Whether hints of other processes arrive. A pooler may have passed on the one that was sent to try it, and none
+    /// after that.
+    pub(crate) fn hears_others(&self) -> bool {
+        self.hints.hears() && !self.pool.is_unnamed()
+    }
 }
 
 impl Drop for Postgres {

@@ -157,6 +157,7 @@ async fn a_connection_plans_as_we_say_whatever_it_was_used_for_first() {
             ("enable_seqscan", "off"),
             ("enable_hashjoin", "off"),
             ("enable_mergejoin", "off"),
+            ("enable_bitmapscan", "off"),
             ("jit", "off"),
         ] {
             let said = lease.client().query_one("select current_setting($1)", &[&setting]).await.unwrap();

@@ -424,14 +424,17 @@ fn no_answer(patience: Duration) -> StoreError {
 /// takes longer than a small batch itself. And plans that stay good: one that reads a whole table while it is
 /// small is kept when it has grown. Where there is no other way it is read all the same; that looks so dear to
 /// PostgreSQL that it would compile the plan. Nor does it join by a table of its own, for which it reads all of
-/// ours: what we join is few rows, by their keys, whatever it reckons. Nothing but speed depends on these, so they
+/// ours: what we join is few rows, by their keys, whatever it reckons. Nor does it gather places before it reads them,
+/// which loses the order of an index: before it has statistics it reads all runs so, and sorts them, for a page of the
+/// newest. Nothing but speed depends on these, so they
 /// may be the session's.
 const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; \
-                     set enable_hashjoin = off; set enable_mergejoin = off; set jit = off";
+                     set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off; \
+                     set jit = off";
 /// A user's own statements are planned as their database is used to.
 const USERS_PLANS: &str = "set local plan_cache_mode to default; set local enable_seqscan to default; \
                            set local enable_hashjoin to default; set local enable_mergejoin to default; \
-                           set local jit to default";
+                           set local enable_bitmapscan to default; set local jit to default";
 
 static BOUNDS_WRITE: LazyLock<String> =
     LazyLock::new(|| bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS));

@@ -49,12 +49,11 @@ const FORBIDDEN: &str = "
 const ORPHANS: &str = "
     select count(*)::int8 from outlast.agenda a
      where a.node is not null and not exists (
-         select 1 from outlast.nodes n
-          where n.shard = a.shard and n.id = a.node
-            and n.lease_until > (extract(epoch from now()) * 1000000)::int8 - 60000000)";
+         select 1 from outlast.nodes n where n.shard = a.shard and n.id = a.node and n.lease_until > {since})";
 
 impl Postgres {
-    pub(crate) async fn vitals(self: &Arc<Self>) -> Result<Vitals, StoreError> {
+    /// Runs whose node's lease was over then are orphans.
+    pub(crate) async fn vitals(self: &Arc<Self>, since: i64) -> Result<Vitals, StoreError> {
         let lease = self.pool.lease().await?;
         let client = lease.client();
         let settings = one(client, SETTINGS).await?;
@@ -62,7 +61,8 @@ impl Postgres {
         let tables = many(client, TABLES).await?;
         let forbidden = many(client, FORBIDDEN).await?;
         // Whoever may not read it says so above.
-        let orphans = one(client, ORPHANS).await.and_then(|row| cell::<i64>(&row, 0)).unwrap_or(0);
+        let orphans = ORPHANS.replace("{since}", &since.to_string());
+        let orphans = one(client, &orphans).await.and_then(|row| cell::<i64>(&row, 0)).unwrap_or(0);
         lease.give_back();
         let table = |row: &Row| -> Result<TableVitals, StoreError> {
             let (name, live, dead) = (cell(row, 0)?, cell(row, 1)?, cell(row, 2)?);

@@ -40,8 +40,10 @@ pub(crate) async fn audit(tx: &mut dyn Tx, ask: &AuditList) -> Result<Vec<AuditV
         None => (Timestamp::from_micros(i64::MAX), uuid::Uuid::max()),
     };
     let mut flight = Flight::default();
-    let lines =
-        flight.add(AUDIT.with(cells![HOME, time, id, ask.tenant.clone(), ask.target.clone(), ask.limit]));
+    let lines = flight.add(match &ask.target {
+        Some(target) => AUDIT_OF.with(cells![HOME, time, id, ask.tenant.clone(), ask.limit, target.clone()]),
+        None => AUDIT.with(cells![HOME, time, id, ask.tenant.clone(), ask.limit]),
+    });
     flight.send_last(tx).await?.take(lines).iter().map(read).collect()
 }
 
@@ -60,7 +62,8 @@ fn read(row: &Row) -> Result<AuditView, StoreError> {
     Ok(AuditView { note, at: row.time(1)? })
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&TOKEN_BY_HASH, &SESSION, &TOKEN_OF_SESSION, &TOKENS, &AUDIT];
+pub(super) static STATEMENTS: &[&Sql] =
+    &[&TOKEN_BY_HASH, &SESSION, &TOKEN_OF_SESSION, &TOKENS, &AUDIT, &AUDIT_OF];
 
 static TOKEN_BY_HASH: Sql = Sql::new("token_by_hash", concat!(token_columns!(), "and t.hash = {p2}"))
     .takes(&[Type::Int, Type::Bytes]);
@@ -84,12 +87,21 @@ static TOKENS: Sql =
     Sql::new("tokens", concat!(token_columns!(), "order by t.created_at desc, t.id desc limit 1000"))
         .takes(&[Type::Int]);
 
-static AUDIT: Sql = Sql::new(
-    "audit",
-    "select a.id, a.at, a.tenant, a.actor, a.token, a.action, a.target, a.reason, a.request, a.status
-       from outlast.audit as a
-      where a.shard = {p1} and (a.at, a.id) < ({p2}, {p3}) and ({p4} is null or a.tenant = {p4})
-        and ({p5} is null or a.target = {p5})
-      order by a.at desc, a.id desc limit {p6}",
-)
-.takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Text, Type::Int]);
+macro_rules! audit_text {
+    ($of:literal) => {
+        concat!(
+            "select a.id, a.at, a.tenant, a.actor, a.token, a.action, a.target, a.reason, a.request, a.status
+               from outlast.audit as a
+              where a.shard = {p1} and (a.at, a.id) < ({p2}, {p3}) and ({p4} is null or a.tenant = {p4}) ",
+            $of,
+            " order by a.at desc, a.id desc limit {p5}"
+        )
+    };
+}
+
+static AUDIT: Sql =
+    Sql::new("audit", audit_text!("")).takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Int]);
+
+static AUDIT_OF: Sql = Sql::new("audit_of", audit_text!("and a.target = {p6}"))
+    .takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Int, Type::Text])
+    .by("audit_by_target");

@@ -25,7 +25,7 @@ pub(crate) use rollups::{depths, failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use verify::verify;
-pub(crate) use views::{definitions, ended, find, logs, next_due, nodes, now, run};
+pub(crate) use views::{definitions, ended, find, logs, lost, next_due, nodes, now, run};
 
 use crate::Sql;
 

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use outlast_core::{NodeId, RunId, ShardCount, Timestamp};
 
 use super::turns::DOING;
-use crate::rows::{self, RUN_COLUMNS, ReadRow, cells, ids, run_columns};
+use crate::rows::{self, RUN_COLUMNS, ReadRow, cells, ids, micros, run_columns};
 use crate::transitions::{
-    Flight, KeyName, NOW, Place, add_definitions, add_look, found_definitions, found_keys,
+    Flight, KeyName, LOST_FOR, NOW, Place, add_definitions, add_look, found_definitions, found_keys,
 };
 use crate::{
-    Address, DefinitionCard, Doing, Ended, LogLine, NodeView, Row, RunView, Sql, StoreError, Tx, Type, code,
+    Address, DefinitionCard, Doing, Ended, LogLine, LostNode, NodeView, Row, RunView, Sql, StoreError, Tx,
+    Type, code,
 };
 
 /// One run.
@@ -165,7 +166,8 @@ pub(crate) async fn logs(tx: &mut dyn Tx, run: RunId, limit: u32) -> Result<Vec<
     let place = flight.add(LOGS.with(cells![run.shard(), run, limit]));
     let rows = flight.send_last(tx).await?.take(place);
     let line = |row: &Row| {
-        Ok(LogLine { n: row.number(0)?, at: row.time(1)?, level: row.text(2)?, message: row.text(3)? })
+        let (level, message) = (row.text(2)?, row.text(3)?);
+        Ok(LogLine { n: row.number(0)?, at: row.time(1)?, level, message, step: row.opt_text(4)? })
     };
     rows.iter().map(line).collect()
 }
@@ -191,11 +193,38 @@ pub(crate) async fn nodes(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Nod
             joined_at: row.time(4)?,
             lease_until: row.time(5)?,
             holds,
+            queues: serde_json::from_str(&row.text(7)?).unwrap_or_default(),
         };
         nodes.insert(id, node);
     }
     let mut nodes: Vec<NodeView> = nodes.into_values().collect();
     nodes.sort_by_key(|node| (node.joined_at, node.id));
+    Ok(nodes)
+}
+
+/// The nodes that were lost in the last day, the last first. One had runs in many shards.
+pub(crate) async fn lost(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<LostNode>, StoreError> {
+    let mut flight = Flight::default();
+    let ask = |shard: u16| LOST.with(cells![shard, micros(LOST_FOR)]);
+    let places: Vec<Place> = (0..shards.max(1)).map(|shard| flight.add(ask(shard))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    let mut nodes: BTreeMap<NodeId, LostNode> = BTreeMap::new();
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let id = NodeId::from_uuid(row.id(0)?);
+        let node = nodes.entry(id).or_insert(LostNode {
+            id,
+            name: row.text(1)?,
+            host: row.text(2)?,
+            pid: row.number(3)?,
+            joined_at: row.time(4)?,
+            lost_at: row.time(5)?,
+            freed: 0,
+        });
+        node.lost_at = node.lost_at.min(row.time(5)?);
+        node.freed += row.number::<u64>(6)?;
+    }
+    let mut nodes: Vec<LostNode> = nodes.into_values().collect();
+    nodes.sort_by_key(|node| (std::cmp::Reverse(node.lost_at), node.id));
     Ok(nodes)
 }
 
@@ -228,7 +257,7 @@ pub(crate) async fn now(tx: &mut dyn Tx) -> Result<Timestamp, StoreError> {
     rows.first().map_or(Ok(Timestamp::default()), |row| row.time(0))
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES];
+pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES, &LOST];
 
 static VIEW: Sql = Sql::new(
     "view",
@@ -282,7 +311,7 @@ static NEXT: Sql = Sql::new(
 
 static LOGS: Sql = Sql::new(
     "logs",
-    "select l.n, l.at, l.level, l.message from outlast.logs as l
+    "select l.n, l.at, l.level, l.message, l.step from outlast.logs as l
       where l.shard = {p1} and l.run = {p2} order by l.epoch, l.n limit {p3}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int]);
@@ -290,7 +319,14 @@ static LOGS: Sql = Sql::new(
 static NODES: Sql = Sql::new(
     "nodes",
     "select n.id, n.name, n.host, n.pid, n.joined_at, n.lease_until,
-            (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id)
+            (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id), n.queues
        from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
 )
 .takes(&[Type::Int]);
+
+static LOST: Sql = Sql::new(
+    "lost",
+    "select l.id, l.name, l.host, l.pid, l.joined_at, l.lost_at, l.freed
+       from outlast.lost as l where l.shard = {p1} and l.lost_at >= {now} - {p2}",
+)
+.takes(&[Type::Int, Type::Int]);

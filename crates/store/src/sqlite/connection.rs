@@ -99,11 +99,12 @@ fn remember_statements(connection: &Connection) -> Result<(), StoreError> {
 
 /// Does something that another process's lock may hold up, again and again until it does not.
 pub(super) fn wait_for<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> Result<T, StoreError> {
-    let began = Instant::now();
+    // Mostly nobody is in the way, and no clock is asked.
+    let mut began = None;
     let mut pause = Duration::from_micros(500);
     loop {
         match attempt() {
-            Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {
+            Err(error) if is_busy(&error) && began.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
                 thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(20));
             }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak, mpsc};
 
 use outlast_core::ShardCount;
 use parking_lot::Mutex;
+use rusqlite::Connection;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ use super::{Sqlite, closing, connection};
 use crate::render::{Dialect, Texts};
 use crate::store::SIGNALS;
 use crate::user_tx::{USER_IDLE, USER_LIMIT, failed_before, rolled_back};
-use crate::{Clock, DynStore, OpenOptions, Signal, SqlStore, StoreError, ValueRow};
+use crate::{Clock, DynStore, OpenOptions, Signal, SqlStore, StoreError, TxKind, ValueRow};
 
 /// The tables with rows that come and go.
 const TABLES: &str = "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'
@@ -69,19 +70,24 @@ impl SharedMemory {
     /// Deletes all rows; the schema stays.
     pub fn clear(&self) -> Result<(), StoreError> {
         self.inline.with(|writer| {
-            let mut tables = writer.connection.prepare_cached(TABLES).map_err(meaning)?;
-            let names = tables.query_map([], |row| row.get::<_, String>(0)).map_err(meaning)?;
-            for name in names {
-                let delete = format!("delete from {}", name.map_err(meaning)?);
-                let deleted = writer.connection.prepare_cached(&delete).and_then(|mut all| all.execute([]));
-                deleted.map_err(meaning)?;
-            }
-            Ok(())
+            writer.begin()?;
+            let cleared = clear(&writer.connection).map_err(meaning).and_then(|()| writer.commit());
+            writer.roll_back();
+            cleared
         })
     }
 
     /// What SQL gives, when nobody else is at work; the statement is remembered.
     pub async fn query(&self, sql: &str) -> Result<Vec<ValueRow>, StoreError> {
+        let at_once = |line: &mut Line| {
+            let connection = &line.writer.as_ref()?.connection;
+            let statement = connection.prepare_cached(sql).map_err(users_meaning);
+            Some(statement.and_then(|mut statement| rows_of(&mut statement)))
+        };
+        let answer = at_once(&mut self.inline.0.lock());
+        if let Some(answer) = answer {
+            return answer;
+        }
         let session = self.inline.begin().await?;
         session.ask(|tx| rows_of(&mut *tx.connection.prepare_cached(sql).map_err(users_meaning)?))
     }
@@ -98,6 +104,16 @@ impl SharedMemory {
     }
 }
 
+/// Deletes all rows, in whichever transaction.
+fn clear(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tables = connection.prepare_cached(TABLES)?;
+    let names = tables.query_map([], |row| row.get::<_, String>(0))?;
+    for name in names {
+        connection.prepare_cached(&format!("delete from {}", name?))?.execute([])?;
+    }
+    Ok(())
+}
+
 /// The one connection, and whoever waits for it. What has been asked for is done when its turn comes, whether or not
 /// whoever asked is there to hear of it: a process may have been stopped meanwhile.
 #[derive(Clone)]
@@ -110,17 +126,17 @@ struct Line {
 }
 
 enum Waiting {
-    Job(Box<dyn Job>),
+    Job(Box<dyn Job>, TxKind),
     Session(oneshot::Sender<Arc<InlineSession>>),
 }
 
 impl Inline {
-    /// Does a job in a transaction of its own: now, or when those before it are over.
-    pub(super) fn run(&self, job: Box<dyn Job>) {
+    /// Does a job: now, or when those before it are over.
+    pub(super) fn run(&self, job: Box<dyn Job>, kind: TxKind) {
         let mut line = self.0.lock();
         match &mut line.writer {
-            Some(writer) => writer.run(vec![job]),
-            None => line.waiting.push_back(Waiting::Job(job)),
+            Some(writer) => perform(writer, job, kind),
+            None => line.waiting.push_back(Waiting::Job(job, kind)),
         }
     }
 
@@ -141,7 +157,7 @@ impl Inline {
     fn go_on(&self, line: &mut Line, mut writer: Writer) {
         while let Some(next) = line.waiting.pop_front() {
             match next {
-                Waiting::Job(job) => writer.run(vec![job]),
+                Waiting::Job(job, kind) => perform(&mut writer, job, kind),
                 Waiting::Session(tell) if tell.is_closed() || writer.begin().is_err() => {}
                 Waiting::Session(tell) => {
                     let now = Instant::now();
@@ -171,6 +187,14 @@ impl Inline {
     /// Uses the connection, if nobody else does.
     fn with<T>(&self, work: impl FnOnce(&mut Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
         work(self.0.lock().writer.as_mut().ok_or_else(closing)?)
+    }
+}
+
+/// Does a job in a transaction of its own. One that only reads needs none: nobody else is at work.
+fn perform(writer: &mut Writer, job: Box<dyn Job>, kind: TxKind) {
+    match kind {
+        TxKind::Read => writer.read(job),
+        _ => writer.run(vec![job]),
     }
 }
 

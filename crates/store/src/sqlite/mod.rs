@@ -139,7 +139,7 @@ impl Sqlite {
         let _place = self.place().await?;
         let job = Box::new(Queued { work, is_users, answer: None, reply, _place });
         match &self.inline {
-            Some(inline) => inline.run(job),
+            Some(inline) => inline.run(job, kind),
             None => self.send(Task::Job(job))?,
         }
         answer.await.unwrap_or_else(|_| Err(closing()))

@@ -59,7 +59,7 @@ pub(super) fn run(
     clock: &Clock,
     call: &Call,
 ) -> Result<Vec<Row>, StoreError> {
-    let rendered = texts.of(call.sql, Shape::One);
+    let rendered = texts.of(call.sql, shape(&call.params));
     let named = |error| match meaning(error) {
         StoreError::Refused(error) => StoreError::Refused(format!("{}: {error}", call.sql.name).into()),
         other => other,
@@ -75,8 +75,9 @@ pub(super) fn run(
     // SQLite's own text may leave some parameters out, and SQLite counts to the last one it has seen.
     let places = statement.parameter_count();
     let behind_batch = call.sql.batch.len();
-    for (place, cell) in (behind_batch + 1..=places).zip(&call.params) {
-        statement.raw_bind_parameter(place, Bound(cell)).map_err(named)?;
+    for ((at, cell), place) in call.params.iter().enumerate().zip(behind_batch + 1..=places) {
+        let bound = if rendered.only.contains(&at) { Bound::Only(cell) } else { Bound::All(cell) };
+        statement.raw_bind_parameter(place, bound).map_err(named)?;
     }
     if rendered.now {
         let place = behind_batch + call.sql.params.len() + 1;
@@ -88,7 +89,7 @@ pub(super) fn run(
     }
     for batch_row in &call.rows {
         for (place, cell) in (1..=places).zip(batch_row) {
-            statement.raw_bind_parameter(place, Bound(cell)).map_err(named)?;
+            statement.raw_bind_parameter(place, Bound::All(cell)).map_err(named)?;
         }
         collect(&mut statement, &mut rows).map_err(named)?;
         changed += connection.changes();
@@ -97,6 +98,17 @@ pub(super) fn run(
         rows = vec![Row(vec![Cell::Int(changed as i64)])];
     }
     Ok(rows)
+}
+
+/// Which text fits what is bound: one that takes lists, or one for lists of a single value.
+fn shape(params: &[Cell]) -> Shape {
+    let is_longer = |cell: &Cell| match cell {
+        Cell::Ints(values) => values.len() != 1,
+        Cell::Texts(values) => values.len() != 1,
+        Cell::Ids(values) => values.len() != 1,
+        _ => false,
+    };
+    if params.iter().any(is_longer) { Shape::Many } else { Shape::One }
 }
 
 /// Polls a transition to its end. It has nothing to wait for; a panic costs only itself.
@@ -132,7 +144,11 @@ fn cell(value: ValueRef<'_>) -> Cell {
 }
 
 /// A cell on its way into a statement.
-struct Bound<'a>(&'a Cell);
+enum Bound<'a> {
+    All(&'a Cell),
+    /// The only value of a list.
+    Only(&'a Cell),
+}
 
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -140,18 +156,31 @@ impl ToSql for Bound<'_> {
             let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
             Ok(ToSqlOutput::Owned(rusqlite::types::Value::Text(text)))
         };
-        match self.0 {
-            Cell::Null => Ok(ToSqlOutput::Borrowed(ValueRef::Null)),
-            Cell::Int(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Integer(*value))),
-            Cell::Text(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Text(value.as_bytes()))),
-            Cell::Bytes(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Blob(value))),
-            Cell::Id(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Blob(value.as_bytes()))),
-            Cell::Ints(values) => json(serde_json::to_string(values)),
-            Cell::Texts(values) => json(serde_json::to_string(values)),
-            Cell::Ids(values) => {
+        let borrowed = |value| Ok(ToSqlOutput::Borrowed(value));
+        match self {
+            Bound::All(Cell::Null) => borrowed(ValueRef::Null),
+            Bound::All(Cell::Int(value)) => borrowed(ValueRef::Integer(*value)),
+            Bound::All(Cell::Text(value)) => borrowed(ValueRef::Text(value.as_bytes())),
+            Bound::All(Cell::Bytes(value)) => borrowed(ValueRef::Blob(value)),
+            Bound::All(Cell::Id(value)) => borrowed(ValueRef::Blob(value.as_bytes())),
+            Bound::All(Cell::Ints(values)) => json(serde_json::to_string(values)),
+            Bound::All(Cell::Texts(values)) => json(serde_json::to_string(values)),
+            Bound::All(Cell::Ids(values)) => {
                 let hex: Vec<String> = values.iter().map(|id| id.simple().to_string()).collect();
                 json(serde_json::to_string(&hex))
             }
+            Bound::Only(list) => borrowed(only(list)),
         }
     }
+}
+
+/// The first value of a list.
+fn only(list: &Cell) -> ValueRef<'_> {
+    let value = match list {
+        Cell::Ints(values) => values.first().map(|value| ValueRef::Integer(*value)),
+        Cell::Texts(values) => values.first().map(|value| ValueRef::Text(value.as_bytes())),
+        Cell::Ids(values) => values.first().map(|value| ValueRef::Blob(value.as_bytes())),
+        _ => None,
+    };
+    value.unwrap_or(ValueRef::Null)
 }

@@ -10,19 +10,20 @@ use super::error::meaning;
 use crate::{SqliteVitals, StoreError, Vitals, VitalsKind};
 
 impl Sqlite {
-    pub(crate) async fn vitals(&self) -> Result<Vitals, StoreError> {
+    /// Runs whose node's lease was over then are orphans.
+    pub(crate) async fn vitals(&self, since: i64) -> Result<Vitals, StoreError> {
         let version = rusqlite::version().to_owned();
         let Some(file) = self.file.clone() else {
             let vitals = SqliteVitals { journal_mode: "memory".to_owned(), ..SqliteVitals::default() };
             return Ok(Vitals { version, orphans: 0, kind: VitalsKind::Sqlite(vitals) });
         };
-        let look = tokio::task::spawn_blocking(move || look(&file));
+        let look = tokio::task::spawn_blocking(move || look(&file, since));
         let (orphans, vitals) = look.await.map_err(|error| StoreError::Unavailable(error.into()))??;
         Ok(Vitals { version, orphans, kind: VitalsKind::Sqlite(vitals) })
     }
 }
 
-fn look(file: &Path) -> Result<(u64, SqliteVitals), StoreError> {
+fn look(file: &Path, since: i64) -> Result<(u64, SqliteVitals), StoreError> {
     let connection = reader(file, false)?;
     let damage = wait_for(|| {
         let mut check = connection.prepare("pragma quick_check(10)")?;
@@ -32,13 +33,11 @@ fn look(file: &Path) -> Result<(u64, SqliteVitals), StoreError> {
     let (pages, page) = (number(&connection, "page_count")?, number(&connection, "page_size")?);
     let unused = number(&connection, "freelist_count")? * page;
     let journal_mode = wait_for(|| connection.query_row("pragma journal_mode", [], |row| row.get(0)))?;
-    // By this machine's clock, as all else on SQLite.
     let orphans = "select count(*) from outlast_agenda a
                     where a.node is not null and not exists (
                         select 1 from outlast_nodes n
-                         where n.shard = a.shard and n.id = a.node
-                           and n.lease_until > cast(unixepoch('subsec') * 1000000 as integer) - 60000000)";
-    let orphans: i64 = wait_for(|| connection.query_row(orphans, [], |row| row.get(0)))?;
+                         where n.shard = a.shard and n.id = a.node and n.lease_until > ?1)";
+    let orphans: i64 = wait_for(|| connection.query_row(orphans, [since], |row| row.get(0)))?;
     let mut log = file.to_owned().into_os_string();
     log.push("-wal");
     let vitals = SqliteVitals {

@@ -174,6 +174,18 @@ impl Writer {
         }
     }
 
+    /// Does a job that only reads, where nobody else is at work.
+    pub(super) fn read(&mut self, mut job: Box<dyn Job>) {
+        if !job.is_wanted() {
+            return;
+        }
+        let Writer { connection, texts, clock, .. } = self;
+        let mut tx = SqliteTx { connection, texts, clock, is_users: job.is_users(), signals: Vec::new() };
+        // Its answer says what went wrong.
+        let _ = job.run(&mut tx);
+        job.settle(None);
+    }
+
     /// Runs each job and what comes meanwhile, again with savepoints if one of them fails. An error here is
     /// everybody's: the transaction is gone.
     fn run_all(

@@ -73,6 +73,7 @@ pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, St
             reply.body.clone()
         ])),
         Access::Release { holder } => flight.add(REPLY_RELEASE.with(cells![HOME, *holder])),
+        Access::Yield { holder } => flight.add(REPLY_YIELD.with(cells![HOME, *holder])),
     };
     flight.send_last(tx).await?;
     Ok(Accessed::Done)
@@ -171,6 +172,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &REPLY_TAKE,
     &REPLY_PUT,
     &REPLY_RELEASE,
+    &REPLY_YIELD,
 ];
 
 static KEY_PUT: Sql = Sql::new(
@@ -316,5 +318,11 @@ static REPLY_PUT: Sql = Sql::new(
 static REPLY_RELEASE: Sql = Sql::new(
     "reply_release",
     "delete from outlast.replies where shard = {p1} and holder = {p2} and status is null",
+)
+.takes(&[Type::Int, Type::Id]);
+
+static REPLY_YIELD: Sql = Sql::new(
+    "reply_yield",
+    "update outlast.replies set held_until = 0 where shard = {p1} and holder = {p2} and status is null",
 )
 .takes(&[Type::Int, Type::Id]);

@@ -26,6 +26,8 @@ pub(crate) struct AgendaRow {
     pub(crate) cancel_reason: Option<String>,
     /// Why it is to pause when its turn ends.
     pub(crate) pause_asked: Option<String>,
+    /// Whether it reverts what it did.
+    pub(crate) is_undoing: bool,
 }
 
 impl AgendaRow {
@@ -40,6 +42,7 @@ impl AgendaRow {
             expires_at: None,
             cancel_reason: None,
             pause_asked: None,
+            is_undoing: false,
         }
     }
 
@@ -53,6 +56,7 @@ impl AgendaRow {
             expires_at: row.opt_time(5)?,
             cancel_reason: row.opt_text(6)?,
             pause_asked: row.opt_text(7)?,
+            is_undoing: row.int(8)? == 1,
         })
     }
 }
@@ -111,21 +115,24 @@ static FENCE: Sql =
 
 static LOCK: Sql = Sql::new(
     "agenda_lock",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
+            a.undoing
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
 )
 .takes(&[Type::Int, Type::Ids]);
 
 static LOCK_FREE: Sql = Sql::new(
     "agenda_lock_free",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
+            a.undoing
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids]);
 
 static LOOK: Sql = Sql::new(
     "agenda_look",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked
+    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
+            a.undoing
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
 )
 .takes(&[Type::Int, Type::Ids]);

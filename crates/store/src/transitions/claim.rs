@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use outlast_core::{RunId, Status, Timestamp};
 
 use super::agenda::fence;
+use super::claim_rows;
 use super::flight::{Answers, Flight, Place};
 use crate::rows::{self, ReadRow, cells, ids, micros};
 use crate::{Cell, Claim, Claimed, Claims, Dialect, Hold, News, Row, Sql, StoreError, Tx, Type};
@@ -25,7 +26,7 @@ pub(super) const LEAST_URGENT: u8 = 9;
 pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreError> {
     let found = match tx.dialect() {
         Dialect::Postgres => find(tx, ask).await?,
-        Dialect::Sqlite => find_row_by_row(tx, ask).await?,
+        Dialect::Sqlite => claim_rows::find(tx, ask).await?,
     };
     let mut claims = Claims { now: found.now, ..Claims::default() };
     if !found.fenced {
@@ -43,9 +44,7 @@ pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreE
         run.inbox = unread.remove(&run.id).unwrap_or_default();
     }
     if claims.runs.len() < ask.limit as usize {
-        for row in found.next {
-            claims.next_due = [claims.next_due, row.opt_time(0)?].into_iter().flatten().min();
-        }
+        claims.next_due = found.next_due;
     }
     // Rows promise no order, and the engine relies on one.
     claims.runs.sort_by_key(|run| (run.priority, run.due_at, run.id));
@@ -54,14 +53,14 @@ pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreE
 
 /// What a claim found.
 #[derive(Default)]
-struct Found {
-    fenced: bool,
-    now: Timestamp,
+pub(super) struct Found {
+    pub(super) fenced: bool,
+    pub(super) now: Timestamp,
     /// What an earlier try of this claim took: then nothing more is taken.
-    before: Vec<Row>,
-    picked: Vec<Row>,
-    unread: Vec<Row>,
-    next: Vec<Row>,
+    pub(super) before: Vec<Row>,
+    pub(super) picked: Vec<Row>,
+    pub(super) unread: Vec<Row>,
+    pub(super) next_due: Option<Timestamp>,
 }
 
 async fn find(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreError> {
@@ -82,52 +81,13 @@ async fn find(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreError> {
         before: answers.take(before),
         picked: answers.take(picked),
         unread: answers.take(unread),
-        next: answers.take_any(next),
+        next_due: first_time(&answers.take_any(next))?,
     })
 }
 
-/// SQLite cannot say what a row was before an update; but its flights go nowhere.
-async fn find_row_by_row(tx: &mut dyn Tx, ask: &Claim) -> Result<Found, StoreError> {
-    let mut flight = Flight::default();
-    let fenced = flight.add(fence(ask.shard, ask.node));
-    let now = flight.add(NOW.with([]));
-    let before = flight.add(CLAIMED_BEFORE.with(cells![ask.shard, ask.node, ask.number]));
-    let picked = flight.add(PICK.with(wanted(ask)));
-    let mut answers = flight.send(tx).await?;
-    let mut found = Found {
-        fenced: !answers.take(fenced).is_empty(),
-        now: answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default(),
-        before: answers.take(before),
-        picked: answers.take(picked),
-        ..Found::default()
-    };
-
-    let mut flight = Flight::default();
-    let (mut unread, mut next) = (None, None);
-    if found.fenced {
-        let again = !found.before.is_empty();
-        let rows = if again { &found.before } else { &found.picked };
-        let runs = rows.iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
-        if !again && !runs.is_empty() {
-            flight.add(TAKE.with(cells![ask.shard, ids(&runs), ask.node, ask.number, Status::Running]));
-        }
-        let mut told = Vec::new();
-        for (run, row) in runs.iter().zip(rows) {
-            if row.int(8)? > 0 {
-                told.push(*run);
-            }
-        }
-        unread = (!told.is_empty()).then(|| flight.add(UNREAD.with(cells![ask.shard, ids(&told)])));
-        if runs.len() < ask.limit as usize {
-            let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
-            let lines = cells![ask.shard, texts(&ask.codes), texts(&ask.queues), from(ask)];
-            next = Some(flight.add(NEXT_DUE_OF_ALL.with(lines)));
-        }
-    }
-    let mut answers = flight.send_last(tx).await?;
-    found.unread = answers.take_any(unread);
-    found.next = answers.take_any(next);
-    Ok(found)
+/// The earliest of the times that rows begin with.
+pub(super) fn first_time(rows: &[Row]) -> Result<Option<Timestamp>, StoreError> {
+    rows.iter().try_fold(None, |first, row| Ok([first, row.opt_time(0)?].into_iter().flatten().min()))
 }
 
 /// Adds looks at a run that a claim took, and at what it has not read.
@@ -160,7 +120,7 @@ pub(super) fn claimed_first(row: &Row) -> Result<Claimed, StoreError> {
 }
 
 /// What a claim asks for.
-fn wanted(ask: &Claim) -> Vec<Cell> {
+pub(super) fn wanted(ask: &Claim) -> Vec<Cell> {
     let texts = |texts: &[String]| Cell::Texts(texts.to_vec());
     let early = micros(ask.early);
     cells![ask.shard, texts(&ask.queues), texts(&ask.codes), ask.limit, early, Status::Waiting, from(ask)]
@@ -173,7 +133,7 @@ fn unfilled(ask: &Claim) -> Vec<Cell> {
 }
 
 /// Where a claim begins in each line.
-fn from(ask: &Claim) -> i64 {
+pub(super) fn from(ask: &Claim) -> i64 {
     ask.from.map_or(i64::MIN, Timestamp::micros)
 }
 
@@ -199,17 +159,8 @@ fn claimed(row: &Row, now: Timestamp, again: bool) -> Result<Claimed, StoreError
     })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[
-    &NOW,
-    &CLAIMED_BEFORE,
-    &PICK_AND_TAKE,
-    &PICK,
-    &TAKE,
-    &UNREAD_BY_CLAIM,
-    &UNREAD,
-    &NEXT_DUE,
-    &NEXT_DUE_OF_ALL,
-];
+pub(crate) static STATEMENTS: &[&Sql] =
+    &[&NOW, &CLAIMED_BEFORE, &PICK_AND_TAKE, &TAKE, &UNREAD_BY_CLAIM, &UNREAD, &NEXT_DUE];
 
 /// The database's now.
 pub(crate) static NOW: Sql = Sql::new("now", "select {now}");
@@ -266,26 +217,14 @@ static PICK_AND_TAKE: Sql = Sql::new(
 ])
 .by("agenda_due");
 
-// SQLite keeps the order of a `cross join` and reads a line in the order of its index.
-static PICK: Sql = Sql::new("claim_pick_rows", "")
-    .on_sqlite(
-        "with g(priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
-         select a.id, a.epoch, a.priority, a.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news
-           from g cross join json_each({p2}) as q cross join outlast.agenda as a
-          where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
-            and a.due_at >= {p7} and a.due_at <= {now} + {p5} and (a.due_at <= {now} or a.status = {p6})
-            and a.code {in:p3}
-          limit {p4}",
-    )
-    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int, Type::Int, Type::Int, Type::Int])
-    .by("agenda_due");
-
+// Run by run: to read a list costs SQLite more than a row.
 pub(super) static TAKE: Sql = Sql::new("claim_take", "")
     .on_sqlite(
-        "update outlast.agenda set node = {p3}, claim = {p4}, epoch = epoch + 1, status = {p5}, due_at = null
-          where shard = {p1} and id {in:p2} and node is null",
+        "update outlast.agenda set node = {p2}, claim = {p3}, epoch = epoch + 1, status = {p4}, due_at = null
+          where shard = {p1} and id = {b:run} and node is null",
     )
-    .takes(&[Type::Int, Type::Ids, Type::Id, Type::Int, Type::Int]);
+    .rows(&[("run", Type::Id)])
+    .takes(&[Type::Int, Type::Id, Type::Int, Type::Int]);
 
 pub(super) static UNREAD_BY_CLAIM: Sql = Sql::new(
     "claim_unread",
@@ -329,19 +268,3 @@ static NEXT_DUE: Sql = Sql::new(
 .rows(&[("queue", Type::Text), ("priority", Type::Int)])
 .takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int, Type::Int])
 .by("agenda_due");
-
-// The text below names every priority.
-const _: () = assert!(LEAST_URGENT == 9);
-
-// All lines at once: SQLite takes a batch row by row, and would read the codes anew for each.
-static NEXT_DUE_OF_ALL: Sql = Sql::new("claim_next_due_of_all", "")
-    .on_sqlite(
-        "with g(priority) as (values (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
-         select min((select a.due_at from outlast.agenda as a
-                      where a.shard = {p1} and a.queue = q.value and a.priority = g.priority
-                        and a.due_at >= {p4} and a.code {in:p2}
-                      order by a.due_at limit 1))
-           from g cross join json_each({p3}) as q",
-    )
-    .takes(&[Type::Int, Type::Texts, Type::Texts, Type::Int])
-    .by("agenda_due");

@@ -206,7 +206,7 @@ pub(super) async fn end(
     let mut flight = Flight::default();
     post.add(&mut flight, tx);
     end::add_end(&mut flight, tx, row, &end);
-    tx.signal(Signal::Ended(row.id));
+    tx.signal(Signal::ended(row.id));
     Ok((flight, Controlled::Final { run: row.id, status: Status::Cancelled, by_this: true }))
 }
 

@@ -72,7 +72,7 @@ pub(crate) async fn expire(tx: &mut dyn Tx, ask: &Sweep) -> Result<u64, StoreErr
         let end = end_of(row, record, why.get(&row.id).map_or("", String::as_str));
         listen::tell(&mut post, &record.listeners, &end);
         end::add_end(&mut ends, tx, row, &end);
-        tx.signal(Signal::Ended(row.id));
+        tx.signal(Signal::ended(row.id));
         ended += 1;
     }
     post.add(&mut ends, tx);

@@ -34,6 +34,14 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
         })
     };
     let takes_over = |card: &&DefinitionCard| card.active && !newer(card);
+    // What stands there already as it should is left alone: nodes come back often, and seldom with other code.
+    let stands = |card: &DefinitionCard| {
+        let same = DefinitionCard { active: takes_over(&card), ..card.clone() };
+        let others = |old: &&DefinitionCard| old.name == card.name && old.version != card.version;
+        let is_only = !same.active || !recorded.iter().filter(others).any(|old| old.active);
+        is_only && recorded.contains(&same)
+    };
+    cards.retain(|card| !stands(card));
     let active: Vec<String> =
         cards.iter().copied().filter(takes_over).map(|card| card.name.clone()).collect();
     let definitions = cards.iter().map(|card| {
@@ -50,7 +58,9 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
     });
 
     let mut flight = Flight::default();
-    flight.add(DEFINITIONS_RETIRE.with(cells![0_u16, Cell::Texts(active)]));
+    if !active.is_empty() {
+        flight.add(DEFINITIONS_RETIRE.with(cells![0_u16, Cell::Texts(active)]));
+    }
     flight.each(&DEFINITIONS_SET, definitions.collect(), cells![0_u16]);
     for shard in 0..shards.max(1) {
         let lease = micros(node.lease);
@@ -149,12 +159,8 @@ static BLOCKED_LOCK: Sql = Sql::new(
         and ({p5} = 1 or a.queue {in:p4})
       order by a.id {for_update}",
 )
-// One writer needs no order, and asked for one SQLite reads all runs in it.
-.on_sqlite(
-    "select a.id from outlast.agenda as a
-      where a.shard = {p1} and a.reason is not null and a.code {in:p2} and a.status = {p3}
-        and ({p5} = 1 or a.queue {in:p4})",
-)
+// One writer has nothing to lock.
+.on_sqlite("")
 .takes(&[Type::Int, Type::Texts, Type::Int, Type::Texts, Type::Int])
 .by("agenda_blocked");
 

@@ -139,6 +139,10 @@ static KEYS_RESERVE: Sql = Sql::new(
                            and k.definition = b.definition and k.key = b.key)
      on conflict do nothing",
 )
+.on_sqlite(
+    "insert into outlast.keys (shard, tenant, definition, key, run, started, news)
+     values ({p1}, {b:tenant}, {b:definition}, {b:key}, {b:run}, {p2}, 0) on conflict do nothing",
+)
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text), ("run", Type::Id)])
 .takes(&[Type::Int, Type::Int]);
 
@@ -186,6 +190,10 @@ static KEYS_NEWS: Sql = Sql::new(
     "keys_news",
     "update outlast.keys as k set news = b.news from {batch}
       where k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition and k.key = b.key",
+)
+.on_sqlite(
+    "update outlast.keys set news = {b:news}
+      where shard = {p1} and tenant = {b:tenant} and definition = {b:definition} and key = {b:key}",
 )
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text), ("news", Type::Int)])
 .takes(&[Type::Int]);

@@ -11,6 +11,7 @@ mod access;
 mod agenda;
 mod claim;
 mod claim_queue;
+mod claim_rows;
 mod commit;
 mod control;
 mod deliver;
@@ -50,7 +51,7 @@ mod wake_short;
 pub(crate) use access::{HOME as ACCESS_HOME, access, read_token, token_columns};
 pub(crate) use claim::{NOW, claim};
 pub(crate) use claim_queue::claim_queue;
-pub(crate) use commit::{commit, commit_short};
+pub(crate) use commit::{commit, commit_both, commit_short, left, together};
 pub(crate) use control::control;
 pub(crate) use deliver::{deliver, wake};
 pub(crate) use end_turn::end_turn;
@@ -68,12 +69,14 @@ pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
+pub use roll::failure_of;
 pub(crate) use roll::roll;
 pub(crate) use schedule::{fire, read as read_schedule, schedule_columns};
 pub(crate) use single_out::single_out;
 pub(crate) use start::{start, start_all};
 pub(crate) use start_short::start_short;
 pub(crate) use sweep::{sweep, to_sweep};
+pub(crate) use takeover::LOST_FOR;
 pub(crate) use wake_short::wake_short;
 
 use crate::Sql;
@@ -89,6 +92,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         start_short::STATEMENTS,
         unique::STATEMENTS,
         claim::STATEMENTS,
+        claim_rows::STATEMENTS,
         &claim_queue::statements(),
         queue::STATEMENTS,
         &commit::statements(),

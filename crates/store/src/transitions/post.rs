@@ -252,6 +252,10 @@ static INBOX_PUT: Sql = Sql::new(
     "insert into outlast.inbox (shard, run, seq, kind, name, sent_at, codec, body)
      select {p1}, b.run, b.seq, b.kind, b.name, {now}, b.codec, b.body from {batch} where true",
 )
+.on_sqlite(
+    "insert into outlast.inbox (shard, run, seq, kind, name, sent_at, codec, body)
+     values ({p1}, {b:run}, {b:seq}, {b:kind}, {b:name}, {now}, {b:codec}, {b:body})",
+)
 .rows(&[
     ("run", Type::Id),
     ("seq", Type::Int),
@@ -285,6 +289,12 @@ static AGENDA_TELL: Sql = Sql::new(
             due_at = case when b.wakes = 1 and (a.due_at is null or a.due_at > {now}) then {now}
                           else a.due_at end
        from {batch} where a.shard = {p1} and a.id = b.id",
+)
+// An update from other rows has SQLite make a table of them first.
+.on_sqlite(
+    "update outlast.agenda set news = {b:news}, status = {b:status},
+            due_at = case when {b:wakes} = 1 and (due_at is null or due_at > {now}) then {now} else due_at end
+      where shard = {p1} and id = {b:id}",
 )
 .rows(&[("id", Type::Id), ("news", Type::Int), ("status", Type::Int), ("wakes", Type::Int)])
 .takes(&[Type::Int]);

@@ -21,7 +21,10 @@ pub(crate) async fn renew(
     for shard in 0..shards.max(1) {
         let renewed = flight.add(NODES_RENEW.with(cells![shard, ask.node, micros(ask.lease)]));
         let held = match tx.dialect() {
-            Dialect::Sqlite => flight.add(HELD_BY.with(cells![shard, ask.node])),
+            Dialect::Sqlite => {
+                flight.add(NODES_EXTEND.with(cells![shard, ask.node, micros(ask.lease)]));
+                flight.add(HELD_BY.with(cells![shard, ask.node]))
+            }
             Dialect::Postgres => renewed,
         };
         places.push((renewed, held));
@@ -111,7 +114,7 @@ pub(crate) async fn free_strangers(
     Ok((freed, ours.values().any(|ours| !ours)))
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &HELD_BY, &NODE_LOCK_FREE, &STRANGERS];
+pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &NODES_EXTEND, &HELD_BY, &NODE_LOCK_FREE, &STRANGERS];
 
 // A renewal that was held up must not take back what a later one gave. One statement on PostgreSQL, so that a renewal is one round trip without a transaction around it.
 static NODES_RENEW: Sql = Sql::new(
@@ -126,16 +129,22 @@ static NODES_RENEW: Sql = Sql::new(
             (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
 )
+// SQLite makes a table of what an update returns, and has no way to spare.
 .on_sqlite(
-    "update outlast.nodes set lease_until = max(lease_until, {now} + {p3})
-      where shard = {p1} and id = {p2}
-     returning {now}, null, null, null, null, null,
+    "select {now}, null, null, null, null, null,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
-            (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})",
+            (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
+       from outlast.nodes as n where n.shard = {p1} and n.id = {p2}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int])
 .by("agenda_node");
+
+static NODES_EXTEND: Sql = Sql::new("nodes_extend", "")
+    .on_sqlite(
+        "update outlast.nodes set lease_until = max(lease_until, {now} + {p3}) where shard = {p1} and id = {p2}",
+    )
+    .takes(&[Type::Int, Type::Id, Type::Int]);
 
 static HELD_BY: Sql = Sql::new("held_by", "")
     .on_sqlite(

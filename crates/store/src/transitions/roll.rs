@@ -9,7 +9,7 @@ use outlast_core::{FailureDoc, RunId, Status, Timestamp, fingerprint, shorten};
 
 use super::flight::Flight;
 use crate::rows::{ReadRow, cells, micros, plain};
-use crate::{Roll, Row, Sql, StoreError, Tx, Type};
+use crate::{Roll, Row, RunView, Sql, StoreError, Tx, Type};
 
 /// A minute in microseconds.
 const MINUTE: i64 = 60_000_000;
@@ -98,9 +98,7 @@ fn add(
     let took = (at - row.int(7)?).max(1);
     *times.entry((key, i64::from(took.ilog2()))).or_default() += 1;
     if status == Status::Failed {
-        let failure: Option<FailureDoc> =
-            row.opt_text(3)?.and_then(|error| serde_json::from_str(&error).ok());
-        let message = plain(&shorten(&failure.map(|failure| failure.message()).unwrap_or_default(), MESSAGE));
+        let message = kept_message(row.opt_text(3)?.as_deref());
         let group = alike.entry((tenant, fingerprint(&definition, &message))).or_insert_with(|| Alike {
             definition,
             message: String::new(),
@@ -113,6 +111,18 @@ fn add(
         (group.last_at, group.last_run, group.message) = (finished_at, run, message);
     }
     Ok(())
+}
+
+/// What a failure says, as far as it is kept.
+fn kept_message(error: Option<&str>) -> String {
+    let failure: Option<FailureDoc> = error.and_then(|error| serde_json::from_str(error).ok());
+    plain(&shorten(&failure.map(|failure| failure.message()).unwrap_or_default(), MESSAGE))
+}
+
+/// The fingerprint of the failures that a run's is alike to, if it failed: that of its [`FailureGroup`](crate::FailureGroup).
+pub fn failure_of(view: &RunView) -> Option<String> {
+    let error = view.ended.as_ref().filter(|_| view.status == Status::Failed)?.error.as_deref();
+    Some(fingerprint(&view.record.definition, &kept_message(error)))
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[

@@ -3,11 +3,14 @@
 //! When a schedule is due is decided outside, by whoever finds that its time has come. What is decided counts only if
 //! the schedule still stands where it stood: of any number of nodes one starts the run.
 
+use std::collections::BTreeMap;
+
 use outlast_core::{RunId, ShardCount, Timestamp, shard_of_key};
 
 use super::control::cancel;
 use super::flight::Flight;
-use super::start::start;
+use super::keys;
+use super::start::{name_of, start};
 use crate::rows::{ReadRow, cells, payload_cells};
 use crate::{
     Fire, Fired, Row, ScheduleCard, ScheduleChange, ScheduleView, Signal, Sql, StoreError, Tx, Type,
@@ -36,6 +39,13 @@ pub(crate) async fn change(
         ScheduleChange::Put(card) if old.as_ref().is_some_and(|old| old.card.is_same(card)) => {}
         ScheduleChange::Put(card) => {
             let (codec, input) = payload_cells(Some(&card.input));
+            // Nor does it lose its place, and what has come meanwhile, because its runs are to be others.
+            let (next_at, due_at, waiting) = match &old {
+                Some(old) if old.card.has_same_times(card) => {
+                    (old.card.next_at, old.card.due_at, line_text(&old.waiting))
+                }
+                _ => (card.next_at, card.due_at, String::new()),
+            };
             flight.add(SCHEDULE_PUT.with(cells![
                 shard,
                 name,
@@ -45,8 +55,9 @@ pub(crate) async fn change(
                 codec,
                 input,
                 &*card.options,
-                card.next_at,
-                card.due_at,
+                next_at,
+                due_at,
+                waiting,
             ]));
         }
         ScheduleChange::Pause => {
@@ -94,7 +105,22 @@ pub(crate) async fn fire(tx: &mut dyn Tx, ask: &Fire, shards: ShardCount) -> Res
         let (flight, _) = cancel(tx, *run, reason).await?;
         flight.send(tx).await?;
     }
+    note_last_run(tx, ask, shard).await?;
     Ok(Fired::Done(start(tx, &ask.runs, None).await?))
+}
+
+/// The time may have its run already, by a backfill, or an id that a message to it reserved: then that one is the last.
+async fn note_last_run(tx: &mut dyn Tx, ask: &Fire, shard: u16) -> Result<(), StoreError> {
+    let Some((run, name)) = ask.runs.last().and_then(|run| Some((run, name_of(run)?))) else { return Ok(()) };
+    let mut flight = Flight::default();
+    let locks = keys::add_reserve(&mut flight, &BTreeMap::from([(name.clone(), run.id)]), true, true);
+    let held = keys::held(&keys::found(&mut flight.send(tx).await?, &locks)?, &name)?.run;
+    if held != run.id {
+        let mut flight = Flight::default();
+        flight.add(SCHEDULE_RUN.with(cells![shard, &*ask.name, held]));
+        flight.send(tx).await?;
+    }
+    Ok(())
 }
 
 fn line_text(line: &[(Timestamp, Timestamp)]) -> String {
@@ -140,6 +166,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &SCHEDULE_RESUME,
     &SCHEDULE_DELETE,
     &SCHEDULE_MOVE,
+    &SCHEDULE_RUN,
 ];
 
 /// The columns of a schedule.
@@ -163,13 +190,13 @@ static SCHEDULE_LOOK: Sql = Sql::new("schedule_look", concat!(schedule_columns!(
 static SCHEDULE_PUT: Sql = Sql::new(
     "schedule_put",
     "insert into outlast.schedules as s (shard, name, timetable, zone, definition, codec, input, options, paused,
-         next_at, due_at, started, skipped, changed_at)
-     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {p7}, {p8}, 0, {p9}, {p10}, 0, 0, {now})
+         next_at, due_at, started, skipped, waiting, changed_at)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {p7}, {p8}, 0, {p9}, {p10}, 0, 0, {p11}, {now})
      on conflict (shard, name) do update
         set timetable = excluded.timetable, zone = excluded.zone, definition = excluded.definition,
             codec = excluded.codec, input = excluded.input, options = excluded.options,
             next_at = excluded.next_at, due_at = case when s.paused = 1 then null else excluded.due_at end,
-            waiting = '', changed_at = excluded.changed_at",
+            waiting = excluded.waiting, changed_at = excluded.changed_at",
 )
 .takes(&[
     Type::Int,
@@ -182,6 +209,7 @@ static SCHEDULE_PUT: Sql = Sql::new(
     Type::Text,
     Type::Int,
     Type::Int,
+    Type::Text,
 ]);
 
 static SCHEDULE_PAUSE: Sql = Sql::new(
@@ -222,3 +250,9 @@ static SCHEDULE_MOVE: Sql = Sql::new(
     Type::Text,
     Type::Text,
 ]);
+
+static SCHEDULE_RUN: Sql = Sql::new(
+    "schedule_run",
+    "update outlast.schedules set last_run = {p3} where shard = {p1} and name = {p2}",
+)
+.takes(&[Type::Int, Type::Text, Type::Id]);

@@ -308,6 +308,18 @@ macro_rules! absent {
     };
 }
 
+/// The same on SQLite, where the key of a row says whether it is in line: whoever asks the table into which it inserts has
+/// SQLite make another one first.
+macro_rules! not_ended {
+    ($id:literal) => {
+        concat!(
+            " (select 1 from outlast.results as r where r.shard = {p1} and r.run = ",
+            $id,
+            ") is null on conflict do nothing"
+        )
+    };
+}
+
 macro_rules! insert_run {
     ($id:literal, $from:expr) => {
         concat!(
@@ -340,7 +352,7 @@ macro_rules! insert_tags {
 
 /// A run whose node has its row is held at once, one whose node has none is simply ready.
 macro_rules! insert_agenda {
-    ($id:literal, $news:literal, $from:expr, $quiet:literal) => {
+    ($id:literal, $news:literal, $from:expr, $quiet:literal, $absent:expr) => {
         concat!(
             "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node,
                  claim, epoch, news, expires_at, queue, group_key, code)
@@ -355,7 +367,7 @@ macro_rules! insert_agenda {
             " left join outlast.nodes as n on n.shard = {p1} and n.id = b.node",
             $quiet,
             " where ",
-            absent!($id)
+            $absent
         )
     };
 }
@@ -380,11 +392,13 @@ static TAGS_ADOPT: Sql = Sql::new("tags_adopt", insert_tags!("k.run", keyed!()))
     ])
     .takes(&[Type::Int]);
 
-static AGENDA_START: Sql = Sql::new("agenda_start", insert_agenda!("b.id", "0", "", ""))
+static AGENDA_START: Sql = Sql::new("agenda_start", insert_agenda!("b.id", "0", "", "", absent!("b.id")))
+    .on_sqlite(insert_agenda!("b.id", "0", "", "", not_ended!("b.id")))
     .rows(PLACE)
     .takes(&[Type::Int, Type::Int, Type::Int]);
 
-pub(super) const PLACE: &[(&str, Type)] = &[
+/// A place in line, and behind it the key by which it is found.
+const KEYED_PLACE: &[(&str, Type)] = &[
     ("id", Type::Id),
     ("kind", Type::Int),
     ("priority", Type::Int),
@@ -396,34 +410,30 @@ pub(super) const PLACE: &[(&str, Type)] = &[
     ("queue", Type::Text),
     ("group_key", Type::Text),
     ("code", Type::Text),
+    ("tenant", Type::Text),
+    ("definition", Type::Text),
+    ("key", Type::Text),
 ];
+pub(super) const PLACE: &[(&str, Type)] = KEYED_PLACE.split_at(KEYED_PLACE.len() - 3).0;
 
 // Messages that came first make the run one to claim: a claim hands them over, a start does not.
-static AGENDA_ADOPT: Sql =
-    Sql::new("agenda_adopt", insert_agenda!("k.run", "k.news", keyed!(), " and k.news = 0"))
-        .rows(&[
-            ("id", Type::Id),
-            ("kind", Type::Int),
-            ("priority", Type::Int),
-            ("due_at", Type::Int),
-            ("delay", Type::Int),
-            ("node", Type::Id),
-            ("claim", Type::Int),
-            ("timeout", Type::Int),
-            ("queue", Type::Text),
-            ("group_key", Type::Text),
-            ("code", Type::Text),
-            ("tenant", Type::Text),
-            ("definition", Type::Text),
-            ("key", Type::Text),
-        ])
-        .takes(&[Type::Int, Type::Int, Type::Int]);
+static AGENDA_ADOPT: Sql = Sql::new(
+    "agenda_adopt",
+    insert_agenda!("k.run", "k.news", keyed!(), " and k.news = 0", absent!("k.run")),
+)
+.on_sqlite(insert_agenda!("k.run", "k.news", keyed!(), " and k.news = 0", not_ended!("k.run")))
+.rows(KEYED_PLACE)
+.takes(&[Type::Int, Type::Int, Type::Int]);
 
 static KEYS_ADOPT: Sql = Sql::new(
     "keys_adopt",
     "update outlast.keys as k set started = 1 from {batch}
       where k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition and k.key = b.key
         and k.started = 0",
+)
+.on_sqlite(
+    "update outlast.keys set started = 1
+      where shard = {p1} and tenant = {b:tenant} and definition = {b:definition} and key = {b:key} and started = 0",
 )
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text)])
 .takes(&[Type::Int]);

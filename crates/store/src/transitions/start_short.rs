@@ -1,4 +1,4 @@
-//! The short way of a start: on PostgreSQL one statement, which is a transaction by itself, on SQLite two a run.
+//! The short way of a start: on PostgreSQL one statement, which is a transaction by itself, on SQLite two or three a run.
 //!
 //! Runs without keys and tags, as most are. Only whoever has just written a run's record gives it a place in
 //! line: a repeat writes no record and so neither a second place nor one for a run that has ended since. What
@@ -57,12 +57,15 @@ pub(crate) async fn start_rows(
     runs: &[NewRun],
     hold: Option<Hold>,
 ) -> Result<Option<Vec<Started>>, StoreError> {
-    if !runs.iter().all(is_plain) {
+    if !runs.iter().all(is_plain_row) {
         return Ok(None);
     }
     let mut shards: BTreeMap<u16, Vec<&NewRun>> = BTreeMap::new();
     for run in runs {
         shards.entry(run.id.shard()).or_default().push(run);
+    }
+    if !take_keys(tx, &shards).await? {
+        return Ok(None);
     }
     let mut flight = Flight::default();
     let mut asked = Vec::new();
@@ -93,6 +96,35 @@ pub(crate) async fn start_rows(
     Ok(Some(runs.iter().map(created).collect()))
 }
 
+/// Takes the keys of runs that have some. `false` if one is taken already, or reserved: those that were not are as if an
+/// earlier try had taken them.
+async fn take_keys(tx: &mut dyn Tx, shards: &BTreeMap<u16, Vec<&NewRun>>) -> Result<bool, StoreError> {
+    let mut flight = Flight::default();
+    let mut taken = Vec::new();
+    for (shard, runs) in shards {
+        let keyed = runs.iter().filter(|run| run.key.is_some());
+        let keys = keyed.map(|run| cells![run.id, &*run.tenant, &*run.definition, run.key.clone()]);
+        let keys: Vec<Vec<Cell>> = keys.collect();
+        let count = keys.len();
+        taken.extend(flight.each(&START_KEY, keys, cells![*shard]).map(|place| (place, count)));
+    }
+    if taken.is_empty() {
+        return Ok(true);
+    }
+    let mut answers = flight.send(tx).await?;
+    let mut all = true;
+    for (place, count) in taken {
+        let new = answers.take(place).first().map_or(Ok(0), |row| row.int(0))?;
+        all &= new as usize == count;
+    }
+    Ok(all)
+}
+
+/// Row by row a key is one row more. Whoever has a parent may have to hear that it ended meanwhile.
+fn is_plain_row(run: &NewRun) -> bool {
+    run.tags.is_empty() && (run.key.is_none() || run.parent.is_none())
+}
+
 fn is_plain(run: &NewRun) -> bool {
     run.key.is_none() && run.tags.is_empty()
 }
@@ -101,7 +133,7 @@ async fn nothing<T>(tx: &mut dyn Tx) -> Result<Option<T>, StoreError> {
     Flight::default().send_last(tx).await.map(|_| None)
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&START, &START_RECORD, &START_PLACE];
+pub(crate) static STATEMENTS: &[&Sql] = &[&START, &START_KEY, &START_RECORD, &START_PLACE];
 
 static START: Sql = Sql::new(
     "start",
@@ -153,13 +185,22 @@ static START: Sql = Sql::new(
 ])
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Ids]);
 
+static START_KEY: Sql = Sql::new("start_key", "")
+    .on_sqlite(
+        "insert into outlast.keys (shard, tenant, definition, key, run, started, news)
+         values ({p1}, {b:tenant}, {b:definition}, {b:key}, {b:id}, 1, 0) on conflict do nothing",
+    )
+    .counted()
+    .rows(&[("id", Type::Id), ("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text)])
+    .takes(&[Type::Int]);
+
 // Of one row each and with a single place where it may fail: SQLite then keeps nothing to undo.
 static START_RECORD: Sql = Sql::new("start_record", "")
     .on_sqlite(
-        "insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
+        "insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority, created_at,
              owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent)
-         values ({p1}, {b:id}, {b:tenant}, {b:definition}, {b:version}, {b:kind}, {b:queue}, {b:priority}, {now},
-             {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input}, {b:group_key},
+         values ({p1}, {b:id}, {b:tenant}, {b:definition}, {b:version}, {b:kind}, {b:key}, {b:queue}, {b:priority},
+             {now}, {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input}, {b:group_key},
              {b:stops_with_parent})
          on conflict do nothing",
     )

@@ -5,6 +5,8 @@
 //! the node's row stays and the next sweep goes on. Nothing can go wrong meanwhile: a freed run has no
 //! node and another epoch, so nothing that the old one writes fits it.
 
+use std::time::Duration;
+
 use outlast_core::crashes::{self, Held};
 use outlast_core::{NodeId, RunId, Status};
 
@@ -12,9 +14,13 @@ use super::flight::{Answers, Flight, Place};
 use crate::rows::{ReadRow, cells, micros, small};
 use crate::{Cell, Row, Sql, StoreError, Type};
 
+/// How long it is known that a node was lost: the next morning somebody asks.
+pub(crate) const LOST_FOR: Duration = Duration::from_secs(86_400);
+
 /// A run of a node that is gone, locked.
 pub(crate) struct Taken {
     run: RunId,
+    node: NodeId,
     crashes: u32,
     held: Held,
 }
@@ -57,6 +63,12 @@ pub(crate) fn add_free(
         runs.iter().map(free).collect(),
         cells![shard, node_ids(nodes), Status::Ready, Status::Paused],
     );
+    if gone == Gone::Died {
+        let freed = |node: &NodeId| runs.iter().filter(|taken| taken.node == *node).count() as i64;
+        let lost = nodes.iter().map(|node| cells![*node, freed(node)]).collect();
+        flight.each(&LOST_PUT, lost, cells![shard]);
+        flight.add(LOST_FORGET.with(cells![shard, micros(LOST_FOR)]));
+    }
     Some(flight.add(NODES_REMOVE.with(cells![shard, node_ids(nodes)])))
 }
 
@@ -68,7 +80,8 @@ pub(crate) fn runs(answers: &mut Answers, place: Option<Place>) -> Result<Vec<Ta
             (_, 1) => Held::Alone,
             _ => Held::AmongOthers,
         };
-        Ok(Taken { run: row.run(0)?, crashes: row.number(1)?, held })
+        let node = NodeId::from_uuid(row.id(4)?);
+        Ok(Taken { run: row.run(0)?, node, crashes: row.number(1)?, held })
     };
     answers.take_any(place).iter().map(taken).collect()
 }
@@ -82,7 +95,7 @@ fn node_ids(nodes: &[NodeId]) -> Cell {
     Cell::Ids(nodes.iter().map(|node| node.uuid()).collect())
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&HELD_LOCK, &FREE, &NODES_REMOVE];
+pub(crate) static STATEMENTS: &[&Sql] = &[&HELD_LOCK, &FREE, &LOST_PUT, &LOST_FORGET, &NODES_REMOVE];
 
 // Who never waits needs no order; asked for one, both databases read all runs in it.
 static HELD_LOCK: Sql = Sql::new(
@@ -90,7 +103,7 @@ static HELD_LOCK: Sql = Sql::new(
     "select a.id, a.crashes,
             case when a.epoch = (select j.epoch from outlast.journal as j where j.shard = {p1} and j.run = a.id
                                   order by j.pos desc limit 1) then 1 else 0 end,
-            case when a.epoch = a.alone then 1 else 0 end
+            case when a.epoch = a.alone then 1 else 0 end, a.node
        from outlast.agenda as a where a.shard = {p1} and a.node {in:p2} limit {p3} {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int])
@@ -108,6 +121,21 @@ static FREE: Sql = Sql::new(
 )
 .rows(&[("run", Type::Id), ("crashes", Type::Int), ("pause", Type::Int)])
 .takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
+
+// A node of which not all could be taken is still there the next time: then there are more of the same.
+static LOST_PUT: Sql = Sql::new(
+    "lost_put",
+    "insert into outlast.lost as l (shard, id, name, host, pid, joined_at, lost_at, freed)
+     select {p1}, n.id, n.name, n.host, n.pid, n.joined_at, {now}, b.freed
+       from {batch} join outlast.nodes as n on n.shard = {p1} and n.id = b.node where true
+     on conflict (shard, id) do update set freed = l.freed + excluded.freed",
+)
+.rows(&[("node", Type::Id), ("freed", Type::Int)])
+.takes(&[Type::Int]);
+
+static LOST_FORGET: Sql =
+    Sql::new("lost_forget", "delete from outlast.lost where shard = {p1} and lost_at < {now} - {p2}")
+        .takes(&[Type::Int, Type::Int]);
 
 static NODES_REMOVE: Sql = Sql::new(
     "takeover_remove",

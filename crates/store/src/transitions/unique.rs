@@ -14,7 +14,9 @@ use super::keys::KeyName;
 use super::purge::PURGE_TAGS;
 use super::start::{TAG, roles_cell, start_all, tag_rows};
 use crate::rows::{ReadRow, cells, ids, micros, payload_cells};
-use crate::{Cell, Clash, Due, Hold, NewRun, Row, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique};
+use crate::{
+    Cell, Clash, Due, Hold, NewRun, Row, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique, code,
+};
 
 /// Starts runs of which some are unique; answers in their order.
 pub(crate) async fn start(
@@ -224,10 +226,31 @@ fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
     };
     let shard = replaced.shard();
     let (owner, trace) = (run.owner.clone(), run.trace.clone());
-    flight.add(REPLACE_ASKED.with(cells![shard, replaced, codec, input, owner, roles_cell(run), trace]));
+    flight.add(REPLACE_ASKED.with(cells![
+        shard,
+        replaced,
+        codec,
+        input,
+        owner,
+        roles_cell(run),
+        trace,
+        run.version,
+        run.kind,
+    ]));
     flight.add(PURGE_TAGS.with(cells![shard, ids(&[replaced])]));
     flight.each(&REPLACE_TAGS, tag_rows(run), cells![shard, replaced]);
-    flight.add(REPLACE_PLACE.with(cells![shard, replaced, at, delay, run.priority, Status::Paused]));
+    flight.add(REPLACE_PLACE.with(cells![
+        shard,
+        replaced,
+        at,
+        delay,
+        run.priority,
+        Status::Paused,
+        run.timeout.map(micros),
+        run.kind,
+        code(&run.definition, run.version),
+        FOR,
+    ]));
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[
@@ -283,10 +306,21 @@ static UNIQUES_TAKE: Sql = Sql::new(
 
 static REPLACE_ASKED: Sql = Sql::new(
     "replace_asked",
-    "update outlast.runs set codec = {p3}, input = {p4}, owner = {p5}, roles = {p6}, trace = {p7}
+    "update outlast.runs set codec = {p3}, input = {p4}, owner = {p5}, roles = {p6}, trace = {p7}, version = {p8},
+            kind = {p9}
       where shard = {p1} and id = {p2}",
 )
-.takes(&[Type::Int, Type::Id, Type::Text, Type::Bytes, Type::Text, Type::Text, Type::Text]);
+.takes(&[
+    Type::Int,
+    Type::Id,
+    Type::Text,
+    Type::Bytes,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Int,
+    Type::Int,
+]);
 
 static REPLACE_TAGS: Sql = Sql::new(
     "replace_tags",
@@ -296,17 +330,38 @@ static REPLACE_TAGS: Sql = Sql::new(
 .rows(TAG)
 .takes(&[Type::Int, Type::Id]);
 
-// Put off, but not for longer than was said when it was started.
+/// When a run that is replaced begins: put off, but not for longer than was said when it was started. For how long it is
+/// the only one of its kind says nothing about that.
+macro_rules! put_off {
+    () => {
+        "when u.until < coalesce({p3}, {now} + {p4}) and coalesce(u.scope, 0) <> {p10} then u.until
+         else coalesce({p3}, {now} + {p4}) end"
+    };
+}
+
 static REPLACE_PLACE: Sql = Sql::new(
     "replace_place",
-    "update outlast.agenda as a set priority = {p5},
-            due_at = case when a.status = {p6} then null when u.until < coalesce({p3}, {now} + {p4}) then u.until
-                          else coalesce({p3}, {now} + {p4}) end,
-            resume_at = case when a.status <> {p6} then null when u.until < coalesce({p3}, {now} + {p4}) then u.until
-                             else coalesce({p3}, {now} + {p4}) end
-       from outlast.uniques as u where a.shard = {p1} and a.id = {p2} and u.shard = {p1} and u.run = a.id",
+    concat!(
+        "update outlast.agenda as a set priority = {p5}, kind = {p8}, code = {p9}, expires_at = {now} + {p7},
+                due_at = case when a.status = {p6} then null ",
+        put_off!(),
+        ", resume_at = case when a.status <> {p6} then null ",
+        put_off!(),
+        " from outlast.uniques as u where a.shard = {p1} and a.id = {p2} and u.shard = {p1} and u.run = a.id"
+    ),
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int, Type::Int]);
+.takes(&[
+    Type::Int,
+    Type::Id,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Int,
+    Type::Text,
+    Type::Int,
+]);
 
 /// The kinds that purged runs stood for.
 pub(crate) static UNIQUES_PURGE: Sql =

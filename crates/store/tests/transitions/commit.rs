@@ -42,7 +42,7 @@ stories! {
             starts: vec![world.greet()],
             sends: vec![event(Address::Run(late.id), "e")],
             tags: vec![("a".into(), "b".into())],
-            logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into() }],
+            logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
             doing: vec![Doing { name: "d".into(), attempt: 1, ..Doing::default() }],
             prune_below: Some(9),
             ..records(&late, &[entry(1, "late")])
@@ -246,7 +246,13 @@ stories! {
 
     async fn what_a_run_does_says_and_is_called_is_there_to_see(world: World) {
         let run = world.running().await;
-        let line = |n| LogLine { n, at: world.now(), level: "info".into(), message: format!("line {n}") };
+        let line = |n: u32| LogLine {
+            n,
+            at: world.now(),
+            level: "info".into(),
+            message: format!("line {n}"),
+            step: n.is_multiple_of(2).then(|| "charge".to_owned()),
+        };
         let doing = |attempt| {
             let (percent, message) = (Some(50), Some("half of it".into()));
             Doing { name: "charge".into(), attempt, saved: Some(json("7")), percent, message }

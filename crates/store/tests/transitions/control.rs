@@ -91,7 +91,7 @@ stories! {
         let commit = RunCommit {
             entries: vec![entry(1, "a")],
             tags: vec![("a".into(), "b".into())],
-            logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into() }],
+            logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
             ..ends(&run, completed("1"))
         };
         world.commit(commit).await;

@@ -6,6 +6,7 @@ use outlast::{Error, RunId};
 use parking_lot::Mutex;
 
 use crate::plan::{Plan, Work};
+use crate::sagas::{Halt, Saga};
 
 /// A call and what came of it.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub(crate) struct Call {
 pub(crate) enum Asked {
     Play(Plan),
     Work(Work),
+    Saga(Saga),
+    Halt(Halt),
     Send { name: String, value: u32 },
     Settle { name: String, value: u32 },
 }

@@ -10,6 +10,7 @@ mod database;
 mod fed;
 mod gates;
 mod healed;
+mod sagas;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,6 +28,7 @@ use crate::gates::Gate;
 use crate::ledger::{Call as Body, Line};
 use crate::plan::{self, Act, Did, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, Work};
 use crate::play::{JOB_STEP, Miss, Planned};
+use crate::sagas::SAGA;
 
 /// Everything that there is to know at the end.
 #[derive(Clone, Default)]
@@ -83,6 +85,9 @@ pub(crate) struct Verdict {
     pub(crate) beats: usize,
     /// How often the counter was raised.
     pub(crate) counts: usize,
+    pub(crate) sagas: usize,
+    /// Steps of sagas that were undone.
+    pub(crate) undone: usize,
     /// What engines counted, all together.
     pub(crate) metrics: BTreeMap<String, u64>,
 }
@@ -217,8 +222,14 @@ impl<'a> Checker<'a> {
                 by_key.entry((&view.record.definition, key)).or_default().push(view.record.id);
             }
         }
-        for call in calls.iter().filter(|call| matches!(call.asked, Asked::Play(_) | Asked::Work(_))) {
-            let definition = if let Asked::Work(work) = &call.asked { work.definition() } else { "play" };
+        for call in
+            calls.iter().filter(|call| matches!(call.asked, Asked::Play(_) | Asked::Work(_) | Asked::Saga(_)))
+        {
+            let definition = match &call.asked {
+                Asked::Work(work) => work.definition(),
+                Asked::Saga(_) => SAGA,
+                _ => "play",
+            };
             let found = by_key.get(&(definition, call.key.as_str())).cloned().unwrap_or_default();
             if found.len() > 1 {
                 self.wrong(found[0], format!("key {} has {} runs", call.key, found.len()));
@@ -235,7 +246,8 @@ impl<'a> Checker<'a> {
             match &call.asked {
                 Asked::Play(plan) => drop(self.play(run, plan, &Fed::ByKey(&call.key))),
                 Asked::Work(work) => drop(self.work(run, *work)),
-                Asked::Send { .. } | Asked::Settle { .. } => {}
+                Asked::Saga(saga) => self.saga(run, &call.key, saga),
+                Asked::Send { .. } | Asked::Settle { .. } | Asked::Halt(_) => {}
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::calls::{Answer, Asked};
 use crate::gates::{Gate, Ticket};
 use crate::plan::{self, Act, Did, Plan, Score, Work};
 use crate::play::{Miss, Planned, play};
+use crate::sagas::{self, Halt, Saga};
 use crate::scene::Scene;
 
 /// How many runs are under way at once, their children not counted.
@@ -88,7 +89,12 @@ impl Scene {
 
     async fn one_story(&self, number: u64, mut rng: Rng) -> Result<()> {
         let key = format!("run-{number}");
-        match rng.u8(..20) {
+        match rng.u8(..25) {
+            // Nodes of the schema before do not know them.
+            20.. if !self.orders.is_begun => {
+                let halt = Halt::random(&mut rng);
+                self.saga(&key, Saga::random(&mut rng), halt).await
+            }
             0 => self.work(&key, plan::work(&mut rng)).await,
             1..=2 => self.correspondence(&key, rng).await,
             3..=5 => {
@@ -129,6 +135,32 @@ impl Scene {
             self.follow(&writers, self.client.handle(&play(), from), feeds.remove(0), &mut two),
         );
         one.and(two)
+    }
+
+    /// A saga that is perhaps stopped on its way.
+    pub(crate) async fn saga(&self, key: &str, saga: Saga, halt: Option<(Halt, Duration)>) -> Result<()> {
+        let asked = Asked::Saga(saga.clone());
+        let run = self.sure(key, asked, || self.client.start(sagas::saga(), saga.clone())).await?;
+        if let Some((halt, after)) = halt {
+            tokio::time::sleep(after).await;
+            self.halt(key, run.id(), halt).await;
+        }
+        let _ = run.result().await;
+        Ok(())
+    }
+
+    /// Asks until the answer is sure.
+    async fn halt(&self, key: &str, run: RunId, halt: Halt) {
+        loop {
+            let noted = self.log.invoke(key, Asked::Halt(halt));
+            let answer = Answer::of(halt.ask(&self.client, run).await.map(|_| None));
+            let is_sure = !matches!(answer, Answer::Unknown(_));
+            self.log.answered(noted, answer);
+            if is_sure {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub(crate) async fn work(&self, key: &str, input: Work) -> Result<()> {

@@ -12,9 +12,11 @@ use crate::beats::beat;
 use crate::gates;
 use crate::ledger::{Body, Ledger};
 use crate::plan::{Act, ChildEnd, Did, How, JOB_ATTEMPTS, JobEnd, Plan, Saw, Score, Spot, Work};
+use crate::poison::poison;
+use crate::sagas::saga;
 
 /// The pause before a body is tried again.
-const PAUSE: Duration = Duration::from_millis(3);
+pub(crate) const PAUSE: Duration = Duration::from_millis(3);
 /// How long a child is awaited at first before its parent looks up from it, and at most.
 const LOOK_UP: (Duration, Duration) = (Duration::from_millis(4), Duration::from_secs(1));
 /// How many operations a busy body passes through: more than tokio lets a task do before others get their turn.
@@ -45,7 +47,7 @@ pub(crate) fn job(name: &'static str) -> Job<Work, Did, Planned> {
 
 /// Everything that a victim runs.
 pub(crate) fn register(app: Outlast) -> Outlast {
-    gates::register(app.workflow(play()).job(work()).job(beat()))
+    gates::register(app.workflow(play()).workflow(saga()).job(work()).job(poison()).job(beat()))
 }
 
 /// The end of a run that did not go well.
@@ -84,7 +86,7 @@ async fn do_work(job: JobCtx, work: Work) -> Result<Did, Planned> {
 }
 
 /// What every body does once it has begun: takes its time, and fails as often as the plan says.
-async fn finish(body: Body<'_>, attempt: u32, ms: u64, fails: u32) -> Result<Did, Planned> {
+pub(crate) async fn finish(body: Body<'_>, attempt: u32, ms: u64, fails: u32) -> Result<Did, Planned> {
     pass(ms).await;
     let value = body.value();
     body.end();

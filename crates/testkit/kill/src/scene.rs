@@ -51,6 +51,8 @@ pub(crate) struct Orders {
     pub(crate) lease: Duration,
     /// How many runs a node runs at once; chance decides if not given.
     pub(crate) concurrency: Option<usize>,
+    /// How many processes may die of a run alone before it fails.
+    pub(crate) crashes: Option<u32>,
     /// Whether nodes note how long each claim took.
     pub(crate) samples: bool,
     /// Whether nodes have begun to work before the client came.
@@ -59,7 +61,7 @@ pub(crate) struct Orders {
 
 impl Default for Orders {
     fn default() -> Orders {
-        Orders { lease: LEASE, concurrency: None, samples: false, is_begun: false }
+        Orders { lease: LEASE, concurrency: None, crashes: None, samples: false, is_begun: false }
     }
 }
 
@@ -308,6 +310,9 @@ pub(crate) fn spawn(
     let concurrency = if rng.u8(..4) == 0 { 5 } else { 100 };
     let concurrency = orders.concurrency.unwrap_or(concurrency);
     command.args(["--concurrency", &concurrency.to_string()]);
+    if let Some(crashes) = orders.crashes {
+        command.args(["--crashes", &crashes.to_string()]);
+    }
     command.args(orders.samples.then_some("--samples"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
     let spawned = command.spawn();

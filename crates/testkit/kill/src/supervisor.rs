@@ -55,6 +55,8 @@ pub struct Report {
     steps: usize,
     beats: usize,
     counts: usize,
+    /// Steps of sagas that were undone.
+    undone: usize,
     gates: BTreeMap<Gate, Seen>,
     /// What is known about the runs with violations.
     stories: String,
@@ -74,11 +76,15 @@ impl Report {
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.complain(f)?;
-        let Report { seed, hits, lapses, beats, counts, kills, runs, steps, repeated, lost, .. } = self;
+        let Report { seed, hits, lapses, beats, counts, undone, kills, runs, steps, repeated, lost, .. } =
+            self;
         for (gate, seen) in &self.gates {
             writeln!(f, "kill: {} {seen}", gate.name())?;
         }
-        writeln!(f, "kill: seed={seed} in_a_body={hits} lapses={lapses} beats={beats} counts={counts}")?;
+        writeln!(
+            f,
+            "kill: seed={seed} in_a_body={hits} lapses={lapses} beats={beats} counts={counts} undone={undone}"
+        )?;
         let violations = self.violations.len();
         write!(
             f,
@@ -143,6 +149,7 @@ impl Report {
             lapses: verdict.lapses,
             beats: verdict.beats,
             counts: verdict.counts,
+            undone: verdict.undone,
             gates: verdict.gates,
             stories,
         }

@@ -1,8 +1,9 @@
 //! Who checks the checker: it has nothing to say about an honest history, and finds every lie in another.
 
 use std::path::Path;
+use std::time::Duration;
 
-use outlast::{Error, Op, Outlast, Phase, Tx};
+use outlast::{Entry, Error, Op, Outlast, Phase, Status, Tx};
 use outlast_testkit::{TestDatabase, skipped};
 use tempfile::TempDir;
 
@@ -13,6 +14,7 @@ use crate::gates::Gate;
 use crate::ledger::{Call, Ledger, Line};
 use crate::plan::{Act, How, Plan, Work};
 use crate::play::register;
+use crate::sagas::{Halt, Leg, Saga};
 use crate::scene::{Orders, Scene};
 
 /// A plan with everything in it.
@@ -53,6 +55,12 @@ fn everything() -> Plan {
     Plan { acts, from: 0 }
 }
 
+/// Three steps, of which the second takes two tries to undo.
+fn trip(rest_ms: u64, fails: bool) -> Saga {
+    let leg = |undo_fails, rest_ms| Leg { ms: 1, rest_ms, undo_ms: 1, undo_fails };
+    Saga { legs: vec![leg(0, 0), leg(1, 2), leg(0, rest_ms)], fails }
+}
+
 /// What an engine leaves behind that nobody kills.
 async fn honest() -> Evidence {
     let folder = TempDir::new().unwrap();
@@ -65,6 +73,12 @@ async fn honest() -> Evidence {
     let node = node.run().await.unwrap();
     scene.play("all", everything(), &mut rng).await.unwrap();
     scene.work("job", Work { fails: 9, ms: 0, ticket: None }).await.unwrap();
+    scene.saga("happy", trip(0, false), None).await.unwrap();
+    scene.saga("sad", trip(0, true), None).await.unwrap();
+    for (key, halt) in [("cancelled", Halt::Cancel), ("killed", Halt::Kill)] {
+        // It rests for an hour behind its last step.
+        scene.saga(key, trip(3_600_000, false), Some((halt, Duration::from_millis(50)))).await.unwrap();
+    }
     for gate in Gate::ALL {
         // As many attempts as the slowest gate lets through at once.
         let work = Work { fails: u32::from(gate == Gate::Ordered), ms: 2, ticket: None };
@@ -179,11 +193,9 @@ async fn records_that_changed_and_events_out_of_order_are_seen() {
     assert!(said.contains("no plan has it"), "{said}");
 
     let done = |entry: &&outlast::Entry| entry.op == Op::Step && entry.phase == Phase::Done;
-    let (run, entry) = honest
-        .journals
-        .iter()
-        .find_map(|(run, entries)| Some((*run, entries.iter().find(done)?.clone())))
-        .unwrap();
+    let all = honest.runs.iter().find(|view| view.record.key.as_deref() == Some("all")).unwrap();
+    let run = all.record.id;
+    let entry = honest.journals[&run].iter().find(done).unwrap().clone();
     let said = after(&honest, |evidence| evidence.journals.get_mut(&run).unwrap().push(entry.clone()));
     assert!(said.contains("has two results"), "{said}");
     let said = after(&honest, |evidence| {
@@ -208,6 +220,57 @@ async fn records_that_changed_and_events_out_of_order_are_seen() {
         }
     });
     assert!(said.contains("settled were"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_saga_that_is_not_undone_newest_first_and_once_each_is_seen() {
+    let honest = honest().await;
+    let of = |key: &str| {
+        let view = honest.runs.iter().find(|view| view.record.key.as_deref() == Some(key));
+        view.map(|view| view.record.id).unwrap()
+    };
+    let (happy, sad) = (of("happy"), of("sad"));
+    let undos = |entries: &[Entry]| -> Vec<usize> {
+        let is = |entry: &Entry| {
+            entry.op == Op::Undo && entry.phase == Phase::Done && entry.name.starts_with("do-")
+        };
+        entries.iter().enumerate().filter(|(_, entry)| is(entry)).map(|(place, _)| place).collect()
+    };
+    let places = undos(&honest.journals[&sad]);
+    assert_eq!(places.len(), 3);
+    let said = after(&honest, |evidence| drop(evidence.journals.get_mut(&sad).unwrap().remove(places[1])));
+    assert!(said.contains("undid [\"do-2\", \"do-0\"]"), "{said}");
+    let said = after(&honest, |evidence| evidence.journals.get_mut(&sad).unwrap().swap(places[0], places[2]));
+    assert!(said.contains("undid [\"do-0\", \"do-1\", \"do-2\"]"), "{said}");
+    let undo = honest.journals[&sad][places[0]].clone();
+    for (run, lie) in [(sad, "has two results"), (happy, "is completed, did")] {
+        let said = after(&honest, |evidence| evidence.journals.get_mut(&run).unwrap().push(undo.clone()));
+        assert!(said.contains(lie), "{said}");
+    }
+
+    let began = |run, step: &str| {
+        let is = |line: &Line| matches!(line, Line::Begin(call) if call.run == run && call.step == step);
+        honest.ledger.iter().position(is).unwrap()
+    };
+    let said = after(&honest, |evidence| evidence.ledger.swap(began(sad, "undo-2"), began(sad, "undo-0")));
+    assert!(said.contains("what undoes that began as"), "{said}");
+    let said = after(&honest, |evidence| {
+        let Line::Begin(call) = honest.ledger[began(sad, "undo-2")].clone() else { unreachable!() };
+        evidence.ledger.push(Line::Begin(Call { node: 2, value: 1, ..call }));
+    });
+    assert!(said.contains("which was alive"), "{said}");
+
+    let ended = |key: &str, status| {
+        let key = key.to_owned();
+        after(&honest, move |evidence| {
+            let view = evidence.runs.iter_mut().find(|view| view.record.key.as_ref() == Some(&key));
+            view.unwrap().status = status;
+        })
+    };
+    let said = ended("happy", Status::Cancelled);
+    assert!(said.contains("is cancelled, and should be completed"), "{said}");
+    let said = ended("cancelled", Status::Undoing);
+    assert!(said.contains("is undoing, and should be completed"), "{said}");
 }
 
 /// The first call of a body that a gate let through, with its place.

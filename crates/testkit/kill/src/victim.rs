@@ -44,6 +44,9 @@ pub struct Victim {
     /// How long its work in hand may take when it is asked to leave, in milliseconds
     #[arg(long, default_value_t = 2000)]
     grace_ms: u64,
+    /// How many processes may die of a run alone before it fails
+    #[arg(long, default_value_t = 5)]
+    crashes: u32,
     /// Note how long each claim took
     #[arg(long)]
     samples: bool,
@@ -72,6 +75,7 @@ impl Victim {
             settings.renew_every = lease / 4;
             settings.poll_every = Duration::from_millis(500);
             settings.warm = self.warm;
+            settings.crashes = self.crashes;
             settings.concurrency = self.concurrency;
             settings.name = format!("victim-{}", self.node);
         });

@@ -51,7 +51,11 @@ pub(crate) async fn carry(
             if counts.answered.swap(false, Ordering::SeqCst) {
                 counts.trips.fetch_add(1, Ordering::SeqCst);
             }
-            let share = manner.borrow().resets;
+            let Manner { request_delay, resets: share, .. } = *manner.borrow();
+            if !request_delay.is_zero() {
+                counts.delayed_requests.fetch_add(1, Ordering::SeqCst);
+                sleep(request_delay).await;
+            }
             if share > 0.0 && fastrand::f64() < share {
                 let _ = to_server.write_all(&buffer[..length / 2]).await;
                 counts.resets.fetch_add(1, Ordering::SeqCst);
@@ -124,6 +128,7 @@ async fn pass(
         None => to.write_all(bytes).await.is_ok(),
         Some(most) => {
             for packet in bytes.chunks(PACKET) {
+                counters.narrowed.fetch_add(1, Ordering::SeqCst);
                 sleep(Duration::from_secs_f64(packet.len() as f64 / f64::from(most))).await;
                 if to.write_all(packet).await.is_err() {
                     return false;

@@ -27,6 +27,8 @@ pub struct Manner {
     pub lost_commits: f64,
     /// This share of requests gets half through, and then the connection is reset.
     pub resets: f64,
+    /// How late every request is.
+    pub request_delay: Duration,
     /// How late every reply is.
     pub delay: Duration,
     /// How much later or earlier than that it may be.
@@ -50,12 +52,16 @@ pub struct Counts {
     pub resets: u64,
     /// Of these, those with a transaction open.
     pub resets_in_transactions: u64,
+    /// Requests that were late.
+    pub delayed_requests: u64,
     /// Replies that were late.
     pub delayed: u64,
     /// Packets that had to be sent again.
     pub sent_again: u64,
     /// Requests and replies that stood before a cut.
     pub held: u64,
+    /// Packets that waited because there was no room for more in a second.
+    pub narrowed: u64,
 }
 
 #[derive(Default)]
@@ -67,9 +73,11 @@ struct Counters {
     lost_commits: AtomicU64,
     resets: AtomicU64,
     resets_in_transactions: AtomicU64,
+    delayed_requests: AtomicU64,
     delayed: AtomicU64,
     sent_again: AtomicU64,
     held: AtomicU64,
+    narrowed: AtomicU64,
 }
 
 /// A proxy with a port of its own. Dropping it closes the port; connections that are there stay.
@@ -149,9 +157,11 @@ impl Proxy {
             lost_commits: read(&counters.lost_commits),
             resets: read(&counters.resets),
             resets_in_transactions: read(&counters.resets_in_transactions),
+            delayed_requests: read(&counters.delayed_requests),
             delayed: read(&counters.delayed),
             sent_again: read(&counters.sent_again),
             held: read(&counters.held),
+            narrowed: read(&counters.narrowed),
         }
     }
 }
@@ -172,9 +182,11 @@ impl std::ops::Add for Counts {
             lost_commits: self.lost_commits + other.lost_commits,
             resets: self.resets + other.resets,
             resets_in_transactions: self.resets_in_transactions + other.resets_in_transactions,
+            delayed_requests: self.delayed_requests + other.delayed_requests,
             delayed: self.delayed + other.delayed,
             sent_again: self.sent_again + other.sent_again,
             held: self.held + other.held,
+            narrowed: self.narrowed + other.narrowed,
         }
     }
 }

@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::Arc;
 
 use outlast::{Op, Phase, RunId, Status};
-use outlast_store::{Contradiction, StoreError, Value, VerifyMark};
+use outlast_store::{Contradiction, StoreError, Value, ValueRow, VerifyMark};
 use outlast_testkit::TABLES;
 use serde::de::DeserializeOwned;
 
 use crate::beats::{self, BEAT};
+use crate::cast;
 use crate::model::Model;
 use crate::plan::Plan;
 use crate::play::{Input, Saw};
 use crate::program::{Program, What};
+use crate::schedule::TAIL;
 use crate::work::Work;
 use crate::world::World;
 
@@ -32,7 +35,7 @@ pub(crate) struct Row {
 
 /// What it was called with.
 enum Called {
-    Play(Input),
+    Play(Input, Arc<Program>),
     Work(Work),
     Beat,
 }
@@ -41,7 +44,7 @@ impl Row {
     /// What the plan calls it; nothing that a schedule started.
     fn label(&self) -> Option<&str> {
         match &self.called {
-            Called::Play(input) => Some(&input.label),
+            Called::Play(input, _) => Some(&input.label),
             Called::Work(work) => Some(&work.label),
             Called::Beat => None,
         }
@@ -67,12 +70,10 @@ pub(crate) async fn look(world: &World, when: &str) -> Result<Vec<String>, Store
 }
 
 /// Everything that stands in journals, by run and position.
-async fn journals(world: &World) -> Result<BTreeMap<(String, i64), String>, StoreError> {
-    let sql =
-        "select hex(run), pos, kind || ' ' || name || ' ' || coalesce(hex(body), '') from outlast_journal";
-    let rows = world.memory.query(sql).await?;
-    let entry = |row: outlast_store::ValueRow| match &row[..] {
-        [Value::Text(run), Value::Int(pos), Value::Text(entry)] => Some(((run.clone(), *pos), entry.clone())),
+async fn journals(world: &World) -> Result<BTreeMap<(Vec<u8>, i64), ValueRow>, StoreError> {
+    let rows = world.memory.query("select run, pos, kind, name, body from outlast_journal").await?;
+    let entry = |row: ValueRow| match &row[..] {
+        [Value::Bytes(run), Value::Int(pos), ..] => Some(((run.to_vec(), *pos), row)),
         _ => None,
     };
     Ok(rows.into_iter().filter_map(entry).collect())
@@ -87,22 +88,27 @@ pub(crate) async fn remember(world: &World) -> Result<(), StoreError> {
 
 /// What was once in a journal is there for ever, unless its run started over behind it.
 async fn prefixes(world: &World) -> Result<Vec<String>, StoreError> {
+    if world.facts.lock().journals.is_empty() {
+        return Ok(Vec::new());
+    }
     let now = journals(world).await?;
     let facts = world.facts.lock();
-    let is_gone = |(run, pos): &(String, i64)| {
+    let is_gone = |(run, pos): &(Vec<u8>, i64)| {
         now.range((run.clone(), 0)..).next().is_none_or(|((other, first), _)| other == run && first > pos)
     };
     let changed = facts.journals.iter().filter(|(place, entry)| match now.get(*place) {
         Some(now) => now != *entry,
         None => !is_gone(place),
     });
-    Ok(changed.map(|(place, entry)| format!("an entry changed: {place:?} was {entry}")).collect())
+    Ok(changed.map(|(place, entry)| format!("an entry changed: {place:?} was {entry:?}")).collect())
 }
 
-/// Looks at everything once all is over.
-pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, StoreError> {
-    let mut wrong = look(world, "at the end").await?;
-    wrong.extend(prefixes(world).await?);
+/// Looks at everything once all is over; gives what is wrong, and how many runs of the plan there were.
+pub(crate) async fn check(world: &World, plan: &Plan) -> Result<(Vec<String>, usize), StoreError> {
+    let mut wrong = match plan.look {
+        Some(_) => prefixes(world).await?,
+        None => look(world, "at the end").await?,
+    };
     let rows = rows(world).await?;
     let mut by_label: BTreeMap<&str, &Row> = BTreeMap::new();
     for row in &rows {
@@ -117,7 +123,7 @@ pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, Sto
     let transactions = transactions(world).await?;
     let mut journals = BTreeMap::new();
     for row in rows.iter().filter(|row| row.status != Some(Status::Completed)) {
-        if let Called::Play(input) = &row.called {
+        if let Called::Play(input, _) = &row.called {
             journals.insert(input.label.clone(), world.store.journal(row.id, 0, ENTRIES).await?);
         }
     }
@@ -151,14 +157,15 @@ pub(crate) async fn check(world: &World, plan: &Plan) -> Result<Vec<String>, Sto
         }
         let asked = rows
             .iter()
-            .map(|row| if let Called::Play(input) = &row.called { input.program.counts() } else { 0 });
+            .map(|row| if let Called::Play(_, program) = &row.called { program.counts() } else { 0 });
         model.counted(counter, asked.sum());
         for story in plan.stories.iter().filter(|story| !facts.started.contains_key(&story.label)) {
             model.wrong.push(format!("{} was never started", story.label));
         }
         wrong.append(&mut model.wrong);
     });
-    Ok(wrong)
+    let planned = rows.iter().filter_map(Row::label).filter(|label| !label.starts_with(TAIL)).count();
+    Ok((wrong, planned))
 }
 
 type Journals = BTreeMap<String, Vec<outlast::Entry>>;
@@ -174,7 +181,7 @@ fn family(
 ) {
     let Some(row) = rows.get(label) else { return };
     expected.insert(label.to_owned());
-    let Called::Play(Input { program, .. }) = &row.called else { return };
+    let Called::Play(_, program) = &row.called else { return };
     let asked = model.facts.cancelled.get(label).copied();
     let killed = model.facts.killed.get(label).copied();
     let may_end = |answer: Option<Option<bool>>| answer.is_some_and(|answer| answer != Some(false));
@@ -216,7 +223,7 @@ fn family(
     }
     let stops = row.status != Some(Status::Completed);
     program.each(&mut |act| {
-        let child = format!("{label}.{}", act.number);
+        let child = cast::child(label, act.number);
         match &act.what {
             What::Child { how, .. } => {
                 let detached = *how == crate::program::How::Detached;
@@ -258,7 +265,7 @@ fn children(
     saw.unwrap_or_default().iter().for_each(|saw| tell(saw, &mut told));
     let mut labels = BTreeMap::new();
     program.each(&mut |act| {
-        let child = format!("{label}.{}", act.number);
+        let child = cast::child(label, act.number);
         if let Some(row) = rows.get(child.as_str()) {
             labels.insert(row.id, child);
         }
@@ -330,7 +337,10 @@ async fn rows(world: &World) -> Result<Vec<Row>, StoreError> {
             .map_err(|error| StoreError::Refused(error.into()))?;
         let called = match definition.as_str() {
             BEAT => Ok(Called::Beat),
-            "play" => serde_json::from_slice(input).map(Called::Play),
+            "play" => serde_json::from_slice(input).map(|input: Input| {
+                let program = world.cast.of(&input.label).unwrap_or_default();
+                Called::Play(input, program)
+            }),
             _ => serde_json::from_slice(input).map(Called::Work),
         };
         let called = called.map_err(|error| StoreError::Refused(error.into()))?;

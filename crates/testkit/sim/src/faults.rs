@@ -7,6 +7,7 @@ use std::time::Duration;
 use outlast::testing::Process;
 use outlast_store::StoreError;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ pub enum Watch {
 }
 
 /// What goes wrong with one call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum CallFault {
     /// It does not reach the database.
     ErrorBefore,

@@ -9,7 +9,7 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
     Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
     FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
+    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
     QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
     SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value,
     ValueRow, VerifyMark, VerifyPage, Vitals,
@@ -32,7 +32,7 @@ pub(crate) struct Faulty {
 /// How many hints a node may be behind.
 const HINTS: usize = 256;
 /// How long hints are on their way, in microseconds: what comes meanwhile goes with them.
-const HINT_TAKES: u64 = 20_000;
+const HINT_TAKES: u64 = 80_000;
 
 impl Faulty {
     /// Carries hints to this node: late, together, and not all of them.
@@ -237,6 +237,10 @@ impl Reads for Faulty {
 
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {
         self.way.call("nodes", || self.store.nodes()).await
+    }
+
+    async fn lost_nodes(&self) -> Result<Vec<LostNode>, StoreError> {
+        self.way.call("lost_nodes", || self.store.lost_nodes()).await
     }
 
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {

@@ -1,13 +1,18 @@
 //! `cargo xtask sim` runs this: schedules on all cores until the time is over, and what they came to.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Parser;
-use outlast_sim::{Report, Tally, Theatre, Watch};
+use outlast_sim::{Report, Script, Tally, Theatre, Watch};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Plays random schedules and says which of them did what must not be.
 #[derive(Parser)]
@@ -18,6 +23,12 @@ struct Options {
     /// Plays this seed alone, and tells all that happens
     #[arg(long)]
     seed: Option<u64>,
+    /// Keeps the schedule of this seed in a file: in `tests/kept` it is a test
+    #[arg(long, requires = "seed")]
+    keep: Option<PathBuf>,
+    /// Plays the schedule that a file keeps, and tells all that happens
+    #[arg(long, conflicts_with = "seed")]
+    kept: Option<PathBuf>,
     /// Plays so many schedules, whatever the time
     #[arg(long)]
     schedules: Option<u64>,
@@ -32,22 +43,39 @@ struct Options {
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
     let began = Instant::now();
-    let tally = match options.seed {
-        Some(seed) => replay(seed)?,
+    let script = script(&options)?;
+    let is_alone = script.is_some();
+    let tally = match script {
+        Some(script) => replay(&script)?,
         None => play(&options, began)?,
     };
-    let gaps = if options.seed.is_none() && tally.schedules() >= 200 { tally.gaps() } else { Vec::new() };
+    let gaps = if !is_alone && tally.schedules() >= 200 { tally.gaps() } else { Vec::new() };
     gaps.iter().for_each(|gap| println!("the proof is thin: {gap}"));
     let fine = tally.violations() == 0 && gaps.is_empty();
     println!("{}", Report { tally, took: began.elapsed() });
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plays one seed with everything that happens.
-fn replay(seed: u64) -> Result<Tally> {
-    let outcome = Theatre::open()?.play(seed, Watch::Aloud);
+/// The one schedule that is asked for, if one is.
+fn script(options: &Options) -> Result<Option<Script>> {
+    let named = |file: &Path| file.display().to_string();
+    if let Some(file) = &options.kept {
+        let text = fs::read_to_string(file).with_context(|| named(file))?;
+        return Script::read(&text).map(Some).with_context(|| named(file));
+    }
+    let Some(seed) = options.seed else { return Ok(None) };
+    let script = Script::of(seed);
+    if let Some(file) = &options.keep {
+        fs::write(file, script.text()?).with_context(|| named(file))?;
+    }
+    Ok(Some(script))
+}
+
+/// Plays one schedule with everything that happens.
+fn replay(script: &Script) -> Result<Tally> {
+    let outcome = Theatre::open()?.perform(script, Watch::Aloud);
     print!("{}", outcome.history);
-    tell(seed, &outcome.violations);
+    tell(script.seed(), &outcome.violations);
     let mut tally = Tally::default();
     tally.add(&outcome);
     Ok(tally)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::faults::Interruption;
 use crate::ledger::{Execution, Notes};
-use crate::play::{Saw, TRANSACTION, basis};
+use crate::play::{Basis, Saw, TRANSACTION};
 use crate::program::{Act, How, LIMIT, Program, RETRY_MS, What};
 use crate::work::JOB;
 use crate::world::{Facts, LEASE};
@@ -47,6 +47,7 @@ impl Model<'_> {
     pub(crate) fn ended(&mut self, label: &str, program: &Program, saw: Option<&[Saw]>) {
         let mut life = Life { label: label.to_owned(), number: 0 };
         let mut nth = 0;
+        let mut basis = Basis::default();
         for act in &program.acts {
             if act.what == What::StartOver {
                 life.number += 1;
@@ -56,8 +57,8 @@ impl Model<'_> {
             if seen == Some(None) {
                 return self.complain(format!("{label} completed without {}", act.name()));
             }
-            let before = saw.map(|saw| basis(&saw[..nth]));
-            self.act(&life, act, seen.flatten(), before);
+            self.act(&life, act, seen.flatten(), saw.map(|_| basis.number()));
+            seen.flatten().into_iter().for_each(|seen| basis.add(seen));
             nth += 1;
         }
         if saw.is_some_and(|saw| saw.len() != nth) {

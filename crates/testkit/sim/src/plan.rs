@@ -1,24 +1,43 @@
 //! What a schedule does and what happens to it, made from its seed before it begins.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 
 use crate::faults::CallFault;
-use crate::program::Program;
+use crate::program::{Length, Program};
 
-/// How many runs a schedule has at least, with children.
-const RUNS: usize = 20;
-/// Within which time runs are started.
-const STARTS_MS: u64 = 6_000;
+/// How much of everything a schedule has.
+struct Size {
+    /// How many runs at least, with children.
+    runs: usize,
+    /// With how many calls of the store something goes wrong, at least and at most.
+    calls: (usize, usize),
+    /// The last call with which something goes wrong.
+    last: u64,
+    /// How often nodes are hit, at least and at most.
+    blows: (usize, usize),
+    /// How long programs are.
+    programs: Length,
+}
+
+/// Many small schedules meet more different things than a few big ones.
+const USUAL: Size = Size { runs: 20, calls: (5, 9), last: 90, blows: (1, 2), programs: Length::Short };
+/// But some things happen only where much happens: one in so many schedules is big.
+const BIG: Size = Size { runs: 40, calls: (10, 18), last: 220, blows: (2, 5), programs: Length::Long };
+const ONE_IN: u8 = 32;
+
+/// Within which time runs are started. Short, as is everything that takes time: with time come renewals, sweeps and claims that
+/// find nothing, of which the first few say as much as many.
+const STARTS_MS: u64 = 2_500;
 /// Within which time nodes are hit.
-const BLOWS_MS: u64 = 8_000;
-/// Up to which call of the store something goes wrong.
-const CALLS: u64 = 110;
+const BLOWS_MS: u64 = 3_500;
 
 /// A schedule.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// How wrong each node's own clock is, in microseconds.
     pub(crate) skews: Vec<i64>,
@@ -32,12 +51,12 @@ pub(crate) struct Plan {
     pub(crate) limits: bool,
     /// Whether there is a schedule.
     pub(crate) beats: bool,
-    /// When to look whether everything is as it must always be.
-    pub(crate) looks: Vec<Duration>,
+    /// When to look whether everything is as it must always be: in the middle of all, or once it is over.
+    pub(crate) look: Option<Duration>,
 }
 
 /// What happens to a node.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Blow {
     Crash { node: usize },
     Pause { node: usize, time: Duration },
@@ -45,13 +64,13 @@ pub(crate) enum Blow {
 }
 
 /// One run that people start, and what they do with it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Story {
     pub(crate) label: String,
     pub(crate) at: Duration,
-    pub(crate) program: Program,
-    /// It waits for mail that another run sends, which is started after it.
-    pub(crate) mails: Option<u32>,
+    pub(crate) program: Arc<Program>,
+    /// It waits for mail that another run sends, which is started after it and performs this.
+    pub(crate) mails: Option<Arc<Program>>,
     /// When somebody wants it to stop or to stand still, after its start.
     pub(crate) stop: Option<(Duration, Stop)>,
     /// Whether it is started once more.
@@ -59,7 +78,7 @@ pub(crate) struct Story {
 }
 
 /// What somebody wants of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Stop {
     /// That it ends, and undoes what it did.
     Cancel,
@@ -71,6 +90,7 @@ pub(crate) enum Stop {
 
 impl Plan {
     pub(crate) fn random(rng: &mut Rng) -> Plan {
+        let size = if rng.u8(..ONE_IN) == 0 { BIG } else { USUAL };
         let nodes = if rng.u8(..8) == 0 { 4 } else { 3 };
         let skew = |rng: &mut Rng| match rng.u8(..3) {
             0 => rng.i64(-86_400_000_000..86_400_000_000),
@@ -78,64 +98,66 @@ impl Plan {
         };
         let skews = (0..nodes).map(|_| skew(rng)).collect();
         let deaf = (0..nodes).map(|_| rng.u8(..4) == 0).collect();
-        let looks = vec![Duration::from_millis(rng.u64(500..BLOWS_MS))];
+        // Not both, since a look costs a twentieth of a schedule.
+        let look = rng.bool().then(|| Duration::from_millis(rng.u64(500..BLOWS_MS)));
         // What not every schedule has: both cost calls of the store as long as they are there.
-        let (limits, beats) = (rng.u8(..5) == 0, rng.u8(..5) == 0);
-        let (stories, calls) = (stories(rng, limits), calls(rng));
-        Plan { skews, deaf, stories, blows: blows(rng, nodes), calls, limits, beats, looks }
-    }
-
-    /// How many runs people and their runs start.
-    pub(crate) fn runs(&self) -> usize {
-        self.stories.iter().map(Story::runs).sum()
+        let (limits, beats) = (rng.u8(..8) == 0, rng.u8(..6) == 0);
+        let (stories, calls) = (stories(rng, &size, limits), calls(rng, &size));
+        Plan { skews, deaf, stories, blows: blows(rng, &size, nodes), calls, limits, beats, look }
     }
 }
 
 impl Story {
-    fn random(nth: usize, rng: &mut Rng, limits: bool) -> Story {
+    fn random(nth: usize, rng: &mut Rng, length: Length, limits: bool) -> Story {
+        let label = format!("r{nth}");
         let mails = (rng.u8(..10) == 0).then(|| rng.u32(1..=3));
         let program = match mails {
             Some(count) => Program::reader(count),
-            None => Program::random(rng, limits),
+            None => Program::random(rng, length, limits),
         };
+        let mails = mails.map(|count| Arc::new(Program::writer(label.clone(), count, rng)));
         let may_stop = mails.is_none() && rng.u8(..6) == 0;
         let stop = may_stop.then(|| {
             let what = match rng.u8(..5) {
                 0 => Stop::Kill,
-                1 => Stop::Pause(Duration::from_millis(rng.u64(..4_000))),
+                1 => Stop::Pause(Duration::from_millis(rng.u64(..2_000))),
                 _ => Stop::Cancel,
             };
-            (Duration::from_millis(rng.u64(..4_000)), what)
+            (Duration::from_millis(rng.u64(..2_000)), what)
         });
         Story {
-            label: format!("r{nth}"),
+            label,
             at: Duration::from_millis(rng.u64(..STARTS_MS)),
-            program,
+            program: Arc::new(program),
             mails,
             stop,
             twice: rng.u8(..8) == 0,
         }
     }
 
+    /// How many runs there will be at least: whoever is stopped may have started none.
     fn runs(&self) -> usize {
-        self.program.runs() + usize::from(self.mails.is_some())
+        match self.stop {
+            Some((_, Stop::Cancel | Stop::Kill)) => 1,
+            _ => self.program.runs() + self.mails.as_ref().map_or(0, |writer| writer.runs()),
+        }
     }
 }
 
-fn stories(rng: &mut Rng, limits: bool) -> Vec<Story> {
+fn stories(rng: &mut Rng, size: &Size, limits: bool) -> Vec<Story> {
     let mut stories: Vec<Story> = Vec::new();
     let mut runs = 0;
-    while runs < RUNS {
-        let story = Story::random(stories.len(), rng, limits);
+    while runs < size.runs {
+        let story = Story::random(stories.len(), rng, size.programs, limits);
         runs += story.runs();
         stories.push(story);
     }
     stories
 }
 
-fn calls(rng: &mut Rng) -> BTreeMap<u64, CallFault> {
+fn calls(rng: &mut Rng, size: &Size) -> BTreeMap<u64, CallFault> {
     let mut calls = BTreeMap::new();
-    let count = rng.usize(8..=13);
+    let count = rng.usize(size.calls.0..=size.calls.1);
     while calls.len() < count {
         let fault = match rng.u8(..16) {
             0..=2 => CallFault::ErrorBefore,
@@ -146,25 +168,30 @@ fn calls(rng: &mut Rng) -> BTreeMap<u64, CallFault> {
             14 => CallFault::CrashBefore,
             _ => CallFault::CrashAfter,
         };
-        calls.insert(rng.u64(4..CALLS), fault);
+        calls.insert(rng.u64(4..size.last), fault);
     }
     calls
 }
 
 fn delay(rng: &mut Rng) -> Duration {
-    Duration::from_millis(if rng.u8(..6) == 0 { rng.u64(3_000..16_000) } else { rng.u64(1..800) })
+    Duration::from_millis(match rng.u8(..12) {
+        // Past the lease.
+        0 => rng.u64(10_200..11_500),
+        1 => rng.u64(3_000..10_200),
+        _ => rng.u64(1..800),
+    })
 }
 
-fn blows(rng: &mut Rng, nodes: usize) -> Vec<(Duration, Blow)> {
+fn blows(rng: &mut Rng, size: &Size, nodes: usize) -> Vec<(Duration, Blow)> {
     let mut blows = Vec::new();
-    for _ in 0..rng.usize(1..=3) {
+    for _ in 0..rng.usize(size.blows.0..=size.blows.1) {
         let node = rng.usize(..nodes);
         let blow = match rng.u8(..8) {
             0..=2 => Blow::Crash { node },
             3 => Blow::Pause { node, time: Duration::from_millis(rng.u64(100..6_000)) },
-            4..=5 => Blow::Pause { node, time: Duration::from_millis(rng.u64(10_500..16_000)) },
+            4..=5 => Blow::Pause { node, time: Duration::from_millis(rng.u64(10_200..11_500)) },
             _ => {
-                let time = Duration::from_millis(rng.u64(500..14_000));
+                let time = Duration::from_millis(rng.u64(500..11_500));
                 Blow::Outage { node, time, hangs: rng.bool() }
             }
         };

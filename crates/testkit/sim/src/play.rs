@@ -1,5 +1,6 @@
 //! The workflow that performs programs, on whichever node.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,26 +12,27 @@ use outlast::prelude::*;
 use outlast::{RunId, StepCtx};
 use serde::{Deserialize, Serialize};
 
+use crate::cast::{self, Cast};
 use crate::ledger::{Body, Ledger};
-use crate::program::{Act, How, Program, RETRY_MS, What};
+use crate::program::{Act, How, RETRY_MS, What};
 use crate::work::{Work, count, job};
 
 /// In place of its attempt: a transaction is tried until it went through.
 pub(crate) const TRANSACTION: u32 = 0;
 
-/// What a run of `play` is called with.
+/// What a run of `play` is called with; what it performs is in the [`Cast`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Input {
     pub(crate) label: String,
-    pub(crate) program: Program,
     /// Where this life begins, which one it is, and what those before it saw.
     pub(crate) from: usize,
     pub(crate) life: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) saw: Vec<Saw>,
 }
 
 /// What an act came to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Hash, Serialize, Deserialize)]
 pub(crate) enum Saw {
     Did(u64),
     GaveUp,
@@ -50,6 +52,7 @@ pub(crate) enum Saw {
 /// What a node's handlers know of the world outside.
 pub(crate) struct Stage {
     pub(crate) ledger: Arc<Ledger>,
+    pub(crate) cast: Arc<Cast>,
     pub(crate) node: usize,
 }
 
@@ -59,8 +62,8 @@ pub(crate) fn definition() -> Workflow<Input, Vec<Saw>, AnyError> {
 }
 
 impl Input {
-    pub(crate) fn new(label: String, program: Program) -> Input {
-        Input { label, program, from: 0, life: 0, saw: Vec::new() }
+    pub(crate) fn new(label: String) -> Input {
+        Input { label, from: 0, life: 0, saw: Vec::new() }
     }
 
     /// What the ledger calls this life of the run.
@@ -70,27 +73,39 @@ impl Input {
 }
 
 async fn play(ctx: Ctx, input: Input) -> Result<Vec<Saw>, AnyError> {
-    let player = Player { stage: ctx.state::<Stage>(), ctx, run: input.name(), label: input.label.clone() };
+    let stage = ctx.state::<Stage>();
+    let program = stage.cast.of(&input.label).ok_or_else(|| AnyError::new("a run that nobody wrote"))?;
+    let player = Player { stage, ctx, run: input.name(), label: input.label.clone() };
     let mut saw = input.saw.clone();
-    for (at, act) in input.program.acts.iter().enumerate().skip(input.from) {
+    let mut basis = Basis::default();
+    saw.iter().for_each(|saw| basis.add(saw));
+    for (at, act) in program.acts.iter().enumerate().skip(input.from) {
         if act.what == What::StartOver {
             let life = input.life + 1;
             return player.ctx.continue_as_new(Input { from: at + 1, life, saw, ..input }).await;
         }
-        let basis = basis(&saw);
-        saw.push(player.perform(act, basis).await?);
+        let seen = player.perform(act, basis.number()).await?;
+        basis.add(&seen);
+        saw.push(seen);
     }
-    match input.program.fails {
+    match program.fails {
         true => Err(AnyError::new("as planned")),
         false => Ok(saw),
     }
 }
 
-/// A number for all that was seen so far.
-pub(crate) fn basis(saw: &[Saw]) -> u64 {
-    let text = serde_json::to_string(saw).unwrap_or_default();
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// All that a run has seen so far, as a number.
+#[derive(Default)]
+pub(crate) struct Basis(DefaultHasher);
+
+impl Basis {
+    pub(crate) fn add(&mut self, saw: &Saw) {
+        saw.hash(&mut self.0);
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.0.finish()
+    }
 }
 
 struct Player {
@@ -137,9 +152,12 @@ impl Player {
                     Ok(Saw::Heard(heard))
                 }
                 What::Promise => Ok(Saw::Settled(self.ctx.promise::<u32>(&act.name()).await?)),
-                What::Child { program, mails, how } => self.child(act, program, *mails, *how).await,
+                What::Child { program, mails, how } => {
+                    let mailbox = program.acts.last().map(Act::name).unwrap_or_default();
+                    self.child(act, &mailbox, *mails, *how).await
+                }
                 What::Job { ms, fails, line } => {
-                    let label = format!("{}.{}", self.label, act.number);
+                    let label = cast::child(&self.label, act.number);
                     let work = Work { label, ms: *ms, fails: *fails };
                     let run = self.ctx.scope(&act.name()).start(job(*line), work).await?;
                     Ok(Saw::Worked(run.id(), run.result().await?))
@@ -147,8 +165,9 @@ impl Player {
                 What::Count => Ok(Saw::Counted(count(&self.ctx.scope(&act.name())).await?)),
                 What::Post { to, count } => {
                     let ctx = self.ctx.scope(&act.name());
+                    let to = self.stage.cast.run(to).ok_or_else(|| AnyError::new("nobody has this label"))?;
                     for mail in 0..*count {
-                        ctx.send(*to, "a1", &mail).await?;
+                        ctx.send(to, "a1", &mail).await?;
                     }
                     Ok(Saw::Posted)
                 }
@@ -217,20 +236,18 @@ impl Player {
         }
     }
 
-    async fn child(&self, act: &Act, program: &Program, mails: u32, how: How) -> Result<Saw, AnyError> {
-        let label = format!("{}.{}", self.label, act.number);
+    async fn child(&self, act: &Act, mailbox: &str, mails: u32, how: How) -> Result<Saw, AnyError> {
+        let label = cast::child(&self.label, act.number);
         // Branches of a race are polled in any order, and so are children of one name made.
-        let start =
-            self.ctx.scope(&act.name()).start(definition(), Input::new(label.clone(), program.clone()));
+        let start = self.ctx.scope(&act.name()).start(definition(), Input::new(label.clone()));
         let start = match how {
             How::Plain => start,
             How::Keyed => start.key(label),
             How::Detached => start.detached(),
         };
         let child = start.await?;
-        let mailbox = program.acts.last().map(Act::name).unwrap_or_default();
         for mail in 0..mails {
-            child.send(&mailbox, &mail).await?;
+            child.send(mailbox, &mail).await?;
         }
         if how == How::Detached {
             return Ok(Saw::LetGo(child.id()));

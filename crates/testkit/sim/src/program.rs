@@ -1,7 +1,8 @@
 //! Programs: what a run shall do, as data made from a seed, so that its end can be predicted.
 
+use std::sync::Arc;
+
 use fastrand::Rng;
-use outlast::RunId;
 use serde::{Deserialize, Serialize};
 
 /// What a run of `play` shall do, in order.
@@ -47,7 +48,7 @@ pub(crate) enum What {
     Promise,
     /// Another run, to which so many events are sent before its end is awaited.
     Child {
-        program: Program,
+        program: Arc<Program>,
         mails: u32,
         how: How,
     },
@@ -59,9 +60,9 @@ pub(crate) enum What {
     },
     /// One more on the counter that all runs share, by compare-and-set.
     Count,
-    /// So many events to a run that was started before this one.
+    /// So many events to the run of that label, which was started before this one.
     Post {
-        to: RunId,
+        to: String,
         count: u32,
     },
     /// All of them, side by side.
@@ -95,6 +96,15 @@ pub(crate) const LIMIT: usize = 2;
 /// How a retried step waits between its attempts, in milliseconds.
 pub(crate) const RETRY_MS: u64 = 300;
 
+/// How long programs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Mostly one act.
+    Short,
+    /// As likely two or three.
+    Long,
+}
+
 impl Act {
     /// The name of its operation.
     pub(crate) fn name(&self) -> String {
@@ -104,10 +114,11 @@ impl Act {
 
 impl Program {
     /// A program for a run that people start.
-    pub(crate) fn random(rng: &mut Rng, limits: bool) -> Program {
-        let mut maker = Maker { rng, number: 0, undo: false, outside: true, depth: 0, races: false, limits };
+    pub(crate) fn random(rng: &mut Rng, length: Length, limits: bool) -> Program {
+        let mut maker =
+            Maker { rng, length, number: 0, undo: false, outside: true, depth: 0, races: false, limits };
         maker.undo = maker.rng.u8(..3) == 0;
-        let count = maker.rng.usize(1..=3);
+        let count = maker.count(3);
         let mut acts = maker.acts(count);
         // What is behind a start-over is another life's, and cannot be undone from this one.
         if !maker.undo && maker.rng.u8(..10) == 0 {
@@ -125,9 +136,17 @@ impl Program {
     }
 
     /// One that sends it.
-    pub(crate) fn writer(to: RunId, count: u32, rng: &mut Rng) -> Program {
-        let mut maker =
-            Maker { rng, number: 0, undo: false, outside: false, depth: 1, races: false, limits: false };
+    pub(crate) fn writer(to: String, count: u32, rng: &mut Rng) -> Program {
+        let mut maker = Maker {
+            rng,
+            length: Length::Short,
+            number: 0,
+            undo: false,
+            outside: false,
+            depth: 1,
+            races: false,
+            limits: false,
+        };
         let mut acts = maker.acts(1);
         let at = maker.rng.usize(..=1);
         let number = maker.next();
@@ -147,15 +166,9 @@ impl Program {
         counts
     }
 
-    /// How many runs there are, with its children.
+    /// How many runs there are at least, with its children: those that a race may drop do not count.
     pub(crate) fn runs(&self) -> usize {
-        let mut runs = 1;
-        self.each(&mut |act| match &act.what {
-            What::Child { program, .. } => runs += program.runs(),
-            What::Job { .. } => runs += 1,
-            _ => {}
-        });
-        runs
+        1 + runs(&self.acts)
     }
 }
 
@@ -168,8 +181,19 @@ fn each<'a>(acts: &'a [Act], see: &mut impl FnMut(&'a Act)) {
     }
 }
 
+fn runs(acts: &[Act]) -> usize {
+    let of = |act: &Act| match &act.what {
+        What::Child { program, .. } => program.runs(),
+        What::Job { .. } => 1,
+        What::Join(acts) => runs(acts),
+        _ => 0,
+    };
+    acts.iter().map(of).sum()
+}
+
 struct Maker<'a> {
     rng: &'a mut Rng,
+    length: Length,
     number: u32,
     /// Whether steps say how they are undone.
     undo: bool,
@@ -188,6 +212,14 @@ impl Maker<'_> {
         self.number
     }
 
+    /// How many acts there are in a row.
+    fn count(&mut self, most: usize) -> usize {
+        match self.length {
+            Length::Short if self.rng.u8(..8) < 5 => 1,
+            _ => self.rng.usize(1..=most),
+        }
+    }
+
     fn acts(&mut self, count: usize) -> Vec<Act> {
         (0..count).map(|_| self.act()).collect()
     }
@@ -199,7 +231,7 @@ impl Maker<'_> {
             6..=7 => What::Step { ms: self.ms(), fails: self.rng.u32(1..=2), undo: self.undo },
             8 => What::Doomed { attempts: self.rng.u32(1..=2) },
             9..=11 => What::Transaction { ms: self.short(), undo: self.undo && self.rng.bool() },
-            12..=14 => What::Sleep { ms: self.rng.u64(1..4_000) },
+            12..=14 => What::Sleep { ms: self.rng.u64(1..1_500) },
             15..=16 if self.outside => What::Events { count: self.rng.u32(1..=3) },
             17 if self.outside => What::Promise,
             18..=19 if self.depth < 2 => self.child(),
@@ -219,7 +251,7 @@ impl Maker<'_> {
 
     fn branches(&mut self) -> Vec<Act> {
         self.depth += 1;
-        let count = self.rng.usize(2..=3);
+        let count = 1 + self.count(2);
         let acts = self.acts(count);
         self.depth -= 1;
         acts
@@ -237,6 +269,7 @@ impl Maker<'_> {
         let mails = if !self.races && self.rng.u8(..3) == 0 { self.rng.u32(1..=2) } else { 0 };
         let mut maker = Maker {
             rng: self.rng,
+            length: self.length,
             number: 0,
             undo: self.undo,
             outside: false,
@@ -244,13 +277,13 @@ impl Maker<'_> {
             races: false,
             limits: self.limits,
         };
-        let count = maker.rng.usize(1..=2);
+        let count = maker.count(2);
         let mut acts = maker.acts(count);
         if mails > 0 {
             let number = maker.next();
             acts.push(Act { number, what: What::Events { count: mails } });
         }
-        let program = Program { acts, fails: self.rng.u8(..8) == 0 };
+        let program = Arc::new(Program { acts, fails: self.rng.u8(..8) == 0 });
         let how = match self.rng.u8(..6) {
             // What is over as soon as it is asked for leaves a race to chance, as it would in any `select!`.
             0 if mails == 0 && !self.races => How::Detached,
@@ -263,7 +296,7 @@ impl Maker<'_> {
     /// How long a body takes: mostly not at all.
     fn ms(&mut self) -> u64 {
         match self.rng.u8(..6) {
-            0 => self.rng.u64(1..3_000),
+            0 => self.rng.u64(1..1_500),
             1..=2 => self.short(),
             _ => 0,
         }

@@ -1,21 +1,27 @@
 //! One schedule from its seed to its verdict.
 
 use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::future::join_all;
 use outlast_store::{SharedMemory, StoreError, Value};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::faults::{Fault, Watch};
 use crate::plan::Plan;
 use crate::play::{Input, definition};
 use crate::program::{Act, Program, What};
-use crate::story;
+use crate::script::Script;
 use crate::world::World;
-use crate::{beats, check};
+use crate::{beats, check, panics, story};
 
+/// How long a schedule may take in virtual time: whoever asks again and again for something that never comes must not hang
+/// for ever.
+const LONGEST: Duration = Duration::from_secs(600);
 /// How long everything may take to end once nothing goes wrong any more, in virtual time.
 const HEAL: Duration = Duration::from_secs(180);
 /// How often it is looked whether all has ended.
@@ -29,10 +35,13 @@ const STORM: u32 = 60;
 const TAILS: u32 = 4;
 const RECOVERY: Duration = Duration::from_secs(4);
 
+/// How the labels of the runs begin that nodes are asked to do after the heal.
+pub(crate) const TAIL: &str = "tail";
+
 /// A place for schedules, one after another: the database is made once.
 #[derive(Debug)]
 pub struct Theatre {
-    memory: SharedMemory,
+    memory: Mutex<SharedMemory>,
 }
 
 /// What a schedule came to.
@@ -53,28 +62,56 @@ pub struct Outcome {
 impl Theatre {
     /// An empty one.
     pub fn open() -> Result<Theatre, StoreError> {
-        let memory = SharedMemory::new(1)?;
-        memory.execute(
-            "create table sim_rows (run text not null, act text not null, value integer not null)",
-        )?;
-        Ok(Theatre { memory })
+        Ok(Theatre { memory: Mutex::new(empty()?) })
     }
 
     /// Plays the schedule of a seed.
     pub fn play(&self, seed: u64, watch: Watch) -> Outcome {
-        fastrand::seed(seed);
-        let mut rng = Rng::with_seed(seed);
-        let plan = Plan::random(&mut rng);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let played = match runtime {
-            Ok(runtime) => runtime.block_on(play(&self.memory, &plan, rng, watch)),
-            Err(error) => Err(StoreError::Unavailable(error.into())),
-        };
-        played.unwrap_or_else(|error| Outcome {
-            violations: vec![format!("the schedule could not be played: {error}")],
-            ..Outcome::default()
-        })
+        self.perform(&Script::of(seed), watch)
     }
+
+    /// Plays a schedule. Whatever goes wrong with it is in what it came to.
+    pub fn perform(&self, script: &Script, watch: Watch) -> Outcome {
+        panics::watch();
+        let mut memory = self.memory.lock();
+        let played = panic::catch_unwind(AssertUnwindSafe(|| perform(&memory, script, watch)));
+        let mut outcome = match played {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => Outcome::wrong(format!("the schedule could not be played: {error}")),
+            Err(_) => Outcome::default(),
+        };
+        outcome.violations.extend(panics::seen().iter().map(|panic| format!("something {panic}")));
+        if !outcome.violations.is_empty() {
+            // Nobody knows in which state it was left.
+            match empty() {
+                Ok(new) => *memory = new,
+                Err(error) => outcome.violations.push(format!("there is no other database: {error}")),
+            }
+        }
+        outcome
+    }
+}
+
+impl Outcome {
+    fn wrong(what: String) -> Outcome {
+        Outcome { violations: vec![what], ..Outcome::default() }
+    }
+}
+
+/// A new database.
+fn empty() -> Result<SharedMemory, StoreError> {
+    let memory = SharedMemory::new(1)?;
+    memory.execute("create table sim_rows (run text not null, act text not null, value integer not null)")?;
+    Ok(memory)
+}
+
+fn perform(memory: &SharedMemory, script: &Script, watch: Watch) -> Result<Outcome, StoreError> {
+    fastrand::seed(script.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.map_err(|error| StoreError::Unavailable(error.into()))?;
+    let played = play(memory, &script.plan, script.dice(), watch);
+    let in_time = runtime.block_on(async { tokio::time::timeout(LONGEST, played).await });
+    in_time.unwrap_or_else(|_| Ok(Outcome::wrong(format!("it has not ended after {LONGEST:?}"))))
 }
 
 async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) -> Result<Outcome, StoreError> {
@@ -99,7 +136,7 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
             world.strike(blow).await;
         });
     }
-    for at in plan.looks.clone() {
+    if let Some(at) = plan.look {
         let world = world.clone();
         acts.spawn(async move {
             tokio::time::sleep(at).await;
@@ -128,7 +165,8 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
         wrong.extend(tail(&world).await?);
     }
     wrong.extend(stuck);
-    wrong.extend(check::check(&world, plan).await?);
+    let (contradictions, runs) = check::check(&world, plan).await?;
+    wrong.extend(contradictions);
     let history = match watch {
         Watch::Nothing => String::new(),
         _ => world.weather.trace() + &check::dump(&world).await?,
@@ -136,7 +174,7 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
     Ok(Outcome {
         violations: wrong,
         nodes: world.nodes.len(),
-        runs: plan.runs(),
+        runs,
         calls: world.weather.calls(),
         virtual_time: world.ledger.now(),
         hits: world.weather.hits(),
@@ -170,30 +208,28 @@ async fn drain(world: &Arc<World>) -> Result<Vec<String>, StoreError> {
     }
 }
 
-/// Every node finishes new work.
+/// Every node finishes new work: all at once, since time that passes costs renewals and sweeps.
 async fn tail(world: &Arc<World>) -> Result<Vec<String>, StoreError> {
-    let mut wrong = Vec::new();
-    for node in 0..world.nodes.len() {
-        wrong.extend(works(world, node).await?);
-    }
-    Ok(wrong)
+    let all = join_all((0..world.nodes.len()).map(|node| works(world, node))).await;
+    Ok(all.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Whether a node does what it starts itself; not at the first try, if it only now finds out that it lost its lease.
 async fn works(world: &Arc<World>, node: usize) -> Result<Option<String>, StoreError> {
-    let program = Program {
+    let program = Arc::new(Program {
         acts: vec![Act { number: 1, what: What::Step { ms: 0, fails: 0, undo: false } }],
         fails: false,
-    };
+    });
     for nth in 0..TAILS {
-        let label = format!("tail{node}-{nth}");
+        let label = format!("{TAIL}{node}-{nth}");
+        world.cast.give(&label, &program);
         let client = loop {
             match world.client_of(node) {
                 Some((client, _)) => break client,
                 None => tokio::time::sleep(LOOK).await,
             }
         };
-        match client.start(definition(), Input::new(label.clone(), program.clone())).await {
+        match client.start(definition(), Input::new(label.clone())).await {
             Ok(run) => {
                 world.facts.lock().started.entry(label.clone()).or_default().insert(run.id());
             }
@@ -212,4 +248,32 @@ async fn works(world: &Arc<World>, node: usize) -> Result<Option<String>, StoreE
         tokio::time::sleep(RECOVERY).await;
     }
     Ok(Some(format!("n{node} did no work after the heal")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Blow;
+
+    fn violations_after(blow: Blow) -> (Theatre, String) {
+        let theatre = Theatre::open().unwrap();
+        let mut script = Script::of(1);
+        script.plan.blows = vec![(Duration::ZERO, blow)];
+        let violations = theatre.perform(&script, Watch::Nothing).violations.join("\n");
+        (theatre, violations)
+    }
+
+    #[test]
+    fn a_schedule_that_does_not_end_is_told_of() {
+        let (_, violations) = violations_after(Blow::Pause { node: 0, time: LONGEST * 2 });
+        assert!(violations.contains("has not ended"), "{violations}");
+    }
+
+    #[test]
+    fn a_panic_that_a_task_kept_to_itself_is_told_of_and_the_next_schedule_is_played() {
+        // There is no such node.
+        let (theatre, violations) = violations_after(Blow::Crash { node: 99 });
+        assert!(violations.contains("panicked"), "{violations}");
+        assert_eq!(theatre.play(1, Watch::Nothing).violations, Vec::<String>::new());
+    }
 }

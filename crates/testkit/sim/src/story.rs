@@ -9,7 +9,7 @@ use outlast::{Client, Error, RunId};
 
 use crate::plan::{Stop, Story};
 use crate::play::{Input, definition};
-use crate::program::{Act, Program, What};
+use crate::program::{Act, What};
 use crate::world::{Facts, World};
 
 /// How long people wait before they ask again.
@@ -18,13 +18,16 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Plays one story to its end.
 pub(crate) async fn tell(world: Arc<World>, story: Story, mut rng: Rng) {
     tokio::time::sleep(story.at).await;
-    let run = start(&world, &story.label, &story.program, &mut rng).await;
+    world.cast.give(&story.label, &story.program);
+    let run = start(&world, &story.label, &mut rng).await;
     if story.twice {
-        start(&world, &story.label, &story.program, &mut rng).await;
+        start(&world, &story.label, &mut rng).await;
     }
-    if let Some(count) = story.mails {
-        let writer = Program::writer(run, count, &mut rng);
-        start(&world, &format!("{}w", story.label), &writer, &mut rng).await;
+    if let Some(writer) = &story.mails {
+        let label = format!("{}w", story.label);
+        world.cast.is(&story.label, run);
+        world.cast.give(&label, writer);
+        start(&world, &label, &mut rng).await;
         return;
     }
     let mut others = rng.fork();
@@ -39,9 +42,9 @@ pub(crate) async fn tell(world: Arc<World>, story: Story, mut rng: Rng) {
 }
 
 /// Starts a run until the answer is sure: its key makes it one.
-async fn start(world: &Arc<World>, label: &str, program: &Program, rng: &mut Rng) -> RunId {
+async fn start(world: &Arc<World>, label: &str, rng: &mut Rng) -> RunId {
     loop {
-        let input = Input::new(label.to_owned(), program.clone());
+        let input = Input::new(label.to_owned());
         let key = label.to_owned();
         let answer = world
             .ask(rng, |client| async move {

@@ -8,10 +8,11 @@ use std::time::Duration;
 use fastrand::Rng;
 use outlast::testing::Process;
 use outlast::{App, Client, Outlast, RunId, Timestamp};
-use outlast_store::{Clock, DynStore, SharedMemory, StoreError};
+use outlast_store::{Clock, DynStore, SharedMemory, StoreError, ValueRow};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
+use crate::cast::Cast;
 use crate::faults::{Fault, Watch, Way, Weather};
 use crate::faulty::Faulty;
 use crate::ledger::Ledger;
@@ -23,8 +24,10 @@ use crate::work;
 const BEGINNING: i64 = 1_893_456_000_000_000;
 /// A node that has been paused for longer than this has lost its lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
+/// How often it is renewed: twice.
+const RENEW: Duration = Duration::from_millis(4_500);
 /// How long a dead node stays dead, at most.
-const DEAD_MS: u64 = 12_000;
+const DEAD_MS: u64 = 11_500;
 
 /// The world of one schedule.
 pub(crate) struct World {
@@ -32,6 +35,7 @@ pub(crate) struct World {
     /// The store itself, which no weather touches.
     pub(crate) store: DynStore,
     pub(crate) ledger: Arc<Ledger>,
+    pub(crate) cast: Arc<Cast>,
     pub(crate) weather: Arc<Weather>,
     pub(crate) nodes: Vec<Node>,
     /// A client that is no node.
@@ -66,7 +70,7 @@ pub(crate) struct Facts {
     /// The same of those that were to end at once.
     pub(crate) killed: BTreeMap<String, Option<bool>>,
     /// Entries that were seen in journals on the way, by run and position.
-    pub(crate) journals: BTreeMap<(String, i64), String>,
+    pub(crate) journals: BTreeMap<(Vec<u8>, i64), ValueRow>,
     /// What is wrong already.
     pub(crate) wrong: Vec<String>,
 }
@@ -105,6 +109,7 @@ impl World {
             memory: memory.clone(),
             store,
             ledger: Arc::new(Ledger::new()),
+            cast: Arc::default(),
             weather,
             nodes,
             outside,
@@ -156,12 +161,13 @@ impl World {
         let living = process.clone();
         tokio::spawn(process.of(async move {
             loop {
-                let stage = Stage { ledger: world.ledger.clone(), node: number };
+                let stage = Stage { ledger: world.ledger.clone(), cast: world.cast.clone(), node: number };
                 let app = Outlast::on(store.clone()).workflow(definition()).state(stage);
                 let app = work::register(app, world.limits);
                 let app = app.process(living.clone()).settings(|settings| {
                     settings.name = format!("n{number}");
-                    settings.concurrency = 16;
+                    settings.concurrency = 8;
+                    settings.renew_every = RENEW;
                 });
                 match app.run().await {
                     Ok(app) => {

@@ -193,6 +193,17 @@ async fn whoever_takes_a_request_over_makes_the_same_of_it(world: World) {
 }
 
 #[store_test]
+async fn what_may_have_been_done_is_given_on_at_once_with_its_seed(world: World) {
+    access(&world, Access::Reserve(reserve(1, "k", "body"))).await;
+    access(&world, Access::Yield { holder: Uuid::from_u128(2) }).await;
+    let busy = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
+    assert!(matches!(busy, Accessed::Busy { .. }), "a stranger gives nothing away: {busy:?}");
+    access(&world, Access::Yield { holder: Uuid::from_u128(1) }).await;
+    let taken = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
+    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100) });
+}
+
+#[store_test]
 async fn runs_are_counted_up_to_a_cap(world: World) {
     for city in ["Bern", "Bern", "Rome"] {
         world.start("greet").tag("city", city).await;

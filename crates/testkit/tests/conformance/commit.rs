@@ -197,8 +197,12 @@ async fn a_journal_that_starts_over_forgets_what_was_before(world: World) {
 async fn what_a_run_does_logs_and_is_tagged_with_is_there_to_see(world: World) {
     let turn = world.start("greet").tag("city", "Bern").held_by("node").await;
     let before = world.now().await;
-    let told =
-        turn.writes().doing("charge", 1, None).doing("pack", 2, Some("half")).logs(1, "begun").logs(2, "on");
+    let told = turn
+        .writes()
+        .doing("charge", 1, None)
+        .doing("pack", 2, Some("half"))
+        .logs(1, "begun")
+        .logs_in(Some("pack#2"), 2, "on");
     assert_eq!(world.commit(told.tag("stage", "paid").tag("city", "Basel")).await, Committed::Done);
 
     let view = world.view(turn.run).await;
@@ -212,8 +216,14 @@ async fn what_a_run_does_logs_and_is_tagged_with_is_there_to_see(world: World) {
 
     let lines = world.store().logs(turn.run, 10).await.unwrap();
     assert!(lines.iter().all(|line| line.at >= before));
-    let line = |n, message: &str, at| LogLine { n, at, level: "info".into(), message: message.into() };
-    assert_eq!(lines, [line(1, "begun", lines[0].at), line(2, "on", lines[1].at)]);
+    let line = |n, message: &str, step: Option<&str>, at| LogLine {
+        n,
+        at,
+        level: "info".into(),
+        message: message.into(),
+        step: step.map(str::to_owned),
+    };
+    assert_eq!(lines, [line(1, "begun", None, lines[0].at), line(2, "on", Some("pack#2"), lines[1].at)]);
     assert_eq!(world.store().logs(turn.run, 1).await.unwrap().len(), 1);
 
     world.commit(turn.writes().doing("charge", 2, Some("most"))).await;

@@ -71,6 +71,7 @@ async fn a_node_that_holds_it_writes_nothing_more(world: World) {
         let turn = world.start("greet").held_by("node").await;
         let beside = world.start("greet").shard(turn.run.shard()).held_by("node").await;
         world.commit(turn.records(1, "one")).await;
+        world.send(turn.run, "approval", "unread").await;
         let mut signals = world.store().signals();
         assert_eq!(world.control(&kill(turn.run)).await, ended(turn.run, true));
         while signals.recv().await.unwrap() != Signal::Taken(turn.run) {}
@@ -79,6 +80,7 @@ async fn a_node_that_holds_it_writes_nothing_more(world: World) {
         assert_eq!(answers, [Committed::LeaseLost, Committed::Done], "others of its batch go on");
         assert_eq!(world.journal(turn.run).await, ["one"]);
         assert_eq!(world.view(turn.run).await.ended, Some(killed()), "the first end stays");
+        assert_eq!(world.inbox(turn.run).await, ["unread"], "it is there when the run is tried again");
 
         let known = vec![Known { run: turn.run, epoch: turn.epoch, seen: 0 }];
         let renewed = world.renew(&Renew { known, ..world.renewal("node").await }).await;

@@ -118,3 +118,60 @@ async fn a_run_without_a_group_is_not_hidden_by_a_full_one(world: World) {
     let claims = world.claim_queue("node", QUEUE, 5).await;
     assert!(claims.runs.iter().any(|run| run.id == loose.id));
 }
+
+/// Claims until this run is among those claimed. Each claim looks further than the one before.
+async fn claims_until(world: &World, run: RunId, limit: u32) {
+    for _ in 1..20 {
+        let claims = world.claim_queue("node", QUEUE, limit).await;
+        if claims.runs.iter().any(|claimed| claimed.id == run) {
+            return;
+        }
+    }
+    panic!("never found");
+}
+
+#[store_test]
+async fn a_run_without_a_group_is_found_behind_however_many_of_a_full_one(world: World) {
+    world.rules(QUEUE, per_group(1)).await;
+    let mut line = Line::default();
+    line.up(&world, "big", 4500).await;
+    world.pass(SECOND).await;
+    let loose = world.start("greet").await;
+    claims_until(&world, loose.id, 5).await;
+    // Whoever asks for the others hears that they wait, and asks less and less often.
+    for _ in 0..10 {
+        let rest = world.claim_queue("node", QUEUE, 5).await;
+        assert!(rest.runs.is_empty() && rest.is_full, "{rest:?}");
+    }
+}
+
+#[store_test]
+async fn a_run_without_a_group_that_two_looks_come_by_goes_once(world: World) {
+    world.rules(QUEUE, per_group(1)).await;
+    let mut line = Line::default();
+    line.up(&world, "big", 1050).await;
+    world.pass(SECOND).await;
+    let loose = world.start("greet").await;
+    world.pass(SECOND).await;
+    line.up(&world, "big", 1200).await;
+    world.pass(SECOND).await;
+    // The first look ends before it, the next one begins there and at the head, and both reach it.
+    let mut gone = Vec::new();
+    for limit in [1, 1, 200] {
+        gone.extend(world.claim_queue("node", QUEUE, limit).await.runs.into_iter().map(|run| run.id));
+    }
+    assert_eq!(gone.iter().filter(|run| **run == loose.id).count(), 1, "{gone:?}");
+    assert_eq!(gone.len(), 2, "and the first of its group");
+}
+
+#[store_test]
+async fn a_run_without_a_group_gets_its_turn_behind_however_many_of_others(world: World) {
+    world.rules(QUEUE, QueueRules { fair: true, ..QueueRules::default() }).await;
+    let mut line = Line::default();
+    for group in ["a", "b"] {
+        line.up(&world, group, 1500).await;
+    }
+    world.pass(SECOND).await;
+    let loose = world.start("greet").await;
+    claims_until(&world, loose.id, 1).await;
+}

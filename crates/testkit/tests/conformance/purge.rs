@@ -56,6 +56,7 @@ async fn everything_of_a_run_goes(world: World) {
         "replies",
         "sessions",
         "depths",
+        "lost",
         "rolled",
         "rollups",
         "rollup_times",

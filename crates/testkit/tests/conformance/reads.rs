@@ -1,7 +1,9 @@
 //! Reads: lists without loss or repeat, journals of any length, and what only looks at things.
 
+use std::sync::Arc;
+
 use outlast_core::{Entry, RunId, Status, Timestamp};
-use outlast_store::{Address, Filter, NewRun};
+use outlast_store::{Address, Batch, Ended, Filter, Hold, NewRun, Next, RunCommit};
 use outlast_testkit::{World, event, key, step, store_test};
 
 use crate::{DAY, MINUTE};
@@ -117,6 +119,62 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
     let ready = Filter { statuses: vec![Status::Ready], since, ..none() };
     assert_eq!(listed(&world, &ready, 3).await.len(), 8);
     assert_eq!(listed(&world, &none(), 3).await.len(), 11);
+}
+
+#[store_test]
+async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
+    // So many that those in a state are found along the time; later so few that they are looked up by their state.
+    let (many, node) = (2_100, world.node("node").await);
+    let of = |nth: usize| if nth.is_multiple_of(2) { "greet" } else { "mail" };
+    let runs: Vec<NewRun> = (0..many).map(|nth| world.start(of(nth)).tag("city", "Bern").asked()).collect();
+    for some in runs.chunks(700) {
+        world.store().start(some, Some(Hold { node, claim: world.number() })).await.unwrap();
+    }
+    let same = async |filter: Filter, count: usize| {
+        let (mut wanted, mut after) = (Vec::new(), None);
+        loop {
+            let all = Filter { statuses: Vec::new(), tags: Vec::new(), ..filter.clone() };
+            let page = world.store().list(&all, after, 500).await.unwrap();
+            let fits = |status| filter.statuses.is_empty() || filter.statuses.contains(&status);
+            wanted.extend(page.runs.iter().filter(|run| fits(run.status)).map(|run| run.record.id));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(wanted.len(), count, "{filter:?}");
+        assert_eq!(listed(&world, &filter, 500).await, wanted, "{filter:?}");
+        wanted.reverse();
+        let oldest_first = Filter { oldest_first: true, ..filter.clone() };
+        assert_eq!(listed(&world, &oldest_first, 500).await, wanted, "{filter:?}, oldest first");
+        assert_eq!(world.store().count(&filter, 10_000).await.unwrap(), count as u64, "{filter:?}");
+        assert_eq!(world.store().count(&filter, 7).await.unwrap(), 7, "{filter:?}");
+    };
+    let none = Filter::default;
+    let tagged = Filter { tags: vec![("city".into(), "Bern".into())], ..none() };
+    let (running, failed) = (vec![Status::Running], vec![Status::Failed]);
+    same(tagged, many).await;
+    same(Filter { statuses: running.clone(), ..none() }, many).await;
+    let shards: std::collections::BTreeSet<u16> = runs.iter().map(|run| run.id.shard()).collect();
+    for shard in shards {
+        let end = |run: &NewRun| {
+            let ended = Ended { status: Status::Failed, output: None, error: None };
+            RunCommit { next: Some(Next::Finish(ended)), ..RunCommit::new(run.id, 1) }
+        };
+        // One in thirty goes on.
+        let ending = runs.iter().enumerate().filter(|(nth, run)| run.id.shard() == shard && nth % 30 != 0);
+        let runs: Vec<RunCommit> = ending.map(|(_, run)| end(run)).collect();
+        world.store().commit(Arc::new(Batch { node, shard, runs })).await.unwrap();
+    }
+    let open = many / 30;
+    same(Filter { statuses: running, ..none() }, open).await;
+    same(Filter { statuses: failed.clone(), ..none() }, many - open).await;
+    same(Filter { statuses: failed.clone(), definition: Some("mail".into()), ..none() }, many / 2).await;
+    let completed = Status::Completed.code();
+    let greets = "select id from outlast.runs where definition = 'greet'";
+    world.raw(&format!("update outlast.results set status = {completed} where run in ({greets})")).await;
+    same(Filter { statuses: failed.clone(), ..none() }, many / 2).await;
+    same(Filter { statuses: failed, definition: Some("mail".into()), ..none() }, many / 2).await;
 }
 
 #[store_test]

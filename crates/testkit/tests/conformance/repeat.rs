@@ -460,6 +460,7 @@ async fn access(world: World) {
         Access::Note(note(1, "acme", "run")),
         Access::Forget { keep: DAY, limit: 10 },
         Access::Reserve(reserve(1, "k", "body")),
+        Access::Yield { holder },
         Access::Release { holder },
         Access::Reserve(reserve(1, "k", "body")),
         reply(1, "answer"),

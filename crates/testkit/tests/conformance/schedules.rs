@@ -114,6 +114,11 @@ async fn a_schedule_that_says_the_same_keeps_its_place_in_time(world: World) {
     assert_eq!(put("0 0 * * *", 5).await.card.next_at, Some(now + SECOND * 5));
     assert_eq!(put("0 0 * * *", 9).await.card.next_at, Some(now + SECOND * 5));
     assert_eq!(put("0 1 * * *", 9).await.card.next_at, Some(now + SECOND * 9));
+    // What it starts, and how, says nothing of when.
+    let other = ScheduleCard { input: payload("moon"), ..card("0 1 * * *", Some(now + SECOND * 15)) };
+    let view = world.change_schedule("nightly", ScheduleChange::Put(other)).await.unwrap();
+    assert_eq!((view.card.next_at, view.card.due_at), (Some(now + SECOND * 9), Some(now + SECOND * 9)));
+    assert_eq!(view.card.input, payload("moon"));
     // Paused it stays so, whatever else is said of it.
     world.change_schedule("nightly", ScheduleChange::Pause).await;
     let view = put("0 2 * * *", 20).await;
@@ -141,7 +146,9 @@ async fn the_times_that_wait_are_kept_and_noted_once(world: World) {
     assert!(matches!(world.store().fire(&note).await.unwrap(), Fired::Done(_)));
     assert_eq!(world.store().fire(&note).await.unwrap(), Fired::Lost, "others wait than it says");
     let view = world.store().schedules().await.unwrap().remove(0);
-    assert_eq!((view.waiting, view.last_at, view.started), (waiting, None, 0));
+    assert_eq!((&view.waiting, view.last_at, view.started), (&waiting, None, 0));
+    let other = ScheduleChange::Put(ScheduleCard { input: payload("moon"), ..view.card });
+    assert_eq!(world.change_schedule("nightly", other).await.unwrap().waiting, waiting);
     let anew = ScheduleChange::Put(card("0 1 * * *", Some(now + DAY)));
     assert_eq!(world.change_schedule("nightly", anew).await.unwrap().waiting, vec![]);
 }
@@ -165,4 +172,21 @@ async fn with_the_start_of_the_next_the_run_before_is_asked_to_stop(world: World
     assert!(world.store().inbox(&[(second.run, 0)]).await.unwrap().is_empty(), "who lost stops nothing");
     world.store().fire(&last).await.unwrap();
     assert_eq!(world.store().inbox(&[(second.run, 0)]).await.unwrap().len(), 1);
+}
+
+#[store_test]
+async fn a_time_that_has_its_run_already_goes_on_with_that_one(world: World) {
+    let now = world.now().await;
+    world.change_schedule("nightly", ScheduleChange::Put(card("0 0 * * *", Some(now)))).await;
+    for (n, input) in [(0, payload("world")), (1, payload("moon"))] {
+        let mut fire = fires(&world, "nightly", now + DAY * n, now + DAY * (n + 1));
+        let there =
+            world.start_keyed("greet", fire.runs[0].key.as_deref().unwrap()).with(|run| run.input = input);
+        let there = there.await.id;
+        fire.runs[0].input = payload("world");
+        assert_ne!(fire.runs[0].id, there);
+        assert!(matches!(world.store().fire(&fire).await.unwrap(), Fired::Done(_)));
+        let view = world.store().schedules().await.unwrap().remove(0);
+        assert_eq!(view.last_run, Some(there), "whatever it was started with");
+    }
 }

@@ -267,3 +267,21 @@ async fn commit_somehow(world: &World, other: &DynStore, mut left: Vec<Writing>)
         left.retain(|_| answers.next() == Some(Committed::Busy));
     }
 }
+
+#[store_test]
+async fn a_message_that_nobody_knows_of_goes_with_the_run_that_ends(world: World) {
+    let shard = world.any_shard();
+    let told = world.start("greet").shard(shard).held_by("node").await;
+    let other = world.start("greet").shard(shard).held_by("node").await;
+    world.send(told.run, "approval", "late").await;
+    let unaware = |turn: &Turn| {
+        let mut ends = turn.complete("done");
+        ends.commit.had_news = false;
+        ends
+    };
+    let both = vec![unaware(&told), unaware(&other)];
+    assert_eq!(world.commit_all(both.clone()).await, [Committed::Done; 2]);
+    assert_eq!(world.commit_all(both).await, [Committed::Done; 2]);
+    assert_eq!((unread(&world, told.run).await, world.output(told.run).await.as_str()), (0, "done"));
+    assert_eq!(world.output(other.run).await, "done");
+}

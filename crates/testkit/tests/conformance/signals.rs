@@ -29,11 +29,11 @@ async fn whoever_listens_hears_of_due_runs_news_and_ends(world: World) {
     world.cancel(run.id, "enough").await;
     heard(&mut signals, Signal::Due).await;
     run.claimed_by("node").await.completed("done").await;
-    heard(&mut signals, Signal::Ended(run.id)).await;
+    heard(&mut signals, Signal::ended(run.id)).await;
 
     let never = world.start("greet").await.id;
     world.cancel(never, "enough").await;
-    heard(&mut signals, Signal::Ended(never)).await;
+    heard(&mut signals, Signal::ended(never)).await;
 }
 
 // If it did, nodes without work would wake each other for ever.

@@ -38,6 +38,31 @@ async fn a_dead_nodes_runs_are_due_again_with_one_more_crash(world: World) {
 }
 
 #[store_test]
+async fn a_lost_node_is_known_for_a_day_with_what_was_taken_from_it(world: World) {
+    let lost = async || {
+        let nodes = world.store().lost_nodes().await.unwrap();
+        nodes.into_iter().map(|node| (node.name, node.freed)).collect::<Vec<_>>()
+    };
+    world.node("left").await;
+    world.leave("left").await;
+    for number in 0..3 {
+        world.start("greet").shard(number % world.shards()).await.claimed_by("gone").await;
+    }
+    assert_eq!(lost().await, [], "who says good-bye is not lost");
+    world.pass(LEASE * 2).await;
+    world.sweep().await;
+    world.sweep().await;
+    assert_eq!(lost().await, [("gone".to_owned(), 3)]);
+    world.node("later").await;
+    world.pass(DAY + SECOND).await;
+    assert_eq!(lost().await, []);
+    world.sweep().await;
+    assert_eq!(lost().await, [("later".to_owned(), 0)]);
+    let rows = world.count("select count(*) from outlast.lost where name = 'gone'").await;
+    assert_eq!(rows, 0, "forgotten with the next that is lost");
+}
+
+#[store_test]
 async fn a_dead_node_without_runs_goes_too(world: World) {
     let gone = world.node("gone").await;
     world.pass(LEASE * 2).await;
@@ -242,6 +267,18 @@ fn timed_out(run: RunId, why: &str, after: Duration) -> Ended {
     Ended { status: Status::Failed, output: None, error }
 }
 
+/// How a run ended, with the time that it had in whole seconds: SQLite looks at its clock once for when a run was made, and
+/// once for until when it may run.
+fn in_seconds(ended: Option<Ended>) -> Option<Ended> {
+    let mut ended = ended?;
+    let failure = ended.error.as_deref().and_then(|error| serde_json::from_str::<FailureDoc>(error).ok());
+    if let Some(FailureDoc::Outlast(Error::TimedOut { what, after_ms })) = failure {
+        let error = Error::TimedOut { what, after_ms: after_ms / 1000 * 1000 };
+        ended.error = serde_json::to_string(&FailureDoc::Outlast(error)).ok();
+    }
+    Some(ended)
+}
+
 #[store_test]
 async fn a_blocked_run_whose_time_is_over_ends_although_no_code_fits_it(world: World) {
     let run = world.start("greet").with(|run| run.timeout = Some(MINUTE)).await;
@@ -260,7 +297,8 @@ async fn a_blocked_run_whose_time_is_over_ends_although_no_code_fits_it(world: W
 
     world.pass(MINUTE).await;
     assert_eq!(world.sweep().await.expired, 1);
-    assert_eq!(world.view(run.id).await.ended, Some(timed_out(run.id, "entry 2 fits nothing", MINUTE)));
+    let ended = in_seconds(world.view(run.id).await.ended);
+    assert_eq!(ended, Some(timed_out(run.id, "entry 2 fits nothing", MINUTE)));
     assert_eq!(world.journal(run.id).await, ["one"]);
     assert_eq!(world.inbox(run.id).await, ["never read"], "it may be tried again");
     assert_eq!(world.status(patient.id).await, Status::Blocked);
@@ -275,7 +313,8 @@ async fn a_run_that_nobody_knows_ends_when_its_time_is_over(world: World) {
     assert_eq!((swept.blocked, swept.expired), (1, 0));
     world.pass(MINUTE).await;
     assert_eq!(world.sweep().await.expired, 1);
-    assert_eq!(world.view(run.id).await.ended, Some(timed_out(run.id, "no node knows unheard@1", MINUTE)));
+    let ended = in_seconds(world.view(run.id).await.ended);
+    assert_eq!(ended, Some(timed_out(run.id, "no node knows unheard@1", MINUTE)));
 
     let late = world.start("unheard").with(|run| run.timeout = Some(SECOND)).await;
     world.pass(MINUTE).await;
@@ -312,7 +351,8 @@ async fn everybody_hears_of_a_blocked_run_whose_time_was_over(world: World) {
     for (run, name) in [(parent.id, "greet"), (listener.id, "greeted")] {
         let news = world.store().inbox(&[(run, 0)]).await.unwrap();
         assert_eq!((news.len(), &*news[0].1.name), (1, name));
-        assert_eq!(Ended::from_payload(news[0].1.body.as_ref().unwrap()).unwrap(), end);
+        let told = Ended::from_payload(news[0].1.body.as_ref().unwrap()).ok();
+        assert_eq!(in_seconds(told).as_ref(), Some(&end));
         assert_eq!(world.status(run).await, Status::Ready);
     }
 }

@@ -1,4 +1,4 @@
-//! How requests travel: the address, the token, TLS, tries, and what a command says when no answer comes.
+//! How requests travel: the address, the token, tries, and what a command says when no answer comes.
 //!
 //! Whatever changes something carries an idempotency key, so that a request whose answer got lost is sent again without
 //! being done twice. No redirect is followed, and no proxy is taken from the environment: a token goes where it was meant
@@ -6,18 +6,16 @@
 
 use std::error::Error as _;
 use std::fmt;
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
-use reqwest::{Method, StatusCode, Url, header};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::tls;
 use crate::fault::{Exit, Fault};
 use crate::http::Code;
 use crate::output::call;
@@ -26,6 +24,8 @@ use crate::output::call;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long one answer may take; nothing that commands ask for waits longer on the server.
 const ANSWER: Duration = Duration::from_secs(40);
+/// How long a stream may last. Whoever reads it notices by itself that nothing comes.
+const STREAM: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often a request is sent that finds nobody, or somebody who says to come again.
 const TRIES: u32 = 3;
 /// The most bytes of an answer.
@@ -152,7 +152,8 @@ struct ProblemDoc {
 }
 
 impl Remote {
-    pub(crate) fn new(url: ServerUrl, token: Option<String>) -> Result<Remote, Fault> {
+    /// A server whose certificate is believed where an authority of the system signed it, or the one in the file `ca`.
+    pub(crate) fn new(url: ServerUrl, token: Option<String>, ca: Option<&Path>) -> Result<Remote, Fault> {
         if token.is_some() && !url.is_private() {
             crate::output::note(&format!(
                 "warning: the token goes to {url} in clear text: whoever is on the way can read it; use https"
@@ -164,7 +165,7 @@ impl Remote {
             .no_proxy()
             .connect_timeout(CONNECT)
             .timeout(ANSWER)
-            .tls_backend_preconfigured(tls()?)
+            .tls_backend_preconfigured(tls::config(ca)?)
             .build();
         let http = built.map_err(|error| {
             Fault::new(Exit::Failed, "internal", format!("there is no HTTP client: {error}"))
@@ -224,7 +225,22 @@ impl Remote {
         }
     }
 
-    async fn send_once(&self, request: &Request) -> Result<String, (Fault, Option<Duration>)> {
+    /// Opens a stream of events; `None` where the server, or something on the way to it, gives none.
+    pub(super) async fn stream(&self, request: &Request) -> Result<Option<Response>, Fault> {
+        let ask = self.asked(request).timeout(STREAM).send();
+        // A server answers once it has begun to look.
+        let answer = tokio::time::timeout(ANSWER, ask).await.map_err(|_| self.silent())?;
+        let answer = answer.map_err(|error| self.unreached(&error))?;
+        let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        match (answer.status(), kind) {
+            (StatusCode::OK, Some(kind)) if kind.starts_with("text/event-stream") => Ok(Some(answer)),
+            (status, _) if status.is_server_error() => Err(self.refused(status, "")),
+            _ => Ok(None),
+        }
+    }
+
+    /// A request as it is sent.
+    fn asked(&self, request: &Request) -> RequestBuilder {
         let mut url = self.url.0.clone();
         if let Ok(mut parts) = url.path_segments_mut() {
             parts.pop_if_empty().extend(["api", "v1"]).extend(&request.path);
@@ -243,7 +259,11 @@ impl Remote {
             let text = serde_json::to_string(body).unwrap_or_default();
             ask = ask.header(header::CONTENT_TYPE, "application/json").body(text);
         }
-        let mut answer = ask.send().await.map_err(|error| (self.unreached(&error), None))?;
+        ask
+    }
+
+    async fn send_once(&self, request: &Request) -> Result<String, (Fault, Option<Duration>)> {
+        let mut answer = self.asked(request).send().await.map_err(|error| (self.unreached(&error), None))?;
         let (status, wait) = (answer.status(), retry_after(&answer));
         let mut bytes = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| (self.unreached(&error), None))? {
@@ -263,8 +283,11 @@ impl Remote {
     /// No answer came.
     fn unreached(&self, error: &reqwest::Error) -> Fault {
         if error.is_timeout() {
-            let message = format!("{} did not answer within {} s", self.url, ANSWER.as_secs());
-            return Fault::new(Exit::Timeout, "timeout", message);
+            return self.silent();
+        }
+        if let Some(why) = tls::disbelieved(error) {
+            let message = format!("{} cannot be believed: {why}", self.url);
+            return Fault::new(Exit::Unreachable, "unavailable", message);
         }
         // The last cause says what happened; those before it say that something did.
         let mut cause = error.source();
@@ -275,6 +298,11 @@ impl Remote {
         let message =
             format!("{} cannot be reached: {why}: see whether it is up and the address is right", self.url);
         Fault::new(Exit::Unreachable, "unavailable", message)
+    }
+
+    fn silent(&self) -> Fault {
+        let message = format!("{} did not answer within {} s", self.url, ANSWER.as_secs());
+        Fault::new(Exit::Timeout, "timeout", message)
     }
 
     /// An answer that is none.
@@ -327,25 +355,6 @@ fn fault_passes(fault: &Fault) -> bool {
 fn retry_after(answer: &reqwest::Response) -> Option<Duration> {
     let seconds: u64 = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds.min(5)))
-}
-
-/// TLS with the certificates of the system.
-fn tls() -> Result<ClientConfig, Fault> {
-    let chosen = CryptoProvider::get_default().cloned();
-    let provider = chosen.unwrap_or_else(|| Arc::new(ring::default_provider()));
-    let builder =
-        || ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    let wrong =
-        |error: rustls::Error| Fault::new(Exit::Failed, "internal", format!("TLS cannot be used: {error}"));
-    let mut config = match builder().map_err(wrong)?.with_platform_verifier() {
-        Ok(config) => config.with_no_client_auth(),
-        // Plain http still works.
-        Err(_) => {
-            builder().map_err(wrong)?.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
-        }
-    };
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ async fn perform<V: Verb + ?Sized>(
             tx.signals.push(Signal::Due);
         }
         // Sent by nobody in particular, so that this process hears it too.
-        let hints: BTreeSet<String> = tx.signals.iter().copied().map(written).collect();
+        let hints: BTreeSet<String> = tx.signals.iter().map(written).collect();
         tx.flight(vec![NOTIFY.with([Cell::Texts(hints.into_iter().collect())])]).await?;
     }
     Ok(answer)

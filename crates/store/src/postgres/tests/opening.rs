@@ -22,7 +22,7 @@ async fn dropping_the_store_closes_its_connections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_openers_at_once_make_one_schema() {
     with_place!(place);
-    let openings: Vec<_> = (0..10)
+    let openings: Vec<_> = (0..50)
         .map(|_| {
             let url = format!("{}?pool=2", place.url);
             let options = OpenOptions { shards: 4, ..OpenOptions::default() };

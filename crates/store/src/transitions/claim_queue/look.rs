@@ -1,8 +1,9 @@
 //! Who stands in line and is due: those at its head, or of every group the first few.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use outlast_core::{Candidate, QueueRules, ShardCount, Timestamp};
+use uuid::Uuid;
 
 use super::Line;
 use crate::rows::{ReadRow, cells};
@@ -14,8 +15,9 @@ use crate::{Cell, QueueClaim, Row, Sql, StoreError, Tx, Type};
 const SPARE: u32 = 8;
 /// The fewest groups that one claim goes through before it gives up for now, and how many for each that it could take.
 const WALK: (u32, u32) = (1000, 4);
-/// How far a claim looks for runs without a group among those with one, beside what it could take.
-const LOOSE: u32 = 2000;
+/// How far a claim looks for runs without a group among those with one, beside what it could take: from the head of the
+/// line, and once more from where the claim before it stopped.
+const LOOSE: u32 = 1000;
 /// The fewest groups that come into question where one claim could take few: most may not be able to go.
 const GROUPS: u32 = 64;
 /// How far a claim looks for those that were there before the queue was asked to drain.
@@ -31,6 +33,33 @@ pub(super) struct Looked {
     pub(super) is_full: bool,
     /// How far a walk came that did not come to the end.
     pub(super) upto: Option<String>,
+    /// From where the next claim looks for runs without a group, where this one looked for them.
+    pub(super) loose: Option<Mark>,
+}
+
+/// A place in line, by due time and id: of whatever priority, in whatever shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark(Timestamp, Uuid);
+
+impl Mark {
+    /// The head of the line.
+    pub(super) fn head() -> Mark {
+        Mark(Timestamp::from_micros(i64::MIN), Uuid::nil())
+    }
+
+    /// What nobody can read is the head of the line.
+    pub(super) fn parse(text: &str) -> Mark {
+        let read =
+            |(due, id): (&str, &str)| Some(Mark(Timestamp::from_micros(due.parse().ok()?), id.parse().ok()?));
+        text.split_once(' ').and_then(read).unwrap_or_else(Mark::head)
+    }
+
+    pub(super) fn to_text(self) -> String {
+        match self == Mark::head() {
+            true => String::new(),
+            false => format!("{} {}", self.0.micros(), self.1),
+        }
+    }
 }
 
 /// Where the heads of the lines stand in a flight.
@@ -104,8 +133,11 @@ pub(super) async fn by_turns(
     for shard in 0..shards {
         let asked = cells![shard, &*ask.queue, turns + full.len() as u32 + 1, walk];
         walks.extend(flight.each(&QUEUE_WALK, segments(&line.served), asked).map(|place| (shard, place)));
-        let asked = cells![shard, &*ask.queue, codes(ask), most, room + LOOSE];
-        loose.extend(flight.each(&QUEUE_LOOSE, priorities(), asked));
+        for from in BTreeSet::from([Mark::head(), line.loose]) {
+            let Mark(due, id) = from;
+            let asked = cells![shard, &*ask.queue, codes(ask), most, room + LOOSE, due, id];
+            loose.extend(flight.each(&QUEUE_LOOSE, priorities(), asked).map(|place| (from, place)));
+        }
     }
     let mut answers = flight.send(tx).await?;
     let mut looked = Looked::default();
@@ -127,7 +159,23 @@ pub(super) async fn by_turns(
         }
         groups.push((shard, names));
     }
-    looked.rows = loose.into_iter().flat_map(|place| answers.take(place)).collect();
+    let mut next: Option<Mark> = None;
+    let mut stays = false;
+    for (from, place) in loose {
+        for row in answers.take(place) {
+            // The last that was looked at, where others are behind it.
+            if from == line.loose && row.int(COLUMNS)? == i64::from(room + LOOSE) {
+                let end = Mark(row.opt_time(3)?.unwrap_or_default(), row.run(0)?.uuid());
+                next = Some(next.map_or(end, |next| next.min(end)));
+            }
+            if row.opt_text(9)?.is_none() {
+                stays |= from == line.loose;
+                looked.rows.push(row);
+            }
+        }
+    }
+    // As long as somebody is found there, others may be beside them who did not fit.
+    looked.loose = Some(if stays { line.loose } else { next.unwrap_or_else(Mark::head) });
 
     // As many of each as they could take if each had as many, and twice as many in case some have fewer.
     let found: usize = groups.iter().map(|(_, names)| names.len()).sum();
@@ -323,24 +371,25 @@ static QUEUE_GROUP: Sql = Sql::new(
 .takes(&[Type::Int, Type::Text, Type::Texts, Type::Int])
 .by("agenda_groups");
 
-// Those without a group, among the first of all.
+/// Those without a group, among the first behind a place in line; and the last of those.
+macro_rules! loose {
+    ($priority:literal) => {
+        concat!(
+            "select a.* from (select a.*, row_number() over (order by a.due_at, a.id) as n from (select ",
+            columns!(),
+            " from outlast.agenda as a where ",
+            due!($priority),
+            " and (a.due_at, a.id) > ({p6}, {p7}) order by a.due_at, a.id limit {p5}) as a) as a
+              where a.group_key is null or a.n = {p5} limit {p4}"
+        )
+    };
+}
+
 static QUEUE_LOOSE: Sql = Sql::new(
     "queue_loose",
-    concat!(
-        "select c.* from {batch} cross join lateral (select a.* from (select ",
-        columns!(),
-        " from outlast.agenda as a where ",
-        due!("b.priority"),
-        " order by a.due_at, a.id limit {p5}) as a where a.group_key is null limit {p4}) as c limit {p4}"
-    ),
+    concat!("select c.* from {batch} cross join lateral (", loose!("b.priority"), ") as c"),
 )
-.on_sqlite(concat!(
-    "select a.* from (select ",
-    columns!(),
-    " from outlast.agenda as a where ",
-    due!("{b:priority}"),
-    " order by a.due_at, a.id limit {p5}) as a where a.group_key is null limit {p4}"
-))
+.on_sqlite(loose!("{b:priority}"))
 .rows(&[("priority", Type::Int)])
-.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int, Type::Int, Type::Id])
 .by("agenda_due");

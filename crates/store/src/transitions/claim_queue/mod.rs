@@ -16,7 +16,7 @@ use outlast_core::{
     Admission, Admitted, Candidate, QueueRules, QueueState, RunId, ShardCount, Status, Timestamp, Window,
 };
 
-use self::look::{COLUMNS, Heads, Looked, candidate, codes, columns, priorities};
+use self::look::{COLUMNS, Heads, Looked, Mark, candidate, codes, columns, priorities};
 use super::agenda::{by_shard, fence};
 use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
@@ -50,13 +50,20 @@ pub(crate) async fn claim_queue(
         tell(&mut claims.runs, unread)?;
         return Ok(claims);
     }
+    if line.is_empty {
+        Flight::default().send_last(tx).await?;
+        return Ok(claims);
+    }
     let room = line.admission.room();
     if line.card.state == QueueState::Paused || room == 0 {
         claims.is_full = ask.limit > 0 && line.card.state != QueueState::Paused;
         Flight::default().send_last(tx).await?;
         return Ok(claims);
     }
+    let loose = line.loose;
     let mut picked = pick(tx, ask, &mut line, room, shards).await?;
+    // What stays as it was is not written again.
+    picked.loose = picked.loose.filter(|next| *next != loose);
     take(tx, ask, &mut picked, &mut claims, shards).await?;
     Ok(claims)
 }
@@ -65,9 +72,13 @@ pub(crate) async fn claim_queue(
 struct Line {
     card: QueueCard,
     served: String,
+    /// From where the claim before did not look for runs without a group.
+    loose: Mark,
     admission: Admission,
     /// What an earlier try of this claim took: then nothing more is taken.
     before: Vec<Row>,
+    /// Nobody stands in it, as far as somebody looked.
+    is_empty: bool,
     heads: Looked,
 }
 
@@ -80,6 +91,12 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
     let before: Vec<Place> = (0..shards)
         .map(|shard| flight.add(CLAIMED_BEFORE.with(cells![shard, ask.node, ask.number])))
         .collect();
+    // Where it does not, most claims end with a look whether anybody is due at all, now or later.
+    let anybody = |shard| flight.add(QUEUE_ANYBODY.with(cells![shard, &*ask.queue]));
+    let anybody: Vec<Place> = match tx.dialect() {
+        Dialect::Postgres => Vec::new(),
+        Dialect::Sqlite => (0..shards).map(anybody).collect(),
+    };
     // Where a flight costs a round trip, all is asked before it is known what the rules need.
     let asked = (tx.dialect() == Dialect::Postgres).then(|| add_state(&mut flight, ask, None, shards));
     let mut answers = flight.send(tx).await?;
@@ -88,14 +105,19 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
     }
     let mut admission = Admission { want: ask.limit, ..Admission::default() };
     admission.now = answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default();
-    let (mut card, mut served) = (QueueCard::default(), String::new());
+    let (mut card, mut served, mut loose) = (QueueCard::default(), String::new(), Mark::head());
     if let Some(row) = answers.take(locked).first() {
         card = queue::read(row)?;
         served = row.text(5)?;
         admission.window = Window::parse(&row.text(6)?);
+        loose = Mark::parse(&row.text(7)?);
     }
     admission.rules = card.rules.clone();
-    let before = before.into_iter().flat_map(|place| answers.take(place)).collect();
+    let before: Vec<Row> = before.into_iter().flat_map(|place| answers.take(place)).collect();
+    if asked.is_none() && anybody.into_iter().all(|place| answers.take(place).is_empty()) {
+        let heads = Looked::default();
+        return Ok(Some(Line { card, served, loose, admission, before, is_empty: true, heads }));
+    }
     let (held, heads) = match asked {
         Some(asked) => asked,
         None => {
@@ -113,7 +135,7 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
         }
     }
     let heads = look::found_heads(&mut answers, heads);
-    Ok(Some(Line { card, served, admission, before, heads }))
+    Ok(Some(Line { card, served, loose, admission, before, is_empty: false, heads }))
 }
 
 /// Adds looks at who runs and at who is first: only those that the rules need, where they are known.
@@ -140,6 +162,8 @@ struct Picked {
     served: Option<String>,
     /// Whether others may be due who did not come into question.
     is_cut: bool,
+    /// From where the next claim looks for runs without a group, where this one did.
+    loose: Option<Mark>,
 }
 
 /// Lets go whom the rules allow: of those at the head of the line where they are nearly enough, which costs little;
@@ -173,7 +197,10 @@ async fn pick(
         let picked = admit(tx, ask, line, looked, true, shards).await?;
         match &picked.served {
             // Nobody could go of those that it came by.
-            Some(served) if picked.admitted.runs.is_empty() && walks < WALKS => line.served = served.clone(),
+            Some(served) if picked.admitted.runs.is_empty() && walks < WALKS => {
+                line.served = served.clone();
+                line.loose = picked.loose.unwrap_or_else(Mark::head);
+            }
             _ => return Ok(picked),
         }
     }
@@ -191,8 +218,10 @@ async fn admit(
     let mut candidates = Vec::with_capacity(looked.rows.len());
     for row in looked.rows {
         let candidate = candidate(&row)?;
-        found.insert(candidate.run, row);
-        candidates.push(candidate);
+        // Two looks may have come by the same run.
+        if found.insert(candidate.run, row).is_none() {
+            candidates.push(candidate);
+        }
     }
     let mut admission = line.admission.clone();
     remember(tx, ask, &mut admission, &mut candidates, &mut found, shards).await?;
@@ -214,7 +243,8 @@ async fn admit(
         // Where nobody could go of those that a walk came by, the next one goes on from there.
         served = last.map_or(looked.upto, |run| run.group.clone());
     }
-    Ok(Picked { admission, admitted, candidates, found, served, is_cut: looked.is_cut })
+    let (is_cut, loose) = (looked.is_cut, looked.loose);
+    Ok(Picked { admission, admitted, candidates, found, served, is_cut, loose })
 }
 
 /// Asks what is remembered of the groups that could go. Of an ordered group the one that began and has not ended is
@@ -280,14 +310,17 @@ async fn take(
     let mut flight = Flight::default();
     let (mut taken, mut unread) = (Vec::new(), Vec::new());
     for (shard, runs) in by_shard(admitted.runs.iter().copied()) {
-        let asked = cells![shard, ids(&runs), ask.node, ask.number, Status::Running];
         match tx.dialect() {
             Dialect::Postgres => {
+                let asked = cells![shard, ids(&runs), ask.node, ask.number, Status::Running];
                 taken.push(flight.add(QUEUE_TAKE.with(asked)));
                 unread.push(flight.add(UNREAD_BY_CLAIM.with(cells![shard, ask.node, ask.number])));
             }
             // Nobody else writes meanwhile: all who were found are there.
-            Dialect::Sqlite => drop(flight.add(TAKE.with(asked))),
+            Dialect::Sqlite => {
+                let rows = runs.iter().map(|run| cells![*run]).collect();
+                flight.each(&TAKE, rows, cells![shard, ask.node, ask.number, Status::Running]);
+            }
         }
     }
     if tx.dialect() == Dialect::Sqlite {
@@ -328,8 +361,9 @@ fn note(flight: &mut Flight, ask: &QueueClaim, picked: &Picked, shards: ShardCou
     let Picked { admission, admitted, served, .. } = picked;
     let (rules, home) = (&admission.rules, queue::home(&ask.queue, shards));
     let used = rules.rate.filter(|_| !admitted.runs.is_empty()).map(|_| admission.window.to_text());
-    if served.is_some() || used.is_some() {
-        flight.add(QUEUE_NOTE.with(cells![home, &*ask.queue, served.as_deref(), used]));
+    let loose = picked.loose.map(Mark::to_text);
+    if served.is_some() || used.is_some() || loose.is_some() {
+        flight.add(QUEUE_NOTE.with(cells![home, &*ask.queue, served.as_deref(), used, loose]));
     }
     if !(rules.ordered || rules.rate_per_group.is_some()) {
         return;
@@ -383,6 +417,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         &QUEUE_HELD,
         &GROUPS_LOOK,
         &QUEUE_HEADS,
+        &QUEUE_ANYBODY,
         &QUEUE_TAKE,
         &QUEUE_NOTE,
         &GROUPS_NOTE,
@@ -393,7 +428,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
 
 static QUEUE_LOCK: Sql = Sql::new(
     "queue_lock",
-    "select q.name, q.rules, q.own_rules, q.state, q.since, q.served, q.used from outlast.queues as q
+    "select q.name, q.rules, q.own_rules, q.state, q.since, q.served, q.used, q.loose from outlast.queues as q
       where q.shard = {p1} and q.name = {p2} {for_update}",
 )
 .takes(&[Type::Int, Type::Text]);
@@ -425,6 +460,14 @@ static QUEUE_HEADS: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Ids, Type::Texts]);
 
+static QUEUE_ANYBODY: Sql = Sql::new("queue_anybody", "")
+    .on_sqlite(
+        "select 1 from outlast.agenda as a
+          where a.shard = {p1} and a.queue = {p2} and a.due_at is not null limit 1",
+    )
+    .takes(&[Type::Int, Type::Text])
+    .by("agenda_due");
+
 static QUEUE_TAKE: Sql = Sql::new(
     "queue_take",
     "with picked as materialized (
@@ -440,9 +483,10 @@ static QUEUE_TAKE: Sql = Sql::new(
 
 static QUEUE_NOTE: Sql = Sql::new(
     "queue_note",
-    "update outlast.queues set served = coalesce({p3}, served), used = coalesce({p4}, used) where shard = {p1} and name = {p2}",
+    "update outlast.queues set served = coalesce({p3}, served), used = coalesce({p4}, used), loose = coalesce({p5}, loose)
+      where shard = {p1} and name = {p2}",
 )
-.takes(&[Type::Int, Type::Text, Type::Text, Type::Text]);
+.takes(&[Type::Int, Type::Text, Type::Text, Type::Text, Type::Text]);
 
 static GROUPS_NOTE: Sql = Sql::new(
     "groups_note",

@@ -90,8 +90,10 @@ impl Rows {
             self.doing.push(cells![run, epoch, name, attempt, codec, saved, doing.percent, message]);
         }
         let kept = commit.logs.iter().filter(|line| line.n <= LOG_LINES);
-        self.logs
-            .extend(kept.map(|line| cells![run, epoch, line.n, plain(&line.level), plain(&line.message)]));
+        self.logs.extend(kept.map(|line| {
+            let step = line.step.as_deref().map(plain);
+            cells![run, epoch, line.n, plain(&line.level), plain(&line.message), step]
+        }));
         let tags: BTreeMap<&str, &str> =
             commit.tags.iter().map(|(name, value)| (&**name, &**value)).collect();
         self.tags.extend(tags.into_iter().map(|(name, value)| cells![run, epoch, name, value]));
@@ -138,7 +140,19 @@ macro_rules! journal_add {
     };
 }
 
+/// SQLite would make a table of a batch of one row, and look the run up beside it.
+macro_rules! journal_row {
+    () => {
+        "insert or fail into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
+         select {p1}, {b:run}, {b:pos}, {b:kind}, {b:epoch}, {now}, {b:name}, {b:codec}, {b:body}
+           from outlast.agenda as a
+          where a.shard = {p1} and a.id = {b:run} and a.node = {p2} and a.epoch = {b:epoch}
+         on conflict do nothing"
+    };
+}
+
 static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!("insert into", "on conflict do nothing"))
+    .on_sqlite(journal_row!())
     .rows(ENTRY)
     .takes(&[Type::Int, Type::Id]);
 
@@ -146,7 +160,7 @@ static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!("insert into", "o
 /// would cost it a third of the whole, SQLite nothing.
 static JOURNAL_NEW: Sql = Sql::new("journal_new", journal_add!("insert into", ""))
     // A row that is refused fails the whole transaction anyway: SQLite need not be ready to undo it alone.
-    .on_sqlite(journal_add!("insert or fail into", "on conflict do nothing"))
+    .on_sqlite(journal_row!())
     .counted()
     .rows(ENTRY)
     .takes(&[Type::Int, Type::Id]);
@@ -218,8 +232,8 @@ static DOING_SET: Sql = Sql::new(
 static LOGS_ADD: Sql = Sql::new(
     "logs_add",
     concat!(
-        "insert into outlast.logs (shard, run, epoch, n, at, level, message)
-         select {p1}, b.run, b.epoch, b.n, {now}, b.level, b.message from",
+        "insert into outlast.logs (shard, run, epoch, n, at, level, message, step)
+         select {p1}, b.run, b.epoch, b.n, {now}, b.level, b.message, b.step from",
         held!(),
         "on conflict do nothing"
     ),
@@ -230,6 +244,7 @@ static LOGS_ADD: Sql = Sql::new(
     ("n", Type::Int),
     ("level", Type::Text),
     ("message", Type::Text),
+    ("step", Type::Text),
 ])
 .takes(&[Type::Int, Type::Id]);
 

@@ -43,7 +43,7 @@ pub(super) async fn commit(tx: &mut dyn Tx, batch: &Batch, run: &RunCommit) -> R
     let written = flight.send_last(tx).await?.take(place).first().map_or(Ok(0), |row| row.int(0))?;
     let done = written == wanted;
     if done && run.next.is_some() {
-        tx.signal(Signal::Ended(run.run));
+        tx.signal(Signal::ended(run.run));
     }
     Ok(done)
 }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use outlast_core::{RunId, ShardCount};
 
-use super::agenda::{self, AgendaRow, by_shard, fence};
+use super::agenda::{self, AgendaRow, ByShard, by_shard, fence};
 use super::flight::Flight;
 use super::keys::{self, KeyName, KeyRow};
 use super::listen::{self, Listener};
@@ -25,7 +25,8 @@ use super::results::{self, End};
 use super::start;
 use crate::rows::{ReadRow, cells};
 use crate::{
-    Batch, Committed, Delivered, Delivery, Hold, NewRun, Next, RunCommit, Signal, Sql, StoreError, Tx, Type,
+    Batch, Committed, Delivered, Delivery, Dialect, Hold, NewRun, Next, RunCommit, Signal, Sql, StoreError,
+    Tx, Type,
 };
 
 pub(crate) use entries::{JOURNAL_RECORD, entry_row};
@@ -44,6 +45,36 @@ pub(crate) async fn commit(
     let only_records =
         batch.runs.iter().all(|run| run.next.is_none() && run.sends.is_empty() && run.starts.is_empty());
     if only_records { record_all(tx, batch).await } else { move_all(tx, batch, shards).await }
+}
+
+/// Both ways in one transaction, where its flights go nowhere: what the short one leaves takes the long one.
+pub(crate) async fn commit_both(
+    tx: &mut dyn Tx,
+    batch: &Batch,
+    shards: ShardCount,
+) -> Result<Vec<Committed>, StoreError> {
+    let short = commit_short(tx, batch).await?;
+    match left(batch, &short) {
+        Some(left) => Ok(together(&short, commit(tx, &left, shards).await?)),
+        None => Ok(vec![Committed::Done; batch.runs.len()]),
+    }
+}
+
+/// What the short way left of a batch.
+pub(crate) fn left(batch: &Batch, short: &[bool]) -> Option<Batch> {
+    let left = batch.runs.iter().zip(short).filter(|(_, done)| !**done).map(|(run, _)| run.clone());
+    let left = Batch { node: batch.node, shard: batch.shard, runs: left.collect() };
+    (!left.runs.is_empty()).then_some(left)
+}
+
+/// The answers of both ways, in the order of the batch.
+pub(crate) fn together(short: &[bool], long: Vec<Committed>) -> Vec<Committed> {
+    let mut long = long.into_iter();
+    let mut answer = |done: &bool| match done {
+        true => Committed::Done,
+        false => long.next().unwrap_or(Committed::LeaseLost),
+    };
+    short.iter().map(&mut answer).collect()
 }
 
 /// Entries and nothing else: one flight.
@@ -150,7 +181,10 @@ async fn look(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<Foun
 
     let mut flight = Flight::default();
     let fenced = flight.add(fence(batch.shard, batch.node));
-    let locks = agenda::add_locks(&mut flight, &by_shard(locked), false);
+    // One writer has nothing to lock: what is looked at is locked.
+    let has_locks = tx.dialect() == Dialect::Postgres;
+    let to_lock = if has_locks { by_shard(locked.iter().copied()) } else { ByShard::new() };
+    let locks = agenda::add_locks(&mut flight, &to_lock, false);
     let looks = agenda::add_looks(&mut flight, &seen);
     let last = batch.runs.iter().filter_map(|run| Some(cells![run.run, run.entries.last()?.pos, run.epoch]));
     let recorded = flight.each(&RECORDED, last.collect(), cells![batch.shard]);
@@ -159,12 +193,16 @@ async fn look(tx: &mut dyn Tx, batch: &Batch, shards: ShardCount) -> Result<Foun
     let settled = post::add_settled(&mut flight, receivers.iter().map(|(send, to)| (*send, to.run())));
     let mut answers = flight.send(tx).await?;
 
-    let mut post = Post::to(agenda::found(&mut answers, &locks)?);
+    let mut rows = agenda::found(&mut answers, &looks)?;
+    let locked = match has_locks {
+        true => agenda::found(&mut answers, &locks)?,
+        false => locked.iter().filter_map(|run| Some((*run, rows.get(run)?.clone()))).collect(),
+    };
+    let mut post = Post::to(locked);
     post.reserve(&keys);
     post.settled = post::settled(&mut answers, &settled)?;
     let recorded = answers.take_any(recorded).iter().map(|row| row.run(0)).collect::<Result<_, _>>()?;
     let fenced = !answers.take(fenced).is_empty();
-    let mut rows = agenda::found(&mut answers, &looks)?;
     let listeners = listen::found(&mut answers, &listeners)?;
     if !listeners.is_empty() {
         lock_listeners(tx, listeners.values().flatten(), &mut rows, &mut post).await?;

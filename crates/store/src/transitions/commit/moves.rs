@@ -72,8 +72,9 @@ impl Moves {
             },
             Next::Retry { after, attempt } => {
                 // Whoever asked it to stop meanwhile does not wait as long; but one that is only put back must not come
-                // again at once.
-                let after = if row.cancel_reason.is_some() { (*after).min(CANCELLED) } else { *after };
+                // again at once, and one that is being undone for that reason has its own pauses.
+                let is_asked = row.cancel_reason.is_some() && !row.is_undoing;
+                let after = if is_asked { (*after).min(CANCELLED) } else { *after };
                 ready(micros(after), Some(small(*attempt)))
             }
             Next::Release => ready(0, None),
@@ -154,7 +155,9 @@ impl Moves {
         if self.due {
             tx.signal(Signal::Due);
         }
-        self.finished.into_iter().for_each(|run| tx.signal(Signal::Ended(run)));
+        if !self.finished.is_empty() {
+            tx.signal(Signal::Ended(self.finished.into()));
+        }
         noted
     }
 }
@@ -173,6 +176,18 @@ static AGENDA_MOVE: Sql = Sql::new(
             resume_at = case when b.pauses = 1 then {now} + b.delay end, pause_asked = null,
             reason = b.reason, crashes = case when b.progress = 1 then 0 else a.crashes end
        from {batch} where a.shard = {p1} and a.id = b.run and a.epoch = b.epoch",
+)
+// An update from other rows has SQLite make a table of them first.
+.on_sqlite(
+    "update outlast.agenda set status = {b:status}, node = null, claim = null,
+            due_at = case when {b:pauses} = 1 then null when expires_at < {now} + {b:delay} then expires_at
+                          else coalesce({b:due_at}, {now} + {b:delay}) end,
+            expires_at = case when {b:undoing} = 1 then null else expires_at end,
+            undoing = case when {b:undoing} = 1 then 1 else undoing end,
+            attempt = coalesce({b:attempt}, attempt),
+            resume_at = case when {b:pauses} = 1 then {now} + {b:delay} end, pause_asked = null,
+            reason = {b:reason}, crashes = case when {b:progress} = 1 then 0 else crashes end
+      where shard = {p1} and id = {b:run} and epoch = {b:epoch}",
 )
 .rows(&[
     ("run", Type::Id),
@@ -193,6 +208,10 @@ static RESULTS_ADD: Sql = Sql::new(
     "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
      select {p1}, b.run, b.status, b.epoch, {now}, b.codec, b.output, b.error
        from {batch} where true on conflict do nothing",
+)
+.on_sqlite(
+    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
+     values ({p1}, {b:run}, {b:status}, {b:epoch}, {now}, {b:codec}, {b:output}, {b:error}) on conflict do nothing",
 )
 .rows(&[
     ("run", Type::Id),

@@ -51,11 +51,14 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     let fenced = flight.add(fence(batch.shard, batch.node));
     let added = add_new_entries(&mut flight, batch.shard, batch.node, short.iter().copied());
     let waits = [held(), cells![Status::Ready, Status::Waiting]].concat();
+    let suspended = moves.waits.iter().map(|row| row[..2].to_vec()).collect();
     let waiting = flight.each(&SUSPEND, moves.waits, waits);
-    let ended = flight.each(&FINISH, moves.ends.clone(), held());
-    flight.each(&FINISH_LEAVE, moves.ends, held());
-    if !moves.ending.is_empty() {
-        flight.add(INBOX_GONE.with(cells![batch.shard, ids(&moves.ending)]));
+    let suspended = flight.each(&SUSPENDED, suspended, cells![batch.shard]);
+    let leaving = moves.ends.iter().map(|row| row[..3].to_vec()).collect();
+    let ended = flight.each(&FINISH, moves.ends, held());
+    flight.each(&FINISH_LEAVE, leaving, held());
+    if !moves.reading.is_empty() {
+        flight.add(INBOX_GONE.with(cells![batch.shard, ids(&moves.reading), Status::Completed]));
     }
     flight.each(&DOING_GONE, moves.idle, cells![batch.shard]);
     let ending = moves.ending;
@@ -69,7 +72,7 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     let all_new = new as usize == entries;
     let mut moved = HashSet::new();
     let mut is_due = false;
-    for row in answers.take_any(waiting) {
+    for row in [answers.take_any(waiting), answers.take_any(suspended)].concat() {
         moved.insert(row.run(0)?);
         is_due |= row.opt_int(1)?.is_some();
     }
@@ -78,7 +81,9 @@ pub(crate) async fn commit_short(tx: &mut dyn Tx, batch: &Batch) -> Result<Vec<b
     }
     let ended = answers.take_any(ended).first().map_or(Ok(0), |row| row.int(0))?;
     let all_ended = ended as usize == ending.len();
-    ending.into_iter().for_each(|run| tx.signal(Signal::Ended(run)));
+    if !ending.is_empty() {
+        tx.signal(Signal::Ended(ending.into()));
+    }
     let done = |run: &RunCommit| match run.next {
         None => all_new,
         Some(Next::Finish(_)) => all_ended,
@@ -93,6 +98,8 @@ struct Moves {
     waits: Vec<Vec<Cell>>,
     ends: Vec<Vec<Cell>>,
     ending: Vec<RunId>,
+    /// Those of them that may have messages.
+    reading: Vec<RunId>,
     idle: Vec<Vec<Cell>>,
 }
 
@@ -109,15 +116,18 @@ impl Moves {
             }
             Some(Next::Finish(end)) => {
                 let (codec, output) = payload_cells(end.output.as_ref());
-                self.ends.push(cells![run, epoch, end.status, codec, output, end.error.clone()]);
+                let had_news = i64::from(commit.had_news);
+                self.ends.push(cells![run, epoch, had_news, end.status, codec, output, end.error.clone()]);
                 self.ending.push(run);
+                self.reading.extend(commit.had_news.then_some(run));
             }
             _ => {}
         }
     }
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&SUSPEND, &FINISH, &FINISH_LEAVE, &INBOX_GONE, &DOING_GONE];
+pub(super) static STATEMENTS: &[&Sql] =
+    &[&SUSPEND, &SUSPENDED, &FINISH, &FINISH_LEAVE, &INBOX_GONE, &DOING_GONE];
 
 /// The rows of the batch whose runs the node holds and nobody has locked, locked by this. One by one and by
 /// both parts of the key, which whoever takes them from here compares with both too: a planner that has no
@@ -157,8 +167,7 @@ static SUSPEND: Sql = Sql::new(
             due_at = coalesce(min(case when news > {b:seen} then {now} else {b:wake_at} end, expires_at),
                               case when news > {b:seen} then {now} else {b:wake_at} end, expires_at),
             reason = null, crashes = case when {b:progress} = 1 then 0 else crashes end
-      where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} and pause_asked is null
-      returning id, due_at",
+      where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} and pause_asked is null",
 )
 .rows(&[
     ("run", Type::Id),
@@ -169,9 +178,20 @@ static SUSPEND: Sql = Sql::new(
 ])
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Int]);
 
+// SQLite makes a table of what an update returns, which costs more than to look again. Whoever lets a run go with our epoch
+// is us.
+static SUSPENDED: Sql = Sql::new("suspended", "")
+    .on_sqlite(
+        "select a.id, a.due_at from outlast.agenda as a
+          where a.shard = {p1} and a.id = {b:run} and a.epoch = {b:epoch} and a.node is null",
+    )
+    .rows(&[("run", Type::Id), ("epoch", Type::Int)])
+    .takes(&[Type::Int]);
+
 const END: &[(&str, Type)] = &[
     ("run", Type::Id),
     ("epoch", Type::Int),
+    ("had_news", Type::Int),
     ("status", Type::Int),
     ("codec", Type::Text),
     ("output", Type::Bytes),
@@ -181,7 +201,10 @@ const END: &[(&str, Type)] = &[
 static FINISH: Sql = Sql::new(
     "finish",
     concat!(
-        fit!("b.epoch, b.status, b.codec, b.output, b.error", " and a.heard = 0"),
+        fit!(
+            "b.epoch, b.status, b.codec, b.output, b.error",
+            " and a.heard = 0 and (b.had_news = 1 or a.news = 0)"
+        ),
         ", gone as (
              delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.run
          )
@@ -194,6 +217,7 @@ static FINISH: Sql = Sql::new(
      select {p1}, {b:run}, {b:status}, {b:epoch}, {now}, {b:codec}, {b:output}, {b:error}
        from outlast.agenda as a
       where a.shard = {p1} and a.id = {b:run} and a.node = {p2} and a.epoch = {b:epoch} and a.heard = 0
+        and ({b:had_news} = 1 or a.news = 0)
      on conflict do nothing",
 )
 .counted()
@@ -204,18 +228,20 @@ static FINISH: Sql = Sql::new(
 static FINISH_LEAVE: Sql = Sql::new("finish_leave", "")
     .on_sqlite(
         "delete from outlast.agenda
-          where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} and heard = 0",
+          where shard = {p1} and id = {b:run} and node = {p2} and epoch = {b:epoch} and heard = 0
+            and ({b:had_news} = 1 or news = 0)",
     )
-    .rows(END)
+    .rows(&[("run", Type::Id), ("epoch", Type::Int), ("had_news", Type::Int)])
     .takes(&[Type::Int, Type::Id]);
 
-/// An ended run reads no more messages.
+/// A run that ended well reads no more messages. What somebody else ended meanwhile may be tried again, and then reads
+/// those that it has not read.
 static INBOX_GONE: Sql = Sql::new(
     "inbox_gone",
     "delete from outlast.inbox as i where i.shard = {p1} and i.run {in:p2}
-        and (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = i.run) is null",
+        and (select r.status from outlast.results as r where r.shard = {p1} and r.run = i.run) = {p3}",
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids, Type::Int]);
 
 /// A run that no turn works on does nothing. Only if we let it go, by our epoch, or it has ended: what a run has
 /// saved that was taken from us is for whoever has it next.

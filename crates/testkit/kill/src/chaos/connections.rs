@@ -12,6 +12,9 @@ use super::stage::Stage;
 /// How long nobody gets a connection, at a time.
 const REFUSED_FOR: Duration = Duration::from_secs(4);
 
+/// What PostgreSQL says to whoever comes when all places are taken.
+const TOO_MANY: &str = "(53300)";
+
 /// What every node says once it has found a pooler, and does without what none passes on.
 const POOLER_SEEN: &str = "a transaction pooler stands before PostgreSQL: statements stay unnamed";
 
@@ -61,7 +64,6 @@ impl Stage {
                 while let Ok(holder) = Admin::of(self.server()?).await {
                     holders.push(holder);
                 }
-                self.hits += 1;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             self.number("idle_holders", holders.len());
@@ -70,6 +72,14 @@ impl Stage {
             self.wait(Duration::from_secs(2)).await;
         }
         self.number("recovery_ms", super::stage::most_ms(&recoveries));
+        // Not what we were refused ourselves, but what nodes and client were.
+        let nodes = self.nodes.iter().map(|node| node.said(&self.scene.folder));
+        let refused: usize = nodes.map(|said| said.matches(TOO_MANY).count()).sum();
+        self.number("nodes_refused", refused);
+        if refused == 0 {
+            self.wrong("no node was refused a connection: this proves nothing");
+        }
+        self.hits = refused as u64 + self.scene.log.answers_with(TOO_MANY);
         Ok(())
     }
 

@@ -15,6 +15,12 @@ const AWAY: Duration = Duration::from_secs(300);
 /// How much a node may say while the database is away: one line in so long, and one for the beginning.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// How long a server stands still at a time: longer than a lease, than a connection may take, and than anybody waits for an
+/// answer.
+const FROZEN: Duration = Duration::from_secs(18);
+/// How long after that every call has an answer: one connection and one statement may take so long (docs/operate.md).
+const ANSWERED_WITHIN: Duration = Duration::from_secs(25);
+
 /// A connection of ours, past every proxy.
 pub(super) struct Admin {
     pub(super) client: Client,
@@ -94,14 +100,24 @@ impl Stage {
         let mut recoveries = Vec::new();
         while self.goes_on() {
             self.hits += self.server()?.freeze()? as u64;
-            // Longer than a lease, than a connection may take, and than anybody waits for an answer.
-            tokio::time::sleep(Duration::from_secs(17)).await;
+            let store = self.scene.client.store().clone();
+            let call = tokio::spawn(async move { store.nodes().await.map(drop) });
+            tokio::time::sleep(FROZEN).await;
+            let answer = if call.is_finished() { Some(call.await?) } else { None };
             self.server()?.thaw()?;
+            if !matches!(answer, Some(Err(_))) {
+                self.wrong(format!("after {FROZEN:?} without an answer a call was not given up: {answer:?}"));
+            }
             recoveries.push(self.recovery().await?);
+            // Whoever asked meanwhile gets an answer before it stands still again.
+            tokio::time::sleep(Duration::from_secs(2)).await;
         }
         self.number("recovery_ms", most_ms(&recoveries));
         let slowest = self.scene.log.slowest();
         self.number("slowest_call_ms", slowest.as_millis());
+        if slowest > FROZEN + ANSWERED_WITHIN {
+            self.wrong(format!("a call took {slowest:?}: it was not given up while the server stood still"));
+        }
         Ok(())
     }
 

@@ -27,19 +27,26 @@ impl Stage {
         Ok(())
     }
 
-    /// One node after another gets its replies when its lease is over.
+    /// One node after another gets its replies when its lease is over, or the server gets what it asked for then.
     pub(super) async fn late_replies(&mut self, rng: &mut Rng) -> Result<()> {
         let delay = self.scene.orders.lease * 6 / 5;
-        while self.goes_on() {
+        let manners =
+            [Manner { delay, ..Manner::default() }, Manner { request_delay: delay, ..Manner::default() }];
+        for manner in manners.into_iter().cycle() {
+            if !self.goes_on_until_fenced(delay)? {
+                break;
+            }
             let node = &self.nodes[rng.usize(..self.nodes.len())];
             self.watch.body_on(node.number).await?;
             self.scene.ledger.write(&Line::Cut { node: node.number });
-            node.network(Manner { delay, ..Manner::default() });
+            node.network(manner);
             tokio::time::sleep(delay * 2).await;
             node.network(Manner::default());
             self.watch.body_on(node.number).await?;
         }
-        self.hits = self.network_counts().delayed;
+        let counts = self.network_counts();
+        self.number("late_requests", counts.delayed_requests);
+        self.hits = counts.delayed;
         Ok(())
     }
 
@@ -74,7 +81,7 @@ impl Stage {
             }
             Fault::Latency => after.delayed - before.delayed,
             Fault::Loss => after.sent_again - before.sent_again,
-            _ => ended,
+            _ => after.narrowed - before.narrowed,
         };
         Ok(())
     }

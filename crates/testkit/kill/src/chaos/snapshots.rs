@@ -1,5 +1,7 @@
 //! Transactions that somebody leaves open: what they could still see stays in the way of everybody else.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -22,7 +24,7 @@ impl Stage {
         let look = (lasts / 4).clamp(Duration::from_secs(3), Duration::from_secs(60));
         let (clean, before) = self.look_at_claims(look).await?;
 
-        let mut scanners = JoinSet::new();
+        let (mut scanners, scans) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
         let mut holders = Vec::new();
         match fault {
             Fault::IdleWriter => {
@@ -34,15 +36,15 @@ impl Stage {
                 for _ in 0..SCANNERS {
                     let admin = Admin::of(self.server()?).await?;
                     admin.client.batch_execute("begin isolation level repeatable read").await?;
+                    let scans = scans.clone();
                     scanners.spawn(async move {
-                        let mut scans = 0_u64;
                         loop {
                             for (table, _) in TABLES {
                                 let scan = format!("select count(*) from outlast.{table}");
-                                if admin.client.query_one(&scan, &[]).await.is_err() {
-                                    return scans;
+                                if let Err(error) = admin.client.query_one(&scan, &[]).await {
+                                    return error.to_string();
                                 }
-                                scans += 1;
+                                scans.fetch_add(1, Ordering::Relaxed);
                                 tokio::time::sleep(Duration::from_millis(20)).await;
                             }
                         }
@@ -52,10 +54,15 @@ impl Stage {
         }
         tokio::time::sleep(lasts).await;
         let (held, after) = self.look_at_claims(look).await?;
-        self.hits = (holders.len() + scanners.len()) as u64;
+        self.hits = scans.load(Ordering::Relaxed);
         for holder in &holders {
-            // Only one that is still open has been in the way.
+            // Only one that is still open, and has written, has been in the way.
+            let row = holder.client.query_one("select txid_current_if_assigned() is not null", &[]).await?;
+            self.hits += u64::from(row.get::<_, bool>(0));
             holder.client.batch_execute("commit").await?;
+        }
+        while let Some(ended) = scanners.try_join_next() {
+            self.wrong(format!("a scanner did not hold its snapshot to the end: {ended:?}"));
         }
         scanners.abort_all();
 

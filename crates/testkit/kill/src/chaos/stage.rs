@@ -25,6 +25,8 @@ use crate::watch::Watch;
 /// How long a lease is where no pause may end it: half of it is longer than a busy machine stands still.
 const LONG_LEASE: Duration = Duration::from_secs(8);
 
+/// Of so many sagas some have something to undo.
+const MANY_SAGAS: usize = 30;
 /// How long a fault goes on at most in order to hit.
 const MOST_EXTRA: Duration = Duration::from_secs(40);
 /// What nodes have unless told otherwise.
@@ -131,6 +133,12 @@ impl Stage {
         let (fenced, takeovers, leases) = (counted(FENCED), counted(TAKEOVERS), counted(LOST_LEASES));
         self.number("fenced", fenced);
         self.number("takeovers", takeovers);
+        self.number("lost_leases", leases);
+        self.number("sagas", verdict.sagas);
+        self.number("undone", verdict.undone);
+        if verdict.undone == 0 && verdict.sagas >= MANY_SAGAS {
+            self.wrong(format!("of {} sagas nothing was undone: this proves nothing", verdict.sagas));
+        }
         match fault {
             Fault::KillOne | Fault::KillAll => {
                 self.number("killed_in_a_body", verdict.hits);
@@ -138,8 +146,14 @@ impl Stage {
                     self.wrong("no run was taken over from a dead node: this proves nothing");
                 }
             }
-            Fault::PauseLong | Fault::CutLong if fenced == 0 => {
+            Fault::PauseLong | Fault::CutLong | Fault::LateReplies if fenced == 0 => {
                 self.wrong("no write came too late: this proves nothing");
+            }
+            // What is late is dropped by its own node: whether something is left to fence is for chance.
+            Fault::ServerFrozen if leases == 0 => {
+                self.wrong(
+                    "no node dropped its work because its lease was about to end: this proves nothing",
+                );
             }
             Fault::PauseShort | Fault::CutShort if takeovers + leases > 0 => {
                 self.wrong(format!(

@@ -1,13 +1,14 @@
 //! What the database holds: journals, results and rows, each as the plans and the ledger say.
 
 use super::*;
+use crate::sagas::undo_of;
 
 impl<'a> Checker<'a> {
     /// Journals hold one result for each operation, the one that the run saw.
     pub(super) fn journals(&mut self) {
         for (run, entries) in &self.evidence.journals {
             let mut results: HashMap<(Op, &str), &Entry> = HashMap::new();
-            let mut attempts: HashMap<&str, Vec<u32>> = HashMap::new();
+            let mut attempts: HashMap<String, Vec<u32>> = HashMap::new();
             for entry in entries {
                 match entry.phase {
                     Phase::Done | Phase::Failed => {
@@ -17,8 +18,13 @@ impl<'a> Checker<'a> {
                         }
                     }
                     Phase::Attempt => {
-                        let step = if entry.op == Op::Job { JOB_STEP } else { &entry.name };
-                        self.attempt(*run, step, entry, attempts.entry(step).or_default());
+                        let step = match entry.op {
+                            Op::Job => JOB_STEP.to_owned(),
+                            Op::Undo => undo_of(&entry.name),
+                            _ => entry.name.to_string(),
+                        };
+                        let before = attempts.entry(step.clone()).or_default();
+                        self.attempt(*run, &step, entry, before);
                     }
                     _ => {}
                 }
@@ -56,7 +62,7 @@ impl<'a> Checker<'a> {
         &mut self,
         run: RunId,
         results: &HashMap<(Op, &str), &Entry>,
-        attempts: &HashMap<&str, Vec<u32>>,
+        attempts: &HashMap<String, Vec<u32>>,
     ) {
         let of_run = (run, String::new())..;
         let wanted: Vec<(&String, &Wanted)> = self

@@ -57,6 +57,7 @@ impl Disk {
                 let image = self.0.entry(file.clone()).or_default();
                 std::mem::take(&mut image.pending).iter().for_each(|change| change.apply(&mut image.synced));
             }
+            Event::SyncFailed { file } => self.0.entry(file.clone()).or_default().pending.clear(),
             Event::Remove { file } => drop(self.0.remove(file)),
             Event::Said(_) => {}
         }
@@ -93,6 +94,18 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_failed_sync_was_about_is_lost_whatever_is_synced_later() {
+        let file = || "runs.db".to_owned();
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = Disk::default();
+        disk.take(&Event::Write { file: file(), at: 0, bytes: vec![1; 8] });
+        disk.take(&Event::SyncFailed { file: file() });
+        disk.take(&Event::Sync { file: file() });
+        disk.lose_power(folder.path(), &mut Rng::with_seed(1)).unwrap();
+        assert!(fs::read(folder.path().join("runs.db")).unwrap().is_empty());
+    }
 
     #[test]
     fn what_was_synced_stays_and_what_was_not_may_go() {

@@ -34,6 +34,8 @@ pub struct PowerLoss {
     pub runs: u32,
     /// How often the power goes, each time at another moment of the same work.
     pub losses: usize,
+    /// Which calls of the scribe the disk refuses, as `strace` takes it (`fdatasync:error=EIO:when=40+3`).
+    pub refused: Vec<String>,
     /// The program that is the scribe.
     pub scribe: PathBuf,
 }
@@ -49,6 +51,8 @@ pub struct PowerReport {
     pub lost_writes: usize,
     /// How many acknowledgements were looked after.
     pub acknowledged: usize,
+    /// How many syncs failed.
+    pub failed_syncs: usize,
 }
 
 impl PowerLoss {
@@ -64,7 +68,8 @@ impl PowerLoss {
         let mut rng = Rng::with_seed(self.seed);
         let mut moments: Vec<usize> = (0..self.losses).map(|_| rng.usize(..events.len())).collect();
         moments.sort_unstable();
-        let mut report = PowerReport::default();
+        let failed = events.iter().filter(|event| matches!(event, Event::SyncFailed { .. })).count();
+        let mut report = PowerReport { failed_syncs: failed, ..PowerReport::default() };
         let (mut disk, mut said, mut at) = (Disk::default(), BTreeMap::new(), 0);
         for (nth, moment) in moments.into_iter().enumerate() {
             for event in &events[at..moment] {
@@ -99,6 +104,7 @@ impl PowerLoss {
         }
         let mut strace = Command::new("strace");
         strace.args(["-f", "-y", "-xx", "-s", "4194304", "-e", trace::CALLS, "-o"]).arg(trace);
+        strace.args(self.refused.iter().flat_map(|refused| ["-e".to_owned(), format!("inject={refused}")]));
         strace.arg(&self.scribe).arg("--database-url").arg(format!("sqlite://{}", file.display()));
         strace.args(["--runs", &self.runs.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
         let ended = strace

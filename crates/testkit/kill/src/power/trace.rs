@@ -23,6 +23,10 @@ pub(super) enum Event {
     Sync {
         file: String,
     },
+    /// A sync failed: the kernel takes what it was about for written from now on, and no later one is about it.
+    SyncFailed {
+        file: String,
+    },
     Remove {
         file: String,
     },
@@ -60,7 +64,8 @@ fn event(call: &str, database: &Path) -> Result<Option<Event>> {
     let Some((name, args)) = call.trim_end().strip_suffix(')').and_then(|call| call.split_once('(')) else {
         return Ok(None);
     };
-    if result.starts_with('-') {
+    let (failed, is_sync) = (result.starts_with('-'), matches!(name, "fsync" | "fdatasync"));
+    if failed && !is_sync {
         return Ok(None);
     }
     if name == "unlink" {
@@ -86,7 +91,8 @@ fn event(call: &str, database: &Path) -> Result<Option<Event>> {
             Event::Write { file, at, bytes }
         }
         "ftruncate" => Event::Resize { file, length: rest.parse()? },
-        "fsync" | "fdatasync" => Event::Sync { file },
+        _ if is_sync && failed => Event::SyncFailed { file },
+        _ if is_sync => Event::Sync { file },
         other => bail!("{other} changes {file}, which nobody expected"),
     }))
 }
@@ -148,6 +154,7 @@ mod tests {
                 Event::Sync { file: wal() },
                 Event::Said("hi\n".to_owned()),
                 Event::Resize { file: "runs.db".to_owned(), length: 4096 },
+                Event::SyncFailed { file: "runs.db".to_owned() },
                 Event::Remove { file: wal() },
             ]
         );

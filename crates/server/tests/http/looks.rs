@@ -1,0 +1,102 @@
+//! What the dashboard looks at beyond lists: what people asked of a run, runs in files, failures that are alike, lost nodes.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::lab::{Lab, told};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_people_asked_of_a_run_is_told_to_all_who_may_look_at_it() {
+    let lab = Lab::guarded().await;
+    let (acme, globex) =
+        (lab.token("operator", Some("acme")).await, lab.token("viewer", Some("globex")).await);
+    let viewer = lab.token("viewer", Some("acme")).await;
+    let post = async |secret: &str, path: &str, body: &'static str| {
+        told(crate::lab::with_json(lab.request("POST", path), body).bearer_auth(secret)).await
+    };
+    let run = post(&acme, "/api/v1/runs", r#"{"definition":"approve"}"#).await.json()["id"].clone();
+    let run = run.as_str().unwrap();
+    let pause = format!("/api/v1/runs/{run}/pause");
+    assert_eq!(post(&acme, &pause, r#"{"reason":"look first"}"#).await.status, 200);
+    assert_eq!(post(&viewer, &pause, r#"{"reason":"let me"}"#).await.status, 403);
+
+    let actions = async |secret: &str| {
+        told(lab.request("GET", &format!("/api/v1/runs/{run}/actions")).bearer_auth(secret)).await
+    };
+    let seen = actions(&viewer).await.json();
+    let seen = seen["items"].as_array().unwrap().iter();
+    let seen: Vec<_> = seen.map(|one| (&one["action"], &one["reason"], &one["status"])).collect();
+    assert_eq!(
+        seen,
+        [
+            (&json!("run.pause"), &json!(null), &json!(403)),
+            (&json!("run.pause"), &json!("look first"), &json!(200)),
+            (&json!("run.start"), &json!(null), &json!(201)),
+        ]
+    );
+    assert_eq!(actions(&globex).await.code(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exported_run_is_read_as_if_it_were_here_and_nothing_is_kept() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve","input":{"big":9007199254740993}}"#).await;
+    lab.until(&run, "waiting").await;
+    let file = lab.get(&format!("/api/v1/runs/{run}/export")).await.text;
+    let read = lab.post("/api/v1/runs/read", &file).await;
+    assert_eq!(read.status, 200, "{read:?}");
+    assert!(read.text.contains("9007199254740993"), "as it was written");
+    let (read, steps) = (read.json(), lab.get(&format!("/api/v1/runs/{run}/steps")).await.json());
+    assert_eq!((&read["steps"], &read["run"]["id"]), (&steps["items"], &json!(run)));
+    let history = lab.get(&format!("/api/v1/runs/{run}/history")).await.json();
+    assert_eq!(read["history"], history["items"]);
+    let audit = lab.get("/api/v1/audit").await;
+    assert!(!audit.text.contains("run.read"), "{audit:?}");
+    for wrong in [r#"{"outlast_run":9}"#, "[]", "{"] {
+        assert_eq!(lab.post("/api/v1/runs/read", wrong).await.status, 400, "{wrong}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_takes_the_runs_that_failed_alike_and_deletes_what_has_ended() {
+    let lab = Lab::open().await;
+    let mut runs = Vec::new();
+    for why in ["order 7 was declined", "order 12 was declined", "the disk is full"] {
+        let run = lab.start(&json!({ "definition": "fail", "input": why }).to_string()).await;
+        lab.result(&run).await;
+        runs.push(run);
+    }
+    let failure = lab.get(&format!("/api/v1/runs/{}", runs[0])).await.json()["failure"].clone();
+    let body = json!({ "op": "retry", "filter": "def:fail", "failure": failure, "dry_run": true });
+    let preview = lab.post("/api/v1/bulk", &body.to_string()).await.json();
+    assert_eq!(preview["acts"], 2, "{preview}");
+    let body = json!({ "op": "delete", "failure": failure, "reason": "known" });
+    let bulk = lab.post("/api/v1/bulk", &body.to_string()).await.json()["id"].clone();
+    let report = lab.result(bulk.as_str().unwrap()).await["output"].clone();
+    assert_eq!((&report["done"], &report["skipped"], &report["failed"]), (&json!(2), &json!(0), &json!(0)));
+    for (run, status) in runs.iter().zip([404, 404, 200]) {
+        assert_eq!(lab.get(&format!("/api/v1/runs/{run}")).await.status, status);
+    }
+    let refused = lab.post("/api/v1/bulk", r#"{"op":"delete","filter":"def:fail"}"#).await;
+    assert_eq!(refused.json()["errors"][0]["pointer"], "/reason");
+    let refused = lab.post("/api/v1/bulk", r#"{"op":"delete","filter":"status:waiting","reason":"x"}"#).await;
+    assert!(refused.text.contains("nothing to delete"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_say_from_which_queues_they_take_and_lost_ones_what_was_taken_from_them() {
+    let lab = Lab::open().await;
+    let node = lab.get("/api/v1/nodes").await.json()["items"][0].clone();
+    assert!(node["queues"].as_array().unwrap().contains(&json!("mail")), "{node}");
+    assert_eq!(lab.get("/api/v1/nodes/lost").await.json(), json!({ "items": [] }));
+    let other = outlast_testkit::card("other", &["greet@1"]);
+    let (id, lease) = (other.id, Duration::ZERO);
+    lab.world.store().join(&outlast_store::NodeCard { lease, ..other }).await.unwrap();
+    // The node of this lab looks after those that are gone.
+    while lab.app.lost_nodes().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let lost = lab.get("/api/v1/nodes/lost").await.json();
+    assert_eq!((&lost["items"][0]["id"], &lost["items"][0]["freed"]), (&json!(id.to_string()), &json!(0)));
+}

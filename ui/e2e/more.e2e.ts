@@ -1,0 +1,139 @@
+// More of how single screens behave: what is kept in a browser, runs in files, failures that are alike, nodes that were lost.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Lab } from "./lab";
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await Lab.open();
+});
+afterAll(() => lab.close());
+
+it("keeps settings in the browser, and forgets them when asked", async () => {
+  const page = await lab.page("/settings");
+  await page.getByRole("radio", { name: "dark" }).check();
+  await page.getByRole("radio", { name: "in UTC" }).check();
+  await page.getByLabel("Owner").check();
+  await page.reload();
+  expect(await page.getByRole("radio", { name: "dark" }).isChecked()).toBe(true);
+  await page.getByRole("button", { name: "Theme: dark" }).waitFor();
+  await page.goto(`${lab.url}/runs`);
+  await page.locator("[data-col=owner]").first().waitFor();
+  await page.getByRole("link", { name: "Settings" }).click();
+  await page.getByRole("button", { name: "Forget everything…" }).click();
+  await page.getByRole("button", { name: "Forget", exact: true }).click();
+  await page.getByRole("button", { name: "Theme: system" }).waitFor();
+  expect(await page.evaluate(() => Object.keys(localStorage).filter((name) => name.startsWith("outlast.")))).toEqual([]);
+});
+
+it("gives names or bars more room, by mouse and by keyboard, and remembers it", async () => {
+  const id = await lab.order("room");
+  const page = await lab.page(`/runs/${id}?step=charge`);
+  for (const label of ["Room for names", "Room for the timeline"]) {
+    const divider = page.getByRole("separator", { name: label });
+    const before = (await divider.boundingBox())!;
+    await page.mouse.move(before.x + before.width / 2, before.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(before.x + before.width / 2 - 60, before.y + 40, { steps: 4 });
+    await page.mouse.up();
+    const moved = Number(await divider.getAttribute("aria-valuenow"));
+    expect((await divider.boundingBox())!.x, label).toBeLessThan(before.x - 40);
+    await divider.press("ArrowRight");
+    expect(Number(await divider.getAttribute("aria-valuenow")), label).toBeGreaterThan(moved);
+    const kept = await divider.getAttribute("aria-valuenow");
+    await page.reload();
+    expect(await divider.getAttribute("aria-valuenow"), label).toBe(kept);
+    await divider.dblclick();
+  }
+});
+
+it("opens all children of a timeline with e, and closes them with w", async () => {
+  const id = await lab.run({ definition: "stocktaking", input: 2 }, "completed");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByRole("button", { name: "Steps of the child" }).nth(1).waitFor();
+  await page.locator("h1").click();
+  await page.keyboard.press("e");
+  await expect.poll(() => page.locator("[data-toggle][aria-expanded=true]").count()).toBe(2);
+  await page.keyboard.press("w");
+  await expect.poll(() => page.locator("[data-toggle][aria-expanded=true]").count()).toBe(0);
+});
+
+it("shows what people asked of a run in its history", async () => {
+  const id = await lab.order("asked");
+  await lab.api(`/runs/${id}/pause`, { reason: "look at it first" });
+  const page = await lab.page(`/runs/${id}?tab=history`);
+  const row = page.getByRole("row").filter({ hasText: "look at it first" });
+  await row.waitFor();
+  expect(await row.innerText()).toMatch(/operator\s+done\s+pause/);
+  await page.getByLabel("Kind").selectOption("operator");
+  await expect.poll(() => page.getByRole("row").filter({ hasText: "charge" }).count()).toBe(0);
+  await row.waitFor();
+});
+
+it("opens a run from the file that it was downloaded as, and shows the same steps", async () => {
+  const id = await lab.order("kept");
+  const page = await lab.page(`/runs/${id}?tab=raw`);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download with its journal" }).click()]);
+  const path = await file.path();
+  expect(lab.cli("show", "--file", path)).toContain("charge");
+  await page.goto(`${lab.url}/runs/import`);
+  await page.locator("input[type=file]").setInputFiles(path);
+  await page.locator("h1", { hasText: "order , from a file" }).or(page.locator("h1", { hasText: "from a file" })).first().waitFor();
+  await page.getByText("3 operations").waitFor();
+  await page.getByRole("button", { name: /charge/ }).first().click();
+  await page.getByRole("complementary", { name: "Step charge" }).waitFor();
+  expect(await page.getByRole("button", { name: "Fork from here…" }).count()).toBe(0);
+  const wrong = { name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"outlast_run":1}') };
+  await page.locator("input[type=file]").setInputFiles(wrong);
+  await page.getByRole("alert").waitFor();
+});
+
+it("makes a form of what a definition says of its input", async () => {
+  const page = await lab.page("/definitions/order");
+  await page.getByRole("button", { name: "Start…" }).click();
+  await page.getByRole("textbox", { name: /^item/ }).fill("form");
+  await page.getByRole("textbox", { name: /^cents/ }).fill("20000");
+  await page.getByLabel("as JSON").check();
+  expect(JSON.parse(await page.getByRole("textbox", { name: "Input" }).inputValue())).toMatchObject({ item: "form", cents: 20_000 });
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await page.waitForURL("**/runs/run_*");
+  await page.getByText('"form"').first().waitFor();
+});
+
+it("retries all runs that failed alike, and none that failed otherwise", async () => {
+  const alike = await lab.run({ definition: "pay_invoice", input: "alike" }, "failed");
+  const page = await lab.page(`/runs/${alike}`);
+  await page.getByRole("link", { name: "others like it" }).click();
+  await page.waitForURL("**/errors/*");
+  const other = await lab.order("declined");
+  await lab.api(`/runs/${other}/events`, { name: "approval", data: { by: "ann", ok: false } });
+  await lab.until(other, "failed");
+  await page.getByRole("button", { name: "Retry all like this…" }).click();
+  await page.getByText("that failed alike").waitFor();
+  await page.getByRole("button", { name: /^Retry \d+ runs$/ }).click();
+  await page.waitForURL("**/bulk/run_*");
+  await page.locator("[data-state=completed]").waitFor();
+  // It fails again, some seconds later, and its history says who wanted it.
+  await expect.poll(async () => (await lab.api<{ items: { op: string }[] }>(`/runs/${alike}/history`)).items.some((entry) => entry.op === "revise")).toBe(true);
+  expect(await lab.api(`/runs/${other}`)).toMatchObject({ status: "failed" });
+});
+
+it("mutes a kind of failure in this browser alone", async () => {
+  const { items } = await lab.failures();
+  const page = await lab.page(`/errors/${items[0]!.fingerprint}`);
+  await page.getByRole("button", { name: "Mute" }).click();
+  await page.getByRole("button", { name: "Unmute" }).waitFor();
+  await page.getByRole("link", { name: "Errors", exact: true }).first().click();
+  await page.getByRole("button", { name: /^Show \d+ muted$/ }).click();
+  await page.getByRole("link", { name: /declined|insures/ }).first().waitFor();
+});
+
+it("shows the node that was lost, and how many runs were taken over", async () => {
+  await lab.order("left behind");
+  await lab.stop();
+  await lab.start();
+  const page = await lab.page("/nodes");
+  await page.getByRole("link", { name: /^Lost in 24 hours \([1-9]/ }).click();
+  await page.waitForURL("**/nodes?state=lost");
+  await page.locator("tbody tr").first().getByRole("link").click();
+  await page.getByText("Runs that others took over").waitFor();
+});

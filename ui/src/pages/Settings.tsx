@@ -1,0 +1,64 @@
+// What this browser keeps for whoever uses it, in one place. None of it is known to the server.
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { ORDER, setTheme, useTheme } from "../app/theme";
+import { COLUMNS, type Column, columns, forgetAll, forgetView, keepColumns, mute, opened, useMuted, views as savedViews } from "../lib/kept";
+import { setUtc, useUtc } from "../lib/zone";
+import { Ask } from "../parts/Ask";
+import { css, Head } from "../parts/parts";
+
+export function SettingsPage() {
+  const theme = useTheme();
+  const utc = useUtc();
+  const muted = useMuted();
+  const [views, setViews] = useState(savedViews);
+  const [chosen, setChosen] = useState(() => columns(undefined));
+  const [asking, setAsking] = useState(false);
+  const toggle = (name: Column) => {
+    const next = (Object.keys(COLUMNS) as Column[]).filter((one) => (one === name) !== chosen.includes(one));
+    if (!next.length) return;
+    keepColumns(next);
+    setChosen(next);
+  };
+  const forget = async () => {
+    forgetAll();
+    location.reload();
+  };
+  return (
+    <>
+      <Head title="Settings"><button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking(true)}>Forget everything…</button></Head>
+      <p className={css.muted}>They are kept in this browser, and nowhere else.</p>
+      <div className={css.stack}>
+        <Card title="Theme"><Choice name="theme" options={ORDER.map((one) => [one, one === "system" ? "as the system says" : one])} value={theme} onChange={(value) => setTheme(value as typeof theme)} /></Card>
+        <Card title="Times"><Choice name="zone" options={[["here", "in the zone of this machine"], ["utc", "in UTC"]]} value={utc ? "utc" : "here"} onChange={(value) => setUtc(value === "utc")} /></Card>
+        <Card title="Columns of the list of runs">
+          <div className={css.choices}>{(Object.keys(COLUMNS) as Column[]).map((name) => <label key={name} className={css.check}><input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} /> {COLUMNS[name][0]}</label>)}</div>
+        </Card>
+        <Card title="Saved views">
+          {views.length ? <ul>{views.map((view) => <li key={view.name}><Link to={"/runs" as string} search={view.search as never}>{view.name}</Link> <button type="button" className={css.bare} aria-label={`Forget the view ${view.name}`} onClick={() => setViews(forgetView(view.name))}>forget</button></li>)}</ul>
+            : <p className={css.muted}>None: narrow the <Link to={"/runs" as string}>runs</Link>, then save the view.</p>}
+        </Card>
+        <Card title="Muted failures">
+          {muted.length ? <ul>{muted.map((one) => <li key={one}><Link to={"/errors/$fp" as string} params={{ fp: one } as never} className={css.mono}>{one}</Link> <button type="button" className={css.bare} aria-label={`Show ${one} again`} onClick={() => mute(one, false)}>show again</button></li>)}</ul>
+            : <p className={css.muted}>None: a kind of failure can be muted on its page.</p>}
+        </Card>
+        <Card title="Runs opened here">
+          {opened().length ? <ul>{opened().map((run) => <li key={run.id}><Link to={`/runs/${run.id}` as string}>{run.name}</Link></li>)}</ul> : <p className={css.muted}>None yet.</p>}
+        </Card>
+      </div>
+      {asking && <Ask title="Forget everything that is kept here?" action="Forget" danger onDo={forget} onClose={() => setAsking(false)}><p>Theme, zone, columns, {views.length === 1 ? "1 saved view" : `${views.length} saved views`}, muted failures, opened runs and the places of dividers. Nothing on the server changes.</p></Ask>}
+    </>
+  );
+}
+
+function Card({ title, children }: { title: string; children: React.ReactNode }) {
+  return <section className={css.card} style={{ padding: "12px 16px 14px", display: "grid", gap: 8 }}><h2>{title}</h2>{children}</section>;
+}
+
+function Choice({ name, options, value, onChange }: { name: string; options: [string, string][]; value: string; onChange: (value: string) => void }) {
+  return (
+    <div className={css.choices} role="radiogroup" aria-label={name}>
+      {options.map(([one, word]) => <label key={one} className={css.check}><input type="radio" name={name} checked={one === value} onChange={() => onChange(one)} /> {word}</label>)}
+    </div>
+  );
+}

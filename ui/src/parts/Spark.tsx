@@ -1,0 +1,30 @@
+// A line without numbers, beside a number: whether it grows. It says in words what it draws.
+import { useQuery } from "@tanstack/react-query";
+import { api, data } from "../api/client";
+import { ceiling, fold, line } from "../lib/chart";
+import { css } from "./parts";
+
+/// Spans of a line this small.
+const SPANS = 30;
+/// The server sums up every few seconds, and nobody reads seconds off a line of ninety pixels.
+const EVERY = 15_000;
+
+/// How many runs ended (or failed) over the range, of a queue or a definition.
+export function Spark({ of, range, what = "ended" }: { of: { queue?: string; def?: string }; range: string; what?: "ended" | "failed" }) {
+  const series = useQuery({
+    queryKey: ["stats", "series", range, of.queue ?? "", of.def ?? ""],
+    queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, ...of } } })),
+    refetchInterval: EVERY, staleTime: EVERY, retry: false,
+  });
+  const points = series.data?.points;
+  if (!points) return null;
+  const counts = points.map((point) => (what === "failed" ? point.failed : point.completed + point.failed + point.cancelled));
+  const values = fold(counts, SPANS);
+  const sum = counts.reduce((sum, count) => sum + count, 0);
+  return (
+    <svg className={css.spark} data-tone={what === "failed" ? "red" : undefined} viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${sum.toLocaleString("en")} ${what} in ${range}`}>
+      <title>{`${sum.toLocaleString("en")} ${what} in ${range}`}</title>
+      <path d={line(values, ceiling(Math.max(0, ...values)))} />
+    </svg>
+  );
+}

@@ -1,0 +1,67 @@
+// A run that is in a file and perhaps in no database here: somebody sent it. The server says what the file tells, and keeps
+// nothing of it.
+import { type DragEvent, useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { parse } from "../lib/json";
+import { stateOf, stepOf } from "../lib/state";
+import { css as parts, Head, Note, Problem, StateChip, useNow } from "../parts/parts";
+import { HistoryTable } from "./History";
+import css from "./run.module.css";
+import { Payloads } from "./RunPage";
+import { StepPanel } from "./StepPanel";
+import { Timeline } from "./Timeline";
+
+export function ImportPage() {
+  const [read, setRead] = useState<Schemas["ReadRun"] | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [isOver, setOver] = useState(false);
+  const open = async (file: File | undefined) => {
+    if (!file) return;
+    setError(null);
+    try {
+      setRead(await data(api.POST("/api/v1/runs/read", { body: parse(await file.text()) as never })));
+    } catch (found) {
+      setRead(null);
+      setError(found);
+    }
+  };
+  const drop = {
+    onDragOver: (event: DragEvent) => (event.preventDefault(), setOver(true)),
+    onDragLeave: () => setOver(false),
+    onDrop: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(false);
+      void open(event.dataTransfer.files[0]);
+    },
+  };
+  return (
+    <div {...drop}>
+      <Head title={read ? `${read.run.definition} ${read.run.key ?? ""}, from a file` : "Open an exported run"}>
+        <label className={parts.button}>Choose a file<input type="file" accept=".json,application/json" className={parts.hidden} onChange={(event) => void open(event.target.files?.[0])} /></label>
+      </Head>
+      <Problem error={error} />
+      {read ? <Read read={read} key={read.run.id} /> : (
+        <div className={parts.drop} data-over={isOver}>
+          <p>Drop a file here that <code>outlast export</code> or “Download with its journal” on a run's tab “Raw” made.</p>
+          <p>It is looked at, and not kept.</p>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
+  const now = useNow();
+  const [zoom, setZoom] = useState<string>();
+  const [chosen, setChosen] = useState<string>();
+  const step = stepOf(steps, chosen);
+  return (
+    <div className={parts.stack}>
+      <Note><StateChip state={stateOf(run, now)} /><span className={parts.mono}>{run.id}</span><span>version {run.version}, queue {run.queue}. How it ended, its children and its log are not in the file.</span></Note>
+      <Timeline run={run} steps={steps} compress zoom={zoom} onZoom={setZoom} chosen={chosen} onChoose={setChosen} isAlone />
+      {step && <StepPanel run={run} step={step} onClose={() => setChosen(undefined)} isAlone />}
+      <Payloads run={run} />
+      <section><h2 className={css.heading}>History</h2><HistoryTable entries={history} actions={[]} hasMore={false} /></section>
+    </div>
+  );
+}

@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import { STATUSES } from "../lib/filter";
+import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
+import { type Action, actionsOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
+import { remedy } from "./remedy";
+
+const step = (op: string, name: string) => ({ op, name }) as Step;
+const run = (status: string, hasError = false) => ({ status, error: hasError ? { message: "no" } : null }) as unknown as Run;
+
+/// What is offered in each state, the likeliest first.
+const OFFERED: Record<string, Action[]> = {
+  ready: ["cancel", "pause", "kill"],
+  running: ["cancel", "pause", "event", "settle", "kill"],
+  waiting: ["cancel", "pause", "event", "settle", "fork", "kill"],
+  paused: ["resume", "upgrade", "cancel", "event", "settle", "fork", "kill"],
+  blocked: ["upgrade", "fork", "retry", "cancel", "kill"],
+  undoing: ["pause", "kill"],
+  undo_failed: ["retry", "skip", "kill"],
+  completed: ["rerun", "fork", "delete"],
+  failed: ["retry", "fork", "rerun", "delete"],
+  cancelled: ["rerun", "retry", "fork", "delete"],
+};
+
+describe("what can be done to a run", () => {
+  it.each(STATUSES)("that is %s", (status) => {
+    expect(actionsOf(status, [])).toEqual(OFFERED[status]);
+    for (const action of actionsOf(status, [])) expect(WORDS[action]).toBeTruthy();
+  });
+  it("begins with what it waits for", () => {
+    expect(actionsOf("waiting", ["timer", "event"])[0]).toBe("event");
+    expect(actionsOf("waiting", ["promise"])).toEqual(["settle", "cancel", "pause", "event", "fork", "kill"]);
+  });
+  it("says what it means, where only a reason is asked for", () => {
+    for (const action of ["cancel", "kill", "pause", "resume", "delete"] as const) expect(MEANS[action]).toBeTruthy();
+  });
+});
+
+/// Every reason that keeps a run from running, and whether something helps.
+const REASONS: [string, boolean][] = [
+  ["held", false], ["waiting", false], ["sleeping", false], ["later", false], ["due", false], ["undoing", false], ["ended", false], ["retry", false], ["after_crash", false], ["rate_spent", false], ["no_node", true], ["no_code", true], ["not_served", true], ["queue_paused", true],
+  ["queue_draining", true], ["queue_full", true], ["group_full", true], ["nodes_full", true], ["blocked", true], ["undo_failed", true], ["paused", true], ["node_lost", true], ["no_wake", true],
+];
+
+describe("what helps", () => {
+  it.each(REASONS)("a run that is not running because of %s", (kind, helps) => {
+    expect(remedy({ kind, text: "", now: "" }, { id: "run_1" }) !== null).toBe(helps);
+  });
+  it("one that waits: the event, or its children", () => {
+    expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "event", name: "approval" }] }, { id: "run_1" })).toMatch(/Send the event/);
+    expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "child", run: "run_2" }] }, { id: "run_1" })).not.toBeNull();
+    expect(remedy({ kind: "behind_in_order", text: "", now: "", head: "run_2" }, { id: "run_1" })).not.toBeNull();
+  });
+});
+
+describe("a fork", () => {
+  const steps = [step("step", "charge"), step("event", "approval"), step("undo", "charge")];
+  it("goes on where the run went wrong, or from the last thing that can be done again", () => {
+    expect(usualFrom(run("failed", true), steps)).toBe(WRONG);
+    for (const status of ["waiting", "paused", "blocked", "cancelled"]) expect(usualFrom(run(status), steps), status).toBe("event:approval");
+    expect(usualFrom(run("completed"), steps)).toBe(START);
+    expect(usualFrom(run("blocked"), [])).toBe(START);
+    expect(usualFrom(run("paused"), steps.slice(0, 1))).toBe("charge");
+    expect(forkable(steps)).toHaveLength(2);
+  });
+  it("offers both ends of a long run, and the step that is chosen", () => {
+    const many = Array.from({ length: 2000 }, (_, nth) => step("step", String(nth)));
+    const offered = (chosen: string) => startsOf(many, chosen).map(recordedName);
+    expect(offered(START)).toHaveLength(500);
+    expect(offered(usualFrom(run("paused"), many)).at(-1)).toBe("1999");
+    expect(offered("1000")).toHaveLength(501);
+    expect(offered("1000")).toContain("1000");
+    expect(startsOf(steps, START)).toEqual(forkable(steps));
+  });
+  it("takes another input from any step", () => {
+    expect(forkBody("charge", false, { a: 1 }, "", false)).toMatchObject({ from: "charge", from_start: false, input: { a: 1 }, reason: undefined });
+    expect(forkBody(START, true, undefined, "why", true)).toMatchObject({ from: undefined, from_start: true, latest: true, dry_run: true, reason: "why" });
+    expect(forkBody(WRONG, false, undefined, "", false)).toMatchObject({ from: undefined, from_start: false });
+  });
+});
+
+describe("a step in an address", () => {
+  const steps = [step("step", "charge"), step("undo", "charge"), step("step", "a:b")];
+  it("is told from its undo", () => {
+    for (const one of steps) expect(stepOf(steps, stepKey(one))).toBe(one);
+    expect(steps.map(recordedName)).toEqual(["charge", "undo:charge", "a:b"]);
+  });
+  it("is found by a bare name too, as older addresses have it", () => {
+    expect(stepOf(steps, "charge")).toBe(steps[0]);
+    expect(stepOf(steps, "a:b")).toBe(steps[2]);
+    expect(stepOf(steps, "nothing")).toBeUndefined();
+    expect(stepOf(steps, undefined)).toBeUndefined();
+  });
+});

@@ -1,0 +1,75 @@
+// What can be done to a run, by its state: without a browser, so that it can be tested.
+import { recordedName, type Run, type Step } from "../lib/state";
+
+export type Action = "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "upgrade" | "skip" | "rerun" | "delete";
+export const WORDS: Record<Action, string> = {
+  cancel: "Cancel", kill: "Kill", pause: "Pause", resume: "Resume", retry: "Retry", event: "Send event", settle: "Settle promise", fork: "Fork from a step",
+  upgrade: "Fork to the latest version", skip: "Skip this undo", rerun: "Rerun", delete: "Delete",
+};
+export const MEANS: Partial<Record<Action, string>> = {
+  cancel: "It is asked to stop, and reverts what it did where its code says how.",
+  kill: "It ends at once, as cancelled. Nothing of what it did is reverted.",
+  pause: "It is held back, as soon as what it is doing is done. What comes for it meanwhile is kept.",
+  resume: "It goes on as if nothing had been.",
+  delete: "The run, its steps, results and logs are gone for good. Nothing that it did is reverted.",
+};
+
+/// What makes sense now, the likeliest first.
+export function actionsOf(status: string, waits: string[]): Action[] {
+  switch (status) {
+    case "ready":
+      return ["cancel", "pause", "kill"];
+    case "running":
+      return ["cancel", "pause", "event", "settle", "kill"];
+    case "waiting": {
+      const first: Action[] = waits.includes("event") ? ["event"] : waits.includes("promise") ? ["settle"] : [];
+      const others: Action[] = ["cancel", "pause", "event", "settle", "fork", "kill"];
+      return [...first, ...others.filter((one) => !first.includes(one))];
+    }
+    case "paused":
+      return ["resume", "upgrade", "cancel", "event", "settle", "fork", "kill"];
+    case "blocked":
+      return ["upgrade", "fork", "retry", "cancel", "kill"];
+    case "undoing":
+      return ["pause", "kill"];
+    case "undo_failed":
+      return ["retry", "skip", "kill"];
+    case "failed":
+      return ["retry", "fork", "rerun", "delete"];
+    case "cancelled":
+      return ["rerun", "retry", "fork", "delete"];
+    default:
+      return ["rerun", "fork", "delete"];
+  }
+}
+
+/// Instead of a step.
+export const START = "\0start";
+/// Where it went wrong, which a run knows that has failed.
+export const WRONG = "";
+
+/// Steps from which a fork can go on. An undo is what became of a run, and a repair what somebody did to it.
+export function forkable(steps: Step[]): Step[] {
+  return steps.filter((step) => !["undo", "revise", "cancel"].includes(step.op));
+}
+
+/// How many of them are offered at either end of a long run: nobody finds anything among more.
+const ENDS = 250;
+
+/// Those that are offered: the chosen one is among them, so that nobody sees one start and sends another.
+export function startsOf(steps: Step[], chosen: string): Step[] {
+  const all = forkable(steps);
+  return all.filter((step, nth) => nth < ENDS || nth >= all.length - ENDS || recordedName(step) === chosen);
+}
+
+/// Where a fork goes on unless somebody says otherwise: where it went wrong, or from the last thing of one that goes on.
+export function usualFrom(run: Pick<Run, "status" | "error">, steps: Step[]): string {
+  if (run.error && run.status === "failed") return WRONG;
+  const last = forkable(steps).at(-1);
+  return run.status === "completed" || !last ? START : recordedName(last);
+}
+
+/// A fork as the API wants it. What was not changed is not sent: the run has it, also what is hidden from whoever looks.
+export function forkBody(from: string, latest: boolean, input: unknown, reason: string, dryRun: boolean) {
+  return { from: from && from !== START ? from : undefined, from_start: from === START, latest, dry_run: dryRun, input, reason: reason || undefined };
+}

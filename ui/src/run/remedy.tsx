@@ -1,0 +1,65 @@
+// What helps, by the reason that the server gives: without asking anybody, so that it can be tested.
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { Run } from "../lib/state";
+
+export interface Wait {
+  on: string;
+  name?: string;
+  run?: string;
+  since?: string;
+  until?: string;
+}
+
+export interface Explained {
+  kind: string;
+  text: string;
+  now: string;
+  waits?: Wait[];
+  queue?: string;
+  code?: string;
+  head?: string;
+  by?: string[];
+  until?: string;
+  at?: string;
+  asked_to_stop?: string;
+}
+
+function runLink(id: string) {
+  return <Link key={id} to={`/runs/${id}` as string}>…{id.slice(-8)} </Link>;
+}
+
+export function remedy({ kind, queue, code, head, by, waits }: Explained, run: Pick<Run, "id">): ReactNode {
+  const children = waits?.filter((wait) => wait.run).map((wait) => runLink(wait.run!));
+  switch (kind) {
+    case "waiting":
+      return children?.length ? <>See {children}</> : waits?.some((wait) => wait.on === "event") ? "Send the event, if it will not come by itself." : null;
+    case "no_node":
+      return <>Start your program, or <code>outlast dev</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</>;
+    case "no_code":
+      return <>Start a node that registers <code>{code}</code>, or fork the run to a version that is there.</>;
+    case "not_served":
+      return <>Have a node take from queue <code>{queue}</code>.</>;
+    case "queue_paused":
+    case "queue_draining":
+      return <>Resume it on <Link to={"/queues" as string}>queues</Link>.</>;
+    case "queue_full":
+    case "group_full":
+    case "nodes_full":
+      return <>Before it: {(by ?? []).slice(0, 5).map(runLink)}</>;
+    case "behind_in_order":
+      return head ? <>First {runLink(head)}</> : null;
+    case "blocked":
+      return "Deploy code that fits what it recorded, or fork it from a step to the newest version.";
+    case "undo_failed":
+      return "Mend the cause and retry, skip the undo, or kill it and clean up by hand.";
+    case "paused":
+      return "Resume it.";
+    case "node_lost":
+      return "Another node takes it over as soon as one is up.";
+    case "no_wake":
+      return <>Run <code>outlast verify</code>, and cancel it if nothing else helps. ({run.id})</>;
+    default:
+      return null;
+  }
+}
