@@ -23,6 +23,8 @@ use crate::waiter::Waiter;
 
 /// How often a call that may work in a moment is repeated, within about a second.
 const REPEATS: u32 = 5;
+/// How many entries of a journal are looked through at once.
+const JOURNAL_PAGE: u32 = 1_000;
 
 /// Starts runs, sends to them, settles their promises, cancels, kills, pauses, retries, lists and purges them. Cheap to clone.
 #[derive(Clone)]
@@ -334,6 +336,31 @@ impl Client {
         limit: u32,
     ) -> Result<Vec<outlast_core::Entry>, Error> {
         Ok(repeated(|| self.0.store.journal(run, after, limit)).await?)
+    }
+
+    /// What a run last saved under a name with [`Ctx::save`](crate::Ctx::save), as its journal has it; `None` when it
+    /// saved nothing of that name. A name of a scope has the scope in front: `scope/name`.
+    pub async fn saved(&self, run: RunId, name: &str) -> Result<Option<outlast_core::Entry>, Error> {
+        let is_it = |entry: &outlast_core::Entry| {
+            // As what was carried over, or with its occurrence.
+            let saved = entry.name.strip_prefix('=').unwrap_or(&entry.name);
+            let is_named = match saved.rsplit_once('#') {
+                Some((plain, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => plain == name,
+                _ => saved == name,
+            };
+            entry.op == outlast_core::Op::State && entry.phase == outlast_core::Phase::Done && is_named
+        };
+        let (mut found, mut after) = (None, 0);
+        loop {
+            let page = self.journal(run, after, JOURNAL_PAGE).await?;
+            let next = page.last().map(|entry| entry.pos);
+            let is_last = page.len() < JOURNAL_PAGE as usize;
+            found = page.into_iter().rev().find(is_it).or(found);
+            match next {
+                Some(next) if !is_last => after = next,
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// What a run's handlers logged.

@@ -11,7 +11,7 @@ use outlast::{App, Bulk, Outlast, Preview, RunId, RunView, Status};
 use outlast_store::StoreError;
 use serde_json::json;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, BulkAsk, stoppable};
 use crate::cli::ManyArgs;
 use crate::dev::StopSignals;
 use crate::fault::{Exit, Fault};
@@ -27,8 +27,17 @@ const LOOKS: u32 = 10;
 /// How long this process, where it does the bulk itself, may take to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// One thing to do to all runs that fit.
+pub(crate) struct Many {
+    pub(crate) op: Bulk,
+    pub(crate) args: ManyArgs,
+    /// Why, where the operation does not say so itself.
+    pub(crate) reason: Option<String>,
+}
+
 /// Does one thing to all runs that fit.
-pub(crate) async fn bulk(client: &Backend, op: Bulk, args: ManyArgs, format: Format) -> Result<(), Fault> {
+pub(crate) async fn bulk(client: &Backend, many: Many, format: Format) -> Result<(), Fault> {
+    let Many { op, args, reason } = many;
     let words: Vec<String> =
         args.filter.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     if words.is_empty() && !args.all {
@@ -36,13 +45,14 @@ pub(crate) async fn bulk(client: &Backend, op: Bulk, args: ManyArgs, format: For
         return Err(Fault::usage(message));
     }
     let filter = filter(&words, client.now().await?)?;
+    let ask = BulkAsk { op, filter, all: args.all, reason };
     if args.dry_run {
-        return tell(&op, &client.preview(&op, &filter, args.all).await?, format);
+        return tell(&ask.op, &client.preview(&ask).await?, format);
     }
     if !args.yes {
-        agree(&op, &client.preview(&op, &filter, args.all).await?).await?;
+        agree(&ask.op, &client.preview(&ask).await?).await?;
     }
-    let run = client.bulk(&op, &filter, args.all).await?;
+    let run = stoppable(client.bulk(&ask)).await?;
     if args.no_wait {
         print_one(format, &json!({ "id": run }), run, || run.to_string())?;
         note_without_node(client).await?;
@@ -62,7 +72,7 @@ pub(crate) async fn bulk(client: &Backend, op: Bulk, args: ManyArgs, format: For
     if let Some(app) = server.app {
         let _ = app.shutdown(GRACE).await;
     }
-    report(client, &op, run, &followed?, format).await
+    report(client, &ask.op, run, &followed?, format).await
 }
 
 /// Asks whoever sits there, once they know how many it is about. Where nobody does, nobody can agree.

@@ -51,7 +51,8 @@ use clap::{CommandFactory, FromArgMatches};
 use outlast::{Bulk, Outlast};
 use tracing_subscriber::filter::LevelFilter;
 
-use self::backend::{Backend, only_direct};
+use self::backend::{Backend, only_direct, stoppable, until};
+use self::bulk::Many;
 use self::cli::{Cli, Command, ConfigCommand, ScheduleCommand};
 use self::config::{File, Found, Settings, Sources};
 use self::database::Place;
@@ -258,9 +259,9 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
     };
     let timeout = settings.timeout()?;
     // What they began goes on when they end, and they say so.
-    if let Some((op, many)) = bulk_of(&command)? {
+    if let Some(many) = bulk_of(&command)? {
         let client = backend(&settings, &place).await?;
-        return within(timeout, bulk::bulk(&client, op, many, format)).await;
+        return within(timeout, bulk::bulk(&client, many, format)).await;
     }
     let is_bounded = matches!(command, Command::Wait(_) | Command::Start(_) | Command::Follow(_));
     let work = async {
@@ -271,10 +272,7 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
         // Whoever waits for a run says what became of it when the time is over.
         if is_bounded { work.await } else { within(timeout, work).await }
     };
-    tokio::select! {
-        done = work => done,
-        _ = tokio::signal::ctrl_c() => Err(Fault::new(Exit::Interrupted, "interrupted", "stopped by Ctrl-C")),
-    }
+    stoppable(work).await
 }
 
 /// Does one thing, or gives up when the time is over.
@@ -283,33 +281,33 @@ async fn within(
     work: impl Future<Output = Result<(), Fault>>,
 ) -> Result<(), Fault> {
     let Some(timeout) = timeout else { return work.await };
-    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
+    let over = async {
+        tokio::time::sleep(timeout).await;
         let message = format!("it took longer than {} (--timeout)", took(timeout));
-        Err(Fault::new(Exit::Timeout, "timeout", message))
-    })
+        Fault::new(Exit::Timeout, "timeout", message)
+    };
+    until(over, work).await
 }
 
 /// What is asked of all runs that fit a filter, if that is what is asked.
-fn bulk_of(command: &Command) -> Result<Option<(Bulk, cli::ManyArgs)>, Fault> {
-    Ok(Some(match command {
-        Command::Cancel(args) if args.ids.is_empty() => {
-            (Bulk::cancel(args.reason.clone()), args.many.clone())
-        }
-        Command::Kill(args) if args.ids.is_empty() => (Bulk::kill(args.reason.clone()), args.many.clone()),
-        Command::Delete(args) if args.ids.is_empty() => {
-            (Bulk::delete(args.reason.clone()), args.many.clone())
-        }
-        Command::Pause(args) if args.ids.is_empty() => (Bulk::pause(args.reason.clone()), args.many.clone()),
-        Command::Resume(args) if args.ids.is_empty() => (Bulk::resume(), args.many.clone()),
+fn bulk_of(command: &Command) -> Result<Option<Many>, Fault> {
+    let (op, many, reason) = match command {
+        Command::Cancel(args) if args.ids.is_empty() => (Bulk::cancel(&args.reason), &args.many, None),
+        Command::Kill(args) if args.ids.is_empty() => (Bulk::kill(&args.reason), &args.many, None),
+        Command::Delete(args) if args.ids.is_empty() => (Bulk::delete(&args.reason), &args.many, None),
+        Command::Pause(args) if args.ids.is_empty() => (Bulk::pause(&args.reason), &args.many, None),
+        Command::Resume(args) if args.ids.is_empty() => (Bulk::resume(), &args.many, args.reason.clone()),
         Command::Retry(args) if args.ids.is_empty() => {
-            (args.from.clone().map_or_else(Bulk::retry, Bulk::retry_from), args.many.clone())
+            let retry = args.from.clone().map_or_else(Bulk::retry, Bulk::retry_from);
+            (retry, &args.many, args.reason.clone())
         }
-        Command::Fork(args) if args.ids.is_empty() => (repair_commands::fork_many(args)?, args.many.clone()),
+        Command::Fork(args) if args.ids.is_empty() => (repair_commands::fork_many(args)?, &args.many, None),
         Command::Replace(args) if args.ids.is_empty() => {
-            (repair_commands::replace_many(args)?, args.many.clone())
+            (repair_commands::replace_many(args)?, &args.many, None)
         }
         _ => return Ok(None),
-    }))
+    };
+    Ok(Some(Many { op, args: many.clone(), reason }))
 }
 
 /// Does what can be asked of a database and of a server alike.

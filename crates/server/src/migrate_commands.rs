@@ -51,8 +51,8 @@ pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Form
         MigrateCommand::Status => status(&outlast_store::schema(url).await?, format),
         MigrateCommand::Print(args) => {
             let to = args.to.unwrap_or(i64::MAX);
-            if args.from >= to {
-                let message = format!("from {} to {to} is no file: --to is greater than --from", args.from);
+            if args.from == to {
+                let message = format!("from {to} to {to} is no file: --to and --from differ");
                 return Err(Fault::usage(message));
             }
             print(&outlast_store::schema_text(url, args.from, to)?)
@@ -71,20 +71,35 @@ pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Form
                 return Ok(());
             }
             let after = outlast_store::migrate(url, args.to).await?;
-            print_one(format, &SchemaJson::new(&after), after.at, || match after.at - before.at {
-                0 => format!("{} was at version {} already", after.place, after.at),
-                _ => format!("{} went from version {} to {}", after.place, before.at, after.at),
-            })
+            moved(&before, &after, format)
         }
-        MigrateCommand::Down => {
-            let message = format!(
-                "a schema only goes forward: an older program goes on with a newer schema as far as `{}` says under \
-                 SERVES, and before that there is the backup that was made before `migrate up`",
-                call("migrate status -o wide")
-            );
-            Err(Fault::usage(message))
+        MigrateCommand::Down(args) => {
+            let before = outlast_store::schema(url).await?;
+            if args.to > before.at {
+                let message = format!(
+                    "{} is at version {}: `migrate up` leads to {}",
+                    before.place, before.at, args.to
+                );
+                return Err(Fault::usage(message));
+            }
+            let after = outlast_store::revert(url, args.to, args.dry_run).await?;
+            if args.dry_run {
+                print(&outlast_store::schema_text(url, before.at, args.to)?)?;
+                let files = usize::try_from(before.at - args.to).unwrap_or(usize::MAX);
+                note(&format!("{} to take away; nothing was changed", count(files, "file")));
+                return Ok(());
+            }
+            moved(&before, &after, format)
         }
     }
+}
+
+/// Says how far the schema went.
+fn moved(before: &Schema, after: &Schema, format: Format) -> Result<(), Fault> {
+    print_one(format, &SchemaJson::new(after), after.at, || match after.at - before.at {
+        0 => format!("{} was at version {} already", after.place, after.at),
+        _ => format!("{} went from version {} to {}", after.place, before.at, after.at),
+    })
 }
 
 fn status(schema: &Schema, format: Format) -> Result<(), Fault> {

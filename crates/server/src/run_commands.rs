@@ -70,8 +70,10 @@ pub(crate) async fn send(client: &Backend, args: SendArgs, format: Format) -> Re
     let (to, data) = (Which::read(id)?, given("data", data)?);
     known_definition(client, &to).await?;
     let awaited = awaited(client, &to, name).await?;
-    client.send(&to, name, &data, args.idempotency_key.as_deref()).await?;
-    told(client, &to, |run| format!("event {name} sent{}", near(" to", run)), format).await?;
+    let event = client.send(&to, name, &data, args.idempotency_key.as_deref()).await?;
+    let id = event.as_ref().map(|event| format!(" as {event}")).unwrap_or_default();
+    let sent = |run| format!("event {name} sent{}{id}", near(" to", run));
+    told(client, &to, event.as_deref(), sent, format).await?;
     if !awaited && format == Format::Text {
         note(&format!("it does not wait for {name} now: the event is kept until it does"));
     }
@@ -83,7 +85,8 @@ pub(crate) async fn settle(client: &Backend, args: MessageArgs, format: Format) 
     let (of, data) = (Which::read(&args.id)?, given("data", &args.data)?);
     known_definition(client, &of).await?;
     client.settle(&of, &args.name, &data).await?;
-    told(client, &of, |run| format!("promise {}{} settled", args.name, near(" of", run)), format).await
+    let settled = |run| format!("promise {}{} settled", args.name, near(" of", run));
+    told(client, &of, None, settled, format).await
 }
 
 /// Whether a run that exists waits for this event. That it does not may be a typo, or just early.
@@ -103,20 +106,26 @@ async fn known_definition(client: &Backend, which: &Which) -> Result<(), Fault> 
     }
 }
 
+/// Says what was sent to whom. Its name is the event's, where it has one, else the run's.
 async fn told(
     client: &Backend,
     to: &Which,
+    event: Option<&str>,
     done: impl Fn(Option<RunId>) -> String,
     format: Format,
 ) -> Result<(), Fault> {
-    match client.run_if_any(to).await?.map(|view| view.record.id) {
-        Some(run) => print_one(format, &json!({ "run": run }), run, || done(Some(run))),
-        None if matches!(to, Which::Key { .. }) => {
-            let text = || format!("{}; it is kept until a run with this key is started", done(None));
-            print_one(format, &json!({ "run": null }), "", text)
+    let run = client.run_if_any(to).await?.map(|view| view.record.id);
+    let answer = match event {
+        Some(event) => json!({ "run": run, "event": event }),
+        None => json!({ "run": run }),
+    };
+    let name = event.map(str::to_owned).or_else(|| run.map(|run| run.to_string())).unwrap_or_default();
+    print_one(format, &answer, name, || match (run, to) {
+        (None, Which::Key { .. }) => {
+            format!("{}; it is kept until a run with this key is started", done(None))
         }
-        None => print_one(format, &json!({ "run": null }), "", || done(None)),
-    }
+        _ => done(run),
+    })
 }
 
 /// A word with the run it leads to, if there is one.

@@ -25,6 +25,19 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
         (&["kill", key, "--reason", "enough"], 0),
         (&["delete", key, "--reason", "wrong one"], 0),
         (&["queue", "pause", "default"], 0),
+        (
+            &[
+                "retry",
+                "--filter",
+                "def:ship status:cancelled",
+                "--reason",
+                "all of them",
+                "--yes",
+                "--no-wait",
+            ],
+            0,
+        ),
+        (&["cancel", "--filter", "def:ship", "--reason", "none of them", "--yes", "--no-wait"], 0),
         (&["token", "create", "bob"], 0),
         (&["purge", "--older-than", "30d"], 0),
         // Whoever looks changes nothing.
@@ -57,6 +70,8 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
             "ann run.kill enough 200",
             "ann run.delete wrong one 200",
             "ann queue.pause  200",
+            "ann bulk.create all of them 200",
+            "ann bulk.create none of them 200",
             "ann token.create  200",
             "ann run.purge  200",
         ]

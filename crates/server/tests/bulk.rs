@@ -131,6 +131,35 @@ fn where_a_node_is_up_it_does_it_and_the_command_follows() {
 }
 
 #[test]
+fn a_retry_and_a_resume_of_many_say_why() {
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--port", "0"]);
+    dev.until_told("The HTTP API is at");
+    let told = dev.told();
+    let line = told.lines().find(|line| line.contains("The HTTP API is at")).unwrap();
+    let url = line.split_whitespace().last().unwrap().to_owned();
+    for (key, place) in [("a", &[][..]), ("b", &["--url", &url][..])] {
+        let run = format!("pay_invoice/{key}");
+        shop.run(&["start", "pay_invoice", "--key", key, "--input", "\"invoice 9\"", "--wait"]);
+        let filter = format!("def:pay_invoice key:{key}");
+        let retry = ["retry", "--filter", &filter, "--reason", "the bank is up", "--yes", "--no-wait"];
+        let bulk = shop.ok(&[&retry, place].concat());
+        assert_eq!(json(&shop.ok(&["wait", bulk.trim()]))["done"], 1);
+        assert_eq!(shop.show(bulk.trim())["input"]["reason"], "the bank is up");
+        shop.until_status(&run, "failed");
+        assert!(shop.ok(&["show", &run]).contains("the bank is up"), "{}", shop.ok(&["show", &run]));
+
+        let filter = format!("def:heartbeat key:{key}");
+        shop.ok(&["start", "heartbeat", "--key", key, "--input", "0", "--delay", "1h"]);
+        shop.ok(&["pause", &format!("heartbeat/{key}")]);
+        let resume = ["resume", "--filter", &filter, "--reason", "it is over", "--yes", "--no-wait"];
+        let bulk = shop.ok(&[&resume, place].concat());
+        assert_eq!(json(&shop.ok(&["wait", bulk.trim()]))["done"], 1);
+        assert_eq!(shop.show(bulk.trim())["input"]["reason"], "it is over");
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let shop = Shop::new();
     let _dev = shop.dev();

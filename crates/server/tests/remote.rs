@@ -58,7 +58,7 @@ fn plain(text: &str, shop: &Path, url: &str) -> String {
     let mut words = Vec::new();
     for word in text.split_inclusive([' ', '\n', '"', '`', ',']) {
         let (body, end) = word.split_at(word.len() - word.chars().last().map_or(0, char::len_utf8));
-        let is_made = ["ol_live_", "tok_"].iter().any(|prefix| body.starts_with(prefix));
+        let is_made = ["ol_live_", "tok_", "evt_"].iter().any(|prefix| body.starts_with(prefix));
         words.push(if is_made { format!("NEW{end}") } else { word.to_owned() });
     }
     words.concat()
@@ -226,6 +226,22 @@ fn every_command_says_the_same_of_a_database_and_of_its_server() {
         pair.alike(&words.split(' ').collect::<Vec<_>>());
     }
     assert!(pair.server.refused(&["list", "--url", &pair.url], 5).ends_with("(unauthenticated)"));
+}
+
+#[test]
+fn an_event_has_an_id_which_is_the_same_with_the_same_key_directly_and_through_a_server() {
+    let pair = Pair::new();
+    let key = ["--idempotency-key", "once"];
+    let send = ["send", "order/order-1", "approvall", "--data", "1", "-o", "name"];
+    for (shop, place) in [(&pair.direct, &[][..]), (&pair.server, &["--url", &pair.url][..])] {
+        let sent = |more: &[&str]| shop.ok(&[&send, more, place].concat());
+        let (first, again, other) = (sent(&key), sent(&key), sent(&[]));
+        assert!(first.starts_with("evt_") && other.starts_with("evt_"), "{first} {other}");
+        assert_eq!((&first, first == other), (&again, false));
+        let file = rusqlite::Connection::open(shop.folder().join("outlast.db")).unwrap();
+        let count = "select count(*) from outlast_inbox where name = 'approvall'";
+        assert_eq!(file.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
+    }
 }
 
 #[test]

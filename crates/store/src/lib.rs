@@ -17,6 +17,7 @@ mod model;
 mod postgres;
 mod reads;
 mod render;
+mod revert;
 mod rows;
 mod schema;
 mod seam;
@@ -36,7 +37,7 @@ pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind,
 pub use error::{DriverError, StoreError};
 pub use model::*;
 pub use render::{Dialect, Rendered, Shape, render};
-pub use schema::{Schema, SchemaFile, migrate, schema, schema_text};
+pub use schema::{Schema, SchemaFile, migrate, revert, schema, schema_text};
 pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
 #[doc(hidden)]

@@ -95,28 +95,7 @@ impl Migration {
     /// The whole file as a database reads it, with the books in front of the first.
     pub(crate) fn text(&self, dialect: Dialect) -> String {
         let books = if self.number == 1 { BOOKS } else { "" };
-        let mut text = format!("{books}{}", self.text);
-        for (slot, sqlite, postgres) in [
-            ("{small}", "integer", "smallint"),
-            ("{int}", "integer", "integer"),
-            ("{big}", "integer", "bigint"),
-            ("{bytes}", "blob", "bytea"),
-            ("{id}", "blob", "uuid"),
-            // Of itself SQLite compares bytes.
-            ("{bytewise}", "collate binary", "collate \"C\""),
-        ] {
-            text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
-        }
-        text = shown(&text, dialect);
-        if dialect == Dialect::Sqlite {
-            // Indexes share their names with the user's, who may have tables in the same file.
-            text = text.replace("create index ", "create index outlast_");
-            text = text.replace("create unique index ", "create unique index outlast_");
-        }
-        match named(&text, dialect) {
-            Cow::Owned(prefixed) => prefixed,
-            Cow::Borrowed(_) => text,
-        }
+        rendered(&format!("{books}{}", self.text), dialect)
     }
 
     /// Tells whether a file was changed after it had been applied somewhere.
@@ -127,6 +106,32 @@ impl Migration {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
         format!("{hash:016x}")
+    }
+}
+
+/// A text of ours as a database reads it.
+pub(crate) fn rendered(text: &str, dialect: Dialect) -> String {
+    let mut text = text.to_owned();
+    for (slot, sqlite, postgres) in [
+        ("{small}", "integer", "smallint"),
+        ("{int}", "integer", "integer"),
+        ("{big}", "integer", "bigint"),
+        ("{bytes}", "blob", "bytea"),
+        ("{id}", "blob", "uuid"),
+        // Of itself SQLite compares bytes.
+        ("{bytewise}", "collate binary", "collate \"C\""),
+    ] {
+        text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
+    }
+    text = shown(&text, dialect);
+    if dialect == Dialect::Sqlite {
+        // Indexes share their names with the user's, who may have tables in the same file.
+        text = text.replace("create index ", "create index outlast_");
+        text = text.replace("create unique index ", "create unique index outlast_");
+    }
+    match named(&text, dialect) {
+        Cow::Owned(prefixed) => prefixed,
+        Cow::Borrowed(_) => text,
     }
 }
 

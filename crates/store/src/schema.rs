@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::address::{Place, place};
 use crate::migrate::{Found, MIGRATIONS, Migration, next};
 use crate::render::Dialect;
+use crate::revert::way_by_hand;
 use crate::{OpenOptions, StoreError, postgres, sqlite};
 
 /// Where a database's schema stands.
@@ -66,13 +67,29 @@ pub async fn migrate(url: &str, up_to: Option<i64>) -> Result<Schema, StoreError
     schema(url).await
 }
 
+/// Takes a schema back to one of its files, or with `dry_run` only looks whether it can be; says where it stands then.
+///
+/// All or nothing, under the lock of [`migrate`]. Refused where a node is up, where rows would be lost that older files have
+/// no place for, and behind files that changed what was there before them.
+pub async fn revert(url: &str, to: i64, dry_run: bool) -> Result<Schema, StoreError> {
+    match place(url)? {
+        Place::Memory => {}
+        Place::File(file) => sqlite::revert(file, to, dry_run).await?,
+        Place::Postgres(url) => postgres::revert_at(&url.0, to, dry_run).await?,
+    }
+    schema(url).await
+}
+
 /// The statements of the files behind `after` up to `up_to`, for the kind of database that the URL names, each file in a
-/// transaction and with what notes that it was applied.
+/// transaction and with what notes that it was applied. Where `up_to` is before `after`: those that lead back.
 pub fn schema_text(url: &str, after: i64, up_to: i64) -> Result<String, StoreError> {
     let dialect = match place(url)? {
         Place::Memory | Place::File(_) => Dialect::Sqlite,
         Place::Postgres(_) => Dialect::Postgres,
     };
+    if up_to < after {
+        return way_by_hand(after, up_to, dialect);
+    }
     let wanted = MIGRATIONS.iter().filter(|file| file.number > after && file.number <= up_to);
     Ok(wanted.map(|file| by_hand(file, dialect)).collect::<Vec<_>>().join("\n"))
 }

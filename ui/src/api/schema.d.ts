@@ -569,6 +569,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/queries/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What it last saved under a name, with Ctx::save */
+        get: operations["run_query"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/replace": {
         parameters: {
             query?: never;
@@ -1040,6 +1057,8 @@ export interface components {
         Acted: {
             /** @description Whether this request changed something; `false` when it was so before. */
             changed: boolean;
+            /** @description The id of the event that was sent: the same whenever it is sent with the same idempotency key. */
+            event?: string | null;
             id: string;
             status: string;
         };
@@ -1302,6 +1321,8 @@ export interface components {
         };
         /** @description A message that is kept until a run with its key is started. */
         Kept: {
+            /** @description The id of the event that was sent. */
+            event?: string | null;
             kept: boolean;
         };
         /** @description What a queue allows from now on, whatever code says. What is left away is not limited. */
@@ -1411,7 +1432,7 @@ export interface components {
             latest?: boolean;
             /** @description `cancel`, `kill`, `pause`, `resume`, `retry`, `fork`, `replace` or `delete`. */
             op: string;
-            /** @description Why; has to be said where something ends. */
+            /** @description Why; has to be said where something ends or is held back, and where a result is replaced. */
             reason?: string | null;
             /** @description Of a replacement: what counts as its result. */
             result?: unknown;
@@ -1728,6 +1749,13 @@ export interface components {
             id: string;
             output?: unknown;
             status: string;
+        };
+        /** @description What a run last saved under a name. */
+        SavedValue: {
+            name: string;
+            saved_at: string;
+            /** @description As the workflow saved it; `null` also where it is encrypted. */
+            value?: unknown;
         };
         /** @description A schedule. */
         Schedule: {
@@ -3284,6 +3312,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Kept"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_query: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedValue"];
                 };
             };
             /** @description Not done: see `code` */

@@ -40,6 +40,9 @@ pub struct BulkAsk {
     /// To those alone that failed like this: the fingerprint of a group of failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Why, where the operation itself has no place for it: for people who look at the bulk, and at what it repaired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What became of a bulk: the output of its run. Of one that was cancelled, how far it had come.
@@ -88,6 +91,7 @@ pub struct BulkCall {
     runs: Vec<RunId>,
     failure: Option<String>,
     is_all: bool,
+    reason: Option<String>,
     by: Option<String>,
     tenant: String,
     key: Option<String>,
@@ -125,6 +129,7 @@ impl Client {
             runs: Vec::new(),
             failure: None,
             is_all: false,
+            reason: None,
             by: None,
             tenant: String::new(),
             key: None,
@@ -162,6 +167,12 @@ impl BulkCall {
     /// To all of them, where there is no filter: without this an empty one is refused.
     pub fn all(mut self) -> BulkCall {
         self.is_all = true;
+        self
+    }
+
+    /// Why, for people who look at it later: for operations that do not say so themselves, as a retry and a resume.
+    pub fn because(mut self, reason: impl Into<String>) -> BulkCall {
+        self.reason = Some(reason.into());
         self
     }
 
@@ -231,10 +242,14 @@ impl BulkCall {
             return Err(Error::invalid("filter", "status", remedy));
         }
         self.op.check()?;
+        if let Some(reason) = &self.reason {
+            outlast_core::check_name("reason", reason)?;
+        }
         let mut runs = self.runs.clone();
         let mut known = std::collections::HashSet::new();
         runs.retain(|run| known.insert(*run));
-        Ok(BulkAsk { op: self.op.clone(), filter, runs, failure: self.failure.clone() })
+        let (failure, reason) = (self.failure.clone(), self.reason.clone());
+        Ok(BulkAsk { op: self.op.clone(), filter, runs, failure, reason })
     }
 }
 

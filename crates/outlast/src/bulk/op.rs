@@ -267,7 +267,10 @@ impl Bulk {
             },
             Bulk::Pause { reason } => client.pause(run, reason).await,
             Bulk::Resume => client.resume(run).await,
-            Bulk::Retry { .. } => self.retries(client, run).only_in(epoch).by(&bulk.by).await,
+            Bulk::Retry { .. } => {
+                let retry = self.retries(client, run).only_in(epoch).by(&bulk.by);
+                bulk.reason.iter().fold(retry, |retry, reason| retry.reason(reason)).await
+            }
             Bulk::Fork { .. } => self.forks(client, run).once_for(bulk.run).by(&bulk.by).await.map(|_| true),
             Bulk::Replace { .. } => self.replaces(client, run).only_in(epoch).by(&bulk.by).await,
         };
@@ -351,6 +354,8 @@ pub(super) struct Doer {
     pub(super) run: RunId,
     /// Who asked for it, or the bulk itself, for people who look at the runs later.
     pub(super) by: String,
+    /// Why, where the operation itself does not say.
+    pub(super) reason: Option<String>,
 }
 
 /// What a bulk would do to a run.

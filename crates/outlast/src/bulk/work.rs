@@ -94,7 +94,7 @@ pub(super) async fn work(job: JobCtx, ask: BulkAsk) -> Result<BulkReport, AnyErr
 async fn handle(job: &JobCtx, ask: &BulkAsk, mark: &mut Mark, is_again: bool) -> Result<(), Error> {
     let client = job.client();
     let by = job.owner().map_or_else(|| format!("bulk {}", job.run_id()), str::to_owned);
-    let doer = &Doer { run: job.run_id(), by };
+    let doer = &Doer { run: job.run_id(), by, reason: ask.reason.clone() };
     let goes_on = |_: &(RunId, i64)| std::future::ready(!is_asked_to_stop(job));
     let act = |(run, epoch): (RunId, i64)| async move {
         let done = match ask.op.apply(client, doer, run, epoch).await {

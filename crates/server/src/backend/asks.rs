@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlast::{CatchUp, Overlap, Timestamp};
+use outlast::{Bulk, CatchUp, Filter, Overlap, Timestamp};
 use outlast_store::TokenView;
 use serde_json::value::RawValue;
 
@@ -45,6 +45,31 @@ pub(crate) struct ForkAsk {
 pub(crate) enum Version {
     Number(u32),
     Latest,
+}
+
+/// One thing to do to many runs.
+pub(crate) struct BulkAsk {
+    pub(crate) op: Bulk,
+    pub(crate) filter: Filter,
+    /// All of them, where the filter is empty.
+    pub(crate) all: bool,
+    /// Why, where the operation does not say so itself.
+    pub(crate) reason: Option<String>,
+}
+
+impl BulkAsk {
+    /// Why, whoever says it.
+    pub(super) fn why(&self) -> Option<&str> {
+        match &self.op {
+            Bulk::Cancel { reason }
+            | Bulk::Kill { reason }
+            | Bulk::Delete { reason }
+            | Bulk::Pause { reason }
+            | Bulk::Replace { reason, .. } => Some(reason),
+            Bulk::Fork { reason, .. } => reason.as_deref(),
+            _ => self.reason.as_deref(),
+        }
+    }
 }
 
 /// A schedule to set.

@@ -1,14 +1,12 @@
 //! Questions to the database itself, where they are more than one call of the client.
 
-use outlast::{
-    Bulk, BulkCall, Client, Filter, ForkRun, RepairRun, RunId, RunView, Schedule, ScheduleView, Timestamp,
-};
+use outlast::{BulkCall, Client, ForkRun, RepairRun, RunId, RunView, Schedule, ScheduleView, Timestamp};
 use outlast_store::{Access, Accessed, FailureAsk, FailureGroup, TokenView};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::noted::Change;
-use super::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
 use crate::errors::RANGE;
 use crate::fault::{Exit, Fault};
 use crate::http;
@@ -59,16 +57,16 @@ pub(super) async fn send(
     name: &str,
     data: &RawValue,
     key: Option<&str>,
-) -> Result<(), Fault> {
-    match key {
-        None => client.send(to.target(), name, data).await?,
+) -> Result<String, Fault> {
+    let id = match key {
+        None => Uuid::from_u128(fastrand::u128(..)),
         Some(key) => {
             let what = format!("{}\n{name}\n{key}", to.part());
-            let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, what.as_bytes());
-            client.send_as(id, to.target(), name, data).await?;
+            Uuid::new_v5(&Uuid::NAMESPACE_URL, what.as_bytes())
         }
-    }
-    Ok(())
+    };
+    client.send_as(id, to.target(), name, data).await?;
+    Ok(http::event_name(id))
 }
 
 pub(super) async fn failures(client: &Client, limit: u32) -> Result<Vec<FailureGroup>, Fault> {
@@ -116,10 +114,11 @@ pub(super) fn fork(client: &Client, run: RunId, ask: &ForkAsk) -> ForkRun {
     ask.reason.iter().fold(fork, |fork, reason| fork.reason(reason))
 }
 
-pub(super) fn bulk(client: &Client, op: &Bulk, filter: &Filter, all: bool) -> BulkCall {
-    let ask = client.bulk(op.clone()).filter(filter.clone());
-    let ask = user().into_iter().fold(ask, |ask, user| ask.by(user));
-    if all { ask.all() } else { ask }
+pub(super) fn bulk(client: &Client, ask: &BulkAsk) -> BulkCall {
+    let bulk = client.bulk(ask.op.clone()).filter(ask.filter.clone());
+    let bulk = user().into_iter().fold(bulk, |bulk, user| bulk.by(user));
+    let bulk = ask.reason.iter().fold(bulk, |bulk, reason| bulk.because(reason));
+    if ask.all { bulk.all() } else { bulk }
 }
 
 pub(super) async fn set_schedule(client: &Client, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {

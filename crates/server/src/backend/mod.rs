@@ -13,15 +13,18 @@ mod remote;
 use std::time::Duration;
 
 use outlast::{
-    Bulk, BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview,
-    QueueCard, QueueRules, QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
+    BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
+    QueueRules, QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
 };
 use outlast_store::{FailureGroup, Signal, TokenView};
 use serde_json::value::RawValue;
 use tokio::sync::broadcast::Receiver;
 
-pub(crate) use self::asks::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version};
+pub(crate) use self::asks::{
+    BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version,
+};
 use self::noted::Change;
+pub(crate) use self::noted::{stoppable, until};
 pub(crate) use self::remote::{Remote, ServerUrl};
 use crate::fault::Fault;
 use crate::words::took;
@@ -237,17 +240,17 @@ impl Backend {
         }, server => server.start(ask).await)
     }
 
-    /// Sends an event. The same `key` sends it once.
+    /// Sends an event and gives its id, where the server tells it. The same `key` sends it once.
     pub(crate) async fn send(
         &self,
         to: &Which,
         name: &str,
         data: &RawValue,
         key: Option<&str>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<String>, Fault> {
         both!(self, client => {
             let change = direct::change_of(client, "run.send", to).await;
-            change.noted(client, direct::send(client, to, name, data, key)).await
+            change.noted(client, direct::send(client, to, name, data, key)).await.map(Some)
         },
             server => server.message(to, "events", name, data, key).await)
     }
@@ -258,7 +261,7 @@ impl Backend {
             let change = direct::change_of(client, "run.settle", of).await;
             change.noted(client, client.settle(of.target(), name, data)).await
         },
-            server => server.message(of, "promises", name, data, None).await)
+            server => server.message(of, "promises", name, data, None).await.map(drop))
     }
 
     /// Asks a run to stop; `false` when it has ended.
@@ -415,19 +418,18 @@ impl Backend {
     }
 
     /// What a bulk would do.
-    pub(crate) async fn preview(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<Preview, Fault> {
-        both!(self, client => Ok(direct::bulk(client, op, filter, all).preview().await?),
-            server => server.preview(op, filter, all).await)
+    pub(crate) async fn preview(&self, ask: &BulkAsk) -> Result<Preview, Fault> {
+        both!(self, client => Ok(direct::bulk(client, ask).preview().await?), server => server.preview(ask).await)
     }
 
     /// Begins a bulk.
-    pub(crate) async fn bulk(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<RunId, Fault> {
+    pub(crate) async fn bulk(&self, ask: &BulkAsk) -> Result<RunId, Fault> {
         both!(self, client => {
-            let bulk = direct::bulk(client, op, filter, all);
-            let change = Change::new("bulk.create", op.word());
+            let bulk = direct::bulk(client, ask);
+            let change = Change::new("bulk.create", ask.op.word()).because(ask.why());
             change.named(client, bulk.start(), |run| Some(run.id().to_string())).await.map(|run| run.id())
         },
-            server => server.bulk(op, filter, all).await)
+            server => server.bulk(ask).await)
     }
 
     /// What became of a bulk.

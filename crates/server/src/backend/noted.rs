@@ -1,15 +1,51 @@
 //! The audit log of what commands change in a database themselves, where no server notes it.
 //!
 //! Lines as a server writes them: who, what, to what and why; also of what was refused. Whoever has the database is who
-//! the system says they are.
+//! the system says they are. A command that is stopped while it changes something ends when that has its line.
+
+use std::time::Duration;
 
 use outlast::{Client, RunId};
 use outlast_store::{Access, AuditNote};
+use tokio::sync::RwLock;
 use uuid::Uuid;
 
-use crate::fault::Fault;
+use crate::dev::StopSignals;
+use crate::fault::{Exit, Fault};
 use crate::http::Code;
 use crate::words::user;
+
+/// Read by every change in hand. Whoever writes waits for those, and no other begins meanwhile.
+static IN_HAND: RwLock<()> = RwLock::const_new(());
+/// How long a command that is stopped waits for the change in hand.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Does something until Ctrl-C.
+pub(crate) async fn stoppable<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let mut signals = StopSignals::new()?;
+    let stop = async {
+        signals.next().await;
+        Fault::new(Exit::Interrupted, "interrupted", "stopped by Ctrl-C")
+    };
+    until(stop, work).await
+}
+
+/// Does something until `stop` says why no longer. A change in hand comes to its end before that.
+pub(crate) async fn until<T>(
+    stop: impl Future<Output = Fault>,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let mut work = std::pin::pin!(work);
+    let why = tokio::select! {
+        done = &mut work => return done,
+        why = stop => why,
+    };
+    tokio::select! {
+        done = &mut work => done,
+        _ = IN_HAND.write() => Err(why),
+        () = tokio::time::sleep(GRACE) => Err(why),
+    }
+}
 
 /// A change about to be made.
 pub(super) struct Change {
@@ -51,6 +87,7 @@ impl Change {
         change: impl IntoFuture<Output = Result<T, E>>,
         name: impl FnOnce(&T) -> Option<String>,
     ) -> Result<T, Fault> {
+        let _in_hand = IN_HAND.read().await;
         match change.await.map_err(Into::into) {
             Ok(done) => {
                 self.target = name(&done).unwrap_or(self.target);
@@ -80,5 +117,40 @@ impl Change {
         };
         client.store().access(&Access::Note(note)).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outlast::Outlast;
+    use outlast_store::AuditList;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_that_is_stopped_while_it_changes_something_ends_with_its_line() {
+        let client = Outlast::open("sqlite::memory:").await.unwrap().client();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let (go_on, mut goes_on) = tokio::sync::mpsc::channel::<()>(1);
+        // It is stopped in the middle of the first change, and comes to no second.
+        let change = async {
+            stop.send(()).unwrap();
+            goes_on.recv().await.unwrap();
+            Ok::<_, Fault>(())
+        };
+        let work = async {
+            Change::new("queue.pause", "mail").noted(&client, change).await?;
+            Change::new("queue.pause", "report").noted(&client, async { Ok::<_, Fault>(()) }).await?;
+            std::future::pending::<Result<(), Fault>>().await
+        };
+        let why = async {
+            stopped.await.unwrap();
+            go_on.send(()).await.unwrap();
+            Fault::new(Exit::Interrupted, "interrupted", "stopped by Ctrl-C")
+        };
+        assert_eq!(until(why, work).await.unwrap_err().code(), "interrupted");
+        let ask = AuditList { tenant: None, target: None, before: None, limit: 10 };
+        let lines = client.store().audit(&ask).await.unwrap();
+        assert_eq!(lines.iter().map(|line| line.note.target.as_str()).collect::<Vec<_>>(), ["mail"]);
     }
 }

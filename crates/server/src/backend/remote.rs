@@ -24,7 +24,7 @@ use super::read::{
     DefinitionDoc, EntryDoc, FailureDoc, Items, LogDoc, NodeDoc, QueueDoc, RunDoc, ScheduleDoc, TokenDoc,
     When,
 };
-use super::{ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
 use crate::doctor::CheckJson;
 use crate::fault::Fault;
 use crate::http::DEFAULT_AGE;
@@ -147,7 +147,7 @@ impl Remote {
         Ok((made.id, made.created))
     }
 
-    /// Sends an event, or settles a promise.
+    /// Sends an event and gives its id, or settles a promise.
     pub(super) async fn message(
         &self,
         to: &Which,
@@ -155,11 +155,17 @@ impl Remote {
         name: &str,
         data: &RawValue,
         key: Option<&str>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<String>, Fault> {
+        #[derive(Deserialize)]
+        struct Told {
+            // An older server does not tell it.
+            #[serde(default)]
+            event: Option<String>,
+        }
         let body = Body::default().put("name", name).put("data", data);
         let request = Request::new(Method::POST, &["runs", &to.part(), what]).body(body);
         let request = key.into_iter().fold(request, |request, key| request.key(key));
-        self.ask::<serde::de::IgnoredAny>(request).await.map(drop)
+        Ok(self.ask::<Told>(request).await?.event)
     }
 
     pub(super) async fn act(&self, run: RunId, what: &str, reason: Option<&str>) -> Result<bool, Fault> {
@@ -259,12 +265,12 @@ impl Remote {
         Ok(self.post::<Backfilled>(&["schedules", name, "backfill"], body).await?.started)
     }
 
-    pub(super) async fn preview(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<Preview, Fault> {
-        self.post(&["bulk"], bulk_body(op, filter, all)?.put("dry_run", &true)).await
+    pub(super) async fn preview(&self, ask: &BulkAsk) -> Result<Preview, Fault> {
+        self.post(&["bulk"], bulk_body(ask)?.put("dry_run", &true)).await
     }
 
-    pub(super) async fn bulk(&self, op: &Bulk, filter: &Filter, all: bool) -> Result<RunId, Fault> {
-        Ok(self.post::<Made>(&["bulk"], bulk_body(op, filter, all)?).await?.id)
+    pub(super) async fn bulk(&self, ask: &BulkAsk) -> Result<RunId, Fault> {
+        Ok(self.post::<Made>(&["bulk"], bulk_body(ask)?).await?.id)
     }
 
     pub(super) async fn bulk_report(&self, run: RunId) -> Result<BulkReport, Fault> {
@@ -357,26 +363,23 @@ fn rules_body(rules: &QueueRules) -> Body {
         .put("ordered", &rules.ordered)
 }
 
-fn bulk_body(op: &Bulk, filter: &Filter, all: bool) -> Result<Body, Fault> {
-    let words: Vec<String> =
-        words(filter).into_iter().map(|(name, value)| format!("{name}:{value}")).collect();
-    let body = Body::default().put("op", op.word()).put("filter", &words.join(" ")).put("all", &all);
+fn bulk_body(ask: &BulkAsk) -> Result<Body, Fault> {
+    let words = words(&ask.filter).into_iter().map(|(name, value)| format!("{name}:{value}"));
+    let body = Body::default()
+        .put("op", ask.op.word())
+        .put("filter", &words.collect::<Vec<_>>().join(" "))
+        .put("all", &ask.all)
+        .maybe("reason", &ask.why());
     let raw = |text: &String| RawValue::from_string(text.clone()).ok();
-    Ok(match op {
-        Bulk::Cancel { reason }
-        | Bulk::Kill { reason }
-        | Bulk::Delete { reason }
-        | Bulk::Pause { reason } => body.put("reason", reason),
-        Bulk::Resume => body,
-        Bulk::Retry { from } => body.maybe("from", from),
-        Bulk::Fork { from, input, latest, reason } => body
-            .maybe("from", from)
-            .maybe("input", &input.as_ref().and_then(raw))
-            .put("latest", latest)
-            .maybe("reason", reason),
-        Bulk::Replace { step, result, reason } => {
-            body.put("step", step).maybe("result", &raw(result)).put("reason", reason)
+    Ok(match &ask.op {
+        Bulk::Cancel { .. } | Bulk::Kill { .. } | Bulk::Delete { .. } | Bulk::Pause { .. } | Bulk::Resume => {
+            body
         }
+        Bulk::Retry { from } => body.maybe("from", from),
+        Bulk::Fork { from, input, latest, .. } => {
+            body.maybe("from", from).maybe("input", &input.as_ref().and_then(raw)).put("latest", latest)
+        }
+        Bulk::Replace { step, result, .. } => body.put("step", step).maybe("result", &raw(result)),
         other => return Err(Fault::usage(format!("a server cannot be asked to {} many runs", other.word()))),
     })
 }

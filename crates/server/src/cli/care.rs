@@ -18,8 +18,8 @@ pub(crate) enum MigrateCommand {
     Status,
     /// Print the statements for whoever runs them by hand; needs no database
     Print(PrintArgs),
-    /// Says how to go back, which no statement does
-    Down,
+    /// Take the newest files away again, as long as nothing is lost with them
+    Down(DownArgs),
 }
 
 #[derive(Debug, Args)]
@@ -35,15 +35,27 @@ pub(crate) struct UpArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct DownArgs {
+    /// Back to this file
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| parse_number(text, 0..=1_000_000_i64))]
+    pub(crate) to: i64,
+
+    /// Only look whether it can be, and print the statements
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PrintArgs {
     /// Behind this file: where the database stands
     #[arg(long, value_name = "N", default_value = "0", allow_hyphen_values = true)]
     #[arg(value_parser = |text: &str| parse_number(text, 0..=1_000_000_i64))]
     pub(crate) from: i64,
 
-    /// Up to this file [default: the last]
+    /// Up to this file, or back to it where --from is behind it [default: the last]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_000_i64))]
+    #[arg(value_parser = |text: &str| parse_number(text, 0..=1_000_000_i64))]
     pub(crate) to: Option<i64>,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) ids: Vec<String>,
 
     /// Why, for people who look at it later
-    #[arg(long, short, conflicts_with_all = ["filter", "all"])]
+    #[arg(long, short)]
     pub(crate) reason: Option<String>,
 
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(crate) struct RetryArgs {
     pub(crate) from: Option<String>,
 
     /// Why, for people who look at it later
-    #[arg(long, short, conflicts_with_all = ["filter", "all"])]
+    #[arg(long, short)]
     pub(crate) reason: Option<String>,
 
     #[command(flatten)]

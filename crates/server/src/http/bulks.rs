@@ -37,7 +37,7 @@ pub(crate) struct NewBulk {
     /// All of them, where there is no filter.
     #[serde(default)]
     all: bool,
-    /// Why; has to be said where something ends.
+    /// Why; has to be said where something ends or is held back, and where a result is replaced.
     #[serde(default)]
     reason: Option<String>,
     /// Of a retry or a fork: from this step on.
@@ -228,6 +228,10 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
         Some(tenant) => bulk.tenant(tenant),
         None => bulk,
     };
+    // The others say it themselves.
+    let has_no_place = matches!(ask.op.as_str(), "resume" | "retry");
+    let given = ask.reason.iter().filter(|reason| has_no_place && !reason.is_empty());
+    let bulk = given.fold(bulk, |bulk, reason| bulk.because(reason));
     let refuse = |detail: &str, at: &str| Err(Problem::new(Code::INVALID_ARGUMENT, detail).at(at));
     if !ask.ids.is_empty() {
         if !ask.filter.trim().is_empty() || ask.failure.is_some() || ask.all {

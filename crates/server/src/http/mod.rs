@@ -61,6 +61,7 @@ pub(crate) use self::code::Code;
 #[cfg(feature = "otlp")]
 pub(crate) use self::guard::traceparent;
 pub(crate) use self::health::metrics_alone;
+pub(crate) use self::run_actions::event_name;
 #[cfg(unix)]
 pub use self::serve::serve_unix;
 pub(crate) use self::serve::{LOOPBACK, bind};

@@ -110,6 +110,9 @@ fn of_runs() -> Vec<Route> {
             .query(runs::HISTORY)
             .about("What it recorded, entry by entry")
             .gives::<runs::History>(200),
+        get("/api/v1/runs/{id}/queries/{name}", Read, "run.query", runs::query)
+            .about("What it last saved under a name, with Ctx::save")
+            .gives::<runs::SavedValue>(200),
         get("/api/v1/runs/{id}/actions", Read, "run.actions", audit::of_run)
             .about("What people asked of it through the API, newest first; at most 200")
             .gives::<audit::ActionPage>(200),

@@ -5,6 +5,7 @@ use outlast::{Error, RepairPlan, RunId, RunView, Status, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::code::Code;
 use super::problem::Problem;
@@ -119,12 +120,18 @@ pub(crate) struct Acted {
     status: Status,
     /// Whether this request changed something; `false` when it was so before.
     changed: bool,
+    /// The id of the event that was sent: the same whenever it is sent with the same idempotency key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<String>,
 }
 
 /// A message that is kept until a run with its key is started.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Kept {
     kept: bool,
+    /// The id of the event that was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<String>,
 }
 
 /// What would run again.
@@ -160,7 +167,7 @@ impl PlanJson {
 /// Says how the run stands now.
 async fn acted(call: &Call, run: RunId, changed: bool) -> Answer {
     let status = call.api.client.status(run).await?.status;
-    Reply::json(&Acted { id: run.to_string(), status, changed })
+    Reply::json(&Acted { id: run.to_string(), status, changed, event: None })
 }
 
 /// The reason that was given, for the audit log too; else words that say by whom.
@@ -188,12 +195,20 @@ async fn addressed(call: &Call) -> Result<Target, Problem> {
 }
 
 /// Says how the run stands that was sent something; 202 while there is none.
-async fn told(call: &Call, to: Target) -> Answer {
+async fn told(call: &Call, to: Target, event: Option<String>) -> Answer {
     match call.api.client.find(to).await {
-        Ok(run) => acted(call, run, true).await,
-        Err(Error::UnknownRun { .. }) => Ok(Reply::json(&Kept { kept: true })?.status(202)),
+        Ok(run) => {
+            let status = call.api.client.status(run).await?.status;
+            Reply::json(&Acted { id: run.to_string(), status, changed: true, event })
+        }
+        Err(Error::UnknownRun { .. }) => Ok(Reply::json(&Kept { kept: true, event })?.status(202)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// How people name an event that was sent.
+pub(crate) fn event_name(id: Uuid) -> String {
+    format!("evt_{}", id.simple())
 }
 
 /// Sends an event.
@@ -201,11 +216,9 @@ pub(crate) async fn send(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
     let to = addressed(&call).await?;
     let (client, data) = (&call.api.client, data(given)?);
-    match call.seed {
-        Some(seed) => client.send_as(seed, to.clone(), &name, &data).await?,
-        None => client.send(to.clone(), &name, &data).await?,
-    }
-    told(&call, to).await
+    let id = call.seed.unwrap_or_else(|| Uuid::from_u128(fastrand::u128(..)));
+    client.send_as(id, to.clone(), &name, &data).await?;
+    told(&call, to, Some(event_name(id))).await
 }
 
 /// Settles a promise.
@@ -213,7 +226,7 @@ pub(crate) async fn settle(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
     let of = addressed(&call).await?;
     call.api.client.settle(of.clone(), &name, &data(given)?).await?;
-    told(&call, of).await
+    told(&call, of, None).await
 }
 
 /// Asks it to stop. One that has ended stays as it is.

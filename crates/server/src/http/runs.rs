@@ -218,6 +218,26 @@ pub(crate) async fn history(call: Call) -> Answer {
     Reply::json(&History { items: entries.iter().map(EntryJson::new).collect(), next_after })
 }
 
+/// What a run last saved under a name.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SavedValue {
+    name: String,
+    /// As the workflow saved it; `null` also where it is encrypted.
+    #[schema(value_type = Option<serde_json::Value>)]
+    value: Option<Box<RawValue>>,
+    saved_at: String,
+}
+
+/// What it last saved under a name.
+pub(crate) async fn query(call: Call) -> Answer {
+    let (run, name) = (find(&call).await?.record.id, call.part("name"));
+    let Some(saved) = call.api.client.saved(run, name).await? else {
+        return Err(Problem::not_found(format_args!("saved value {name:?} of {run}")));
+    };
+    let value = raw(saved.body.as_ref());
+    Reply::json(&SavedValue { name: name.to_owned(), value, saved_at: saved.at.to_string() })
+}
+
 /// Why it is not progressing.
 pub(crate) async fn explain(call: Call) -> Answer {
     let run = find(&call).await?.record.id;

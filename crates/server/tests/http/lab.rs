@@ -7,7 +7,7 @@ use outlast::prelude::*;
 use outlast_server::http::{Api, serve};
 use outlast_testkit::{StoreKind, World};
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::layer::SubscriberExt;
@@ -79,6 +79,19 @@ async fn talk(ctx: Ctx, _: Value) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// Saves how far it is, and again whenever it is told something; starts over when it is told to.
+async fn counts(ctx: Ctx, _: Value) -> Result<(), AnyError> {
+    let last = ctx.scope("last");
+    loop {
+        let count = ctx.saved::<u64>("count")?.unwrap_or_default();
+        last.save("told", &json!({ "password": "s", "count": count }))?;
+        ctx.save("count", &(count + 1))?;
+        if ctx.event::<String>("next").await? == "anew" {
+            return ctx.continue_as_new(Value::Null).await;
+        }
+    }
+}
+
 async fn promised(ctx: Ctx, _: Value) -> Result<Value, AnyError> {
     Ok(ctx.promise::<Value>("paid").await?)
 }
@@ -119,6 +132,7 @@ impl Lab {
         let app = Outlast::on(world.store().clone())
             .workflow(greet.clone())
             .workflow(Workflow::new("approve", approve))
+            .workflow(Workflow::new("counts", counts))
             .workflow(Workflow::new("promised", promised))
             .workflow(Workflow::new("talk", talk))
             .workflow(Workflow::new("revert", revert))

@@ -29,6 +29,28 @@ async fn a_run_is_started_waited_for_and_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_saved_last_can_be_asked_for_by_its_name() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"counts"}"#).await;
+    let (path, events) = (format!("/api/v1/runs/{run}/queries"), format!("/api/v1/runs/{run}/events"));
+    for (round, word) in ["next", "anew", "next", "next"].into_iter().enumerate() {
+        let count = json!(round + 1);
+        let mut signals = lab.app.store().signals();
+        while lab.get(&format!("{path}/count")).await.json()["value"] != count {
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(100), signals.recv()).await;
+        }
+        lab.post(&events, &format!(r#"{{"name":"next","data":"{word}"}}"#)).await;
+    }
+    let told = lab.get(&format!("{path}/last%2Ftold")).await.json();
+    assert_eq!((&told["name"], &told["value"]["password"]), (&json!("last/told"), &json!("s")));
+    assert!(told["saved_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{told}");
+    for unknown in ["cou", "count%232", "%3Dcount", "next"] {
+        let told = lab.get(&format!("{path}/{unknown}")).await;
+        assert_eq!((told.status.as_u16(), told.code().as_str()), (404, "not_found"), "{unknown}: {told:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undo_is_told_of_when_it_is_done_and_steps_come_in_pages() {
     let lab = Lab::open().await;
     let run = lab.start(r#"{"definition":"revert"}"#).await;

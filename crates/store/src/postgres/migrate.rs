@@ -13,6 +13,7 @@ use super::error::{is_race, meaning};
 use super::pool::Pool;
 use crate::migrate::{self, Applied, Found, Migration};
 use crate::render::Dialect;
+use crate::revert::way;
 use crate::{CONFLICT_TRIES, OpenOptions, StoreError};
 
 /// How long a migration may take, and how long we wait for somebody else's.
@@ -44,6 +45,41 @@ pub(super) async fn migrate(
         let why = format!("the migration, or waiting for somebody else's, took longer than {PATIENCE:?}");
         Err(StoreError::Unavailable(why.into()))
     })
+}
+
+/// Takes the schema back to a file, or only looks whether it can be.
+pub(super) async fn revert(pool: &Arc<Pool>, to: i64, dry_run: bool, place: &str) -> Result<(), StoreError> {
+    let connection = pool.lease().await?;
+    let client = connection.client();
+    let work = async {
+        begin(client).await?;
+        let found = look(client, place).await.map_err(Failure::Ours)?;
+        let way = way(&found, to, place, Dialect::Postgres).map_err(Failure::Ours)?;
+        for question in &way.questions {
+            if !client.query_typed(&question.sql, &[]).await?.is_empty() {
+                return Err(Failure::Ours(question.refusal(place)));
+            }
+        }
+        for text in way.texts.iter().filter(|_| !dry_run) {
+            client.batch_execute(text).await?;
+        }
+        client.batch_execute(if dry_run { "rollback" } else { "commit" }).await?;
+        Ok(())
+    };
+    let done = timeout(PATIENCE, work).await.unwrap_or_else(|_| {
+        let why =
+            format!("the way back, or waiting for somebody else's migration, took longer than {PATIENCE:?}");
+        Err(Failure::Ours(StoreError::Unavailable(why.into())))
+    });
+    match done {
+        Ok(()) => {
+            connection.give_back();
+            Ok(())
+        }
+        // A connection that is not given back is closed, and what it had begun with it.
+        Err(Failure::Ours(error)) => Err(error),
+        Err(Failure::Servers(error)) => Err(said(&error, place)),
+    }
 }
 
 /// Applies the next file, unless somebody else has while we waited for the lock.
@@ -79,10 +115,7 @@ impl From<tokio_postgres::Error> for Failure {
 }
 
 async fn attempt_step(client: &Client, options: &OpenOptions, place: &str) -> Result<(), Failure> {
-    let millis = PATIENCE.as_millis();
-    client.batch_execute(&format!("begin; set local statement_timeout = {millis}")).await?;
-    // A number of our own: "outlast" as bytes.
-    client.batch_execute("select pg_advisory_xact_lock(31375338055398260)").await?;
+    begin(client).await?;
     let found = look(client, place).await.map_err(Failure::Ours)?;
     let next = migrate::next(&found, options.no_migrate, place).map_err(Failure::Ours)?;
     if let Some(migration) = next.filter(wanted(options)) {
@@ -90,6 +123,14 @@ async fn attempt_step(client: &Client, options: &OpenOptions, place: &str) -> Re
     }
     client.batch_execute("commit").await?;
     Ok(())
+}
+
+/// Begins a transaction that nobody else's migration gets in the way of.
+async fn begin(client: &Client) -> Result<(), tokio_postgres::Error> {
+    let millis = PATIENCE.as_millis();
+    client.batch_execute(&format!("begin; set local statement_timeout = {millis}")).await?;
+    // A number of our own: "outlast" as bytes.
+    client.batch_execute("select pg_advisory_xact_lock(31375338055398260)").await
 }
 
 async fn apply(

@@ -74,6 +74,13 @@ pub(crate) async fn migrate_at(url: &str, options: &OpenOptions) -> Result<(), S
     migrate::migrate(&Arc::new(Pool::new(target)), options, &place).await.map(drop)
 }
 
+/// Takes a schema back to a file of its own, or only looks whether it can be.
+pub(crate) async fn revert_at(url: &str, to: i64, dry_run: bool) -> Result<(), StoreError> {
+    let target = Target::read(url)?;
+    let place = target.place();
+    migrate::revert(&Arc::new(Pool::new(target)), to, dry_run, &place).await
+}
+
 /// What there is of a schema.
 pub(crate) async fn look_at(url: &str) -> Result<(Found, String), StoreError> {
     let target = Target::read(url)?;

@@ -12,6 +12,7 @@ use super::error::{is_busy, meaning};
 use crate::address::check_file;
 use crate::migrate::{self, Applied, Found};
 use crate::render::Dialect;
+use crate::revert::way;
 use crate::{OpenOptions, StoreError};
 
 /// How long we wait for another process's transaction.
@@ -146,6 +147,29 @@ pub(super) fn migrate(
     let shards = "select value from outlast_meta where name = 'shards'";
     let shards: Option<String> = wait_for(|| connection.query_row(shards, [], |row| row.get(0)).optional())?;
     migrate::shards(shards.as_deref(), place)
+}
+
+/// Takes the schema back to a file, or only looks whether it can be.
+pub(super) fn revert(connection: &Connection, to: i64, dry_run: bool, place: &str) -> Result<(), StoreError> {
+    wait_for(|| connection.execute_batch("begin immediate"))?;
+    let work = || {
+        let way = way(&look(connection)?, to, place, Dialect::Sqlite)?;
+        for question in &way.questions {
+            if connection.query_row(&question.sql, [], |_| Ok(())).optional().map_err(meaning)?.is_some() {
+                return Err(question.refusal(place));
+            }
+        }
+        if dry_run {
+            return connection.execute_batch("rollback").map_err(meaning);
+        }
+        way.texts.iter().try_for_each(|text| connection.execute_batch(text)).map_err(meaning)?;
+        wait_for(|| connection.execute_batch("commit"))
+    };
+    let done = work();
+    if done.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("rollback");
+    }
+    done
 }
 
 fn apply(

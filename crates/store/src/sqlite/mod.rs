@@ -209,6 +209,18 @@ pub(crate) async fn migrate(file: PathBuf, options: OpenOptions) -> Result<(), S
     work.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.into())))
 }
 
+/// Takes a file's schema back to a file of its own, or only looks whether it can be.
+pub(crate) async fn revert(file: PathBuf, to: i64, dry_run: bool) -> Result<(), StoreError> {
+    let work = tokio::task::spawn_blocking(move || {
+        if !file.exists() {
+            return Ok(());
+        }
+        let connection = connection::writer(Some(&file), &OpenOptions::default())?;
+        connection::revert(&connection, to, dry_run, &file.display().to_string())
+    });
+    work.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.into())))
+}
+
 /// What there is of a schema in a file, which may not exist.
 pub(crate) async fn look_at(file: PathBuf) -> Result<(Found, String), StoreError> {
     let work = tokio::task::spawn_blocking(move || {

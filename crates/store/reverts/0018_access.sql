@@ -1,0 +1,3 @@
+drop table outlast.replies;
+drop table outlast.audit;
+drop table outlast.tokens;

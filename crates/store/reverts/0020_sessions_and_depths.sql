@@ -1,0 +1,2 @@
+drop table outlast.depths;
+drop table outlast.sessions;

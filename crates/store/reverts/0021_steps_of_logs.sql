@@ -1,0 +1,1 @@
+alter table outlast.logs drop column step;

@@ -1,0 +1,3 @@
+drop index outlast.runs_by_key;
+drop index outlast.audit_by_target;
+drop table outlast.lost;

@@ -1,0 +1,1 @@
+alter table outlast.queues drop column loose;
