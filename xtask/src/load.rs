@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// How many connections ask at once
     #[arg(long, default_value_t = 32)]
     connections: u32,
-    /// Measure this binary, and build none
+    /// Measure this binary, which has the workflow of the example own_binary, and build none
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Make docs/load.md of it
@@ -37,13 +37,16 @@ const ASKED: [(&str, &str); 5] = [
     ("`GET /api/v1/runs/ID`", "path = '/api/v1/runs/RUN'"),
     (
         "`POST /api/v1/runs`",
-        "path = '/api/v1/runs'; body = '{\"definition\":\"order\",\"input\":{\"item\":\"pen\",\"cents\":100},\"delay_ms\":86400000}'",
+        "path = '/api/v1/runs'; body = '{\"definition\":\"greet\",\"input\":\"pen\",\"delay_ms\":86400000}'",
     ),
     (
         "`POST /api/v1/runs/ID/events`",
         "path = '/api/v1/runs/RUN/events'; body = '{\"name\":\"note\",\"data\":1}'",
     ),
 ];
+
+/// What is asked of a server that does the work too.
+const WORK: &str = "path = '/api/v1/runs'; body = '{\"definition\":\"greet\",\"input\":\"pen\"}'";
 
 /// How many runs there are before anything is measured.
 const RUNS: u32 = 10_000;
@@ -55,14 +58,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let binary = match &options.binary {
         Some(binary) => binary.canonicalize()?,
         None => {
-            let status = process::run(cargo().args(["build", "--release", "-p", "outlast-server"]))?;
+            let example = ["build", "--release", "-p", "outlast-server", "--example", "own_binary"];
+            let status = process::run(cargo().args(example))?;
             ensure!(status.success(), "the server cannot be built ({status})");
-            root.join("target/release/outlast").canonicalize()?
+            root.join("target/release/examples/own_binary").canonicalize()?
         }
     };
     let folder = tempfile::tempdir()?;
     let cluster = Cluster::start_for_figures()?;
-    let postgres = cluster.fresh_database("load")?;
+    let (postgres, working) = (cluster.fresh_database("load")?, cluster.fresh_database("work")?);
     let mut table = Table::default();
     table.add("| | database | requests a second | p50 | p99 |\n| --- | --- | ---: | ---: | ---: |");
     for (database, url) in [("SQLite", "sqlite://load.db".to_owned()), ("PostgreSQL", postgres)] {
@@ -74,8 +78,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             table.add(&format!("| {name} | {database} | {rate} | {half} | {most} |"));
         }
     }
+    let mut work = Table::default();
+    work.add("| database | starts a second | p50 | p99 | ended a second meanwhile |\n| --- | ---: | ---: | ---: | ---: |");
+    for (database, url) in [("SQLite", "sqlite://work.db".to_owned()), ("PostgreSQL", working)] {
+        let args = ["serve", "--role", "all", "--migrate", "--listen", "127.0.0.1:0", "--pace", "1000000"];
+        let server = Server::spawn(&binary, &args, &url, folder.path())?;
+        let Measured { rate, half, most } = server.measure(WORK, folder.path(), options)?;
+        let ended = server.count("&status=completed")? / options.seconds;
+        work.add(&format!("| {database} | {rate} | {half} | {most} | {ended} |"));
+    }
     if options.write {
-        fs::write(root.join("docs/load.md"), page(options, &table.0, &root)?)?;
+        fs::write(root.join("docs/load.md"), page(options, &table.0, &work.0, &root)?)?;
     }
     Ok(())
 }
@@ -91,8 +104,8 @@ impl Table {
     }
 }
 
-/// The document about a table.
-fn page(options: &Options, table: &str, root: &Path) -> Result<String> {
+/// The document about both tables.
+fn page(options: &Options, table: &str, work: &str, root: &Path) -> Result<String> {
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root).output()?;
     let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
     let cores = std::thread::available_parallelism()?;
@@ -106,7 +119,10 @@ fn page(options: &Options, table: &str, root: &Path) -> Result<String> {
          - SQLite is one file, with every commit synced. PostgreSQL is a cluster of its own on the same disk, durable as it is by\n  \
          default.\n\
          - What changes something is answered when it is durable, and its line in the audit log too.\n\
-         - No token is asked for. `--pace`, which is 500 requests a second for each token, is out of the way.\n\n{table}"
+         - No token is asked for. `--pace`, which is 500 requests a second for each token, is out of the way.\n\n{table}\n\
+         ## While it works\n\n\
+         `outlast serve --role all`, which also does what it is asked to start: `POST /api/v1/runs` of a workflow with a step and a sleep of 0.1 s, due at\n\
+         once. What had not ended when the last was answered goes on afterwards.\n\n{work}"
     )
     .replace(" \n", "\n"))
 }
@@ -126,7 +142,7 @@ struct Server {
 }
 
 impl Server {
-    /// A server over a database that knows the definitions of the samples, and works on none of them.
+    /// A server over a database that knows the binary's definitions, and works on none of them.
     fn start(binary: &Path, database: &str, folder: &Path) -> Result<Server> {
         drop(Server::spawn(binary, &["dev", "--port", "0"], database, folder)?);
         let args = ["serve", "--role", "api", "--listen", "127.0.0.1:0", "--pace", "1000000"];
@@ -156,10 +172,7 @@ impl Server {
         while rounds < 120 {
             self.measure(start, folder, &options)?;
             rounds += 1;
-            let count = self.get("/api/v1/runs/count?cap=100000")?;
-            let count: String =
-                count.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-            if count.parse::<u32>()? >= RUNS {
+            if self.count("")? >= RUNS {
                 let page = self.get("/api/v1/runs?limit=500")?;
                 let ids = page.split("\"id\":\"").skip(1).filter_map(|rest| rest.split('"').next());
                 self.runs = ids.map(str::to_owned).collect();
@@ -168,6 +181,14 @@ impl Server {
             }
         }
         bail!("{RUNS} runs could not be started in {rounds} s")
+    }
+
+    /// How many runs fit.
+    fn count(&self, filter: &str) -> Result<u32> {
+        let count = self.get(&format!("/api/v1/runs/count?cap=100000{filter}"))?;
+        let digits: String =
+            count.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+        Ok(digits.parse()?)
     }
 
     fn get(&self, path: &str) -> Result<String> {

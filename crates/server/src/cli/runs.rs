@@ -71,7 +71,7 @@ pub(crate) struct LogArgs {
     pub(crate) step: Option<String>,
 
     /// Only lines since then: 10m, or 2027-03-14T01:30:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<String>,
 }
 

@@ -129,8 +129,10 @@ async fn identify(api: &Inner, route: &Route, headers: &HeaderMap) -> Result<Cal
 fn allow(route: &Route, caller: &Caller) -> Result<(), Problem> {
     if !caller.role.may(route.scope) {
         let (role, action) = (caller.role.word(), route.action);
-        let detail =
-            format!("{action} needs the scope {}, which a {role} does not have", scope_word(route.scope));
+        let detail = format!(
+            "{action} needs the scope {}, which the role {role} does not have",
+            scope_word(route.scope)
+        );
         return Err(Problem::new(Code::FORBIDDEN, detail));
     }
     if route.shared && caller.tenant.is_some() {

@@ -117,17 +117,24 @@ pub(crate) fn tracestate(headers: &HeaderMap) -> Option<String> {
     ((1..=512).contains(&state.len()) && is_plain).then_some(state)
 }
 
-/// The host, without its port.
+/// The host, without its port. What is said twice, or has another end than a port, is given as it is: nobody is called so.
 fn host_of(request: &Request) -> Option<String> {
-    let sent = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    let mut sent =
+        request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let (first, second) = (sent.next(), sent.next());
+    if let (Some(first), Some(second)) = (first, second) {
+        return Some(format!("{first}, {second}"));
+    }
     let named = request.uri().authority().map(|authority| authority.as_str());
-    let host = named.or(sent)?.to_ascii_lowercase();
-    let host = match host.strip_prefix('[') {
-        // An address of IPv6 has colons of its own.
-        Some(rest) => format!("[{}]", rest.split(']').next().unwrap_or_default()),
-        None => host.split(':').next().unwrap_or_default().to_owned(),
-    };
-    Some(host)
+    let host = named.or(first)?.to_ascii_lowercase();
+    // An address of IPv6 has colons of its own.
+    let end = if host.starts_with('[') { host.find(']').map(|at| at + 1) } else { host.find(':') };
+    let (name, port) = host.split_at(end.unwrap_or(host.len()));
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    Some(match port.is_empty() || port.strip_prefix(':').is_some_and(is_port) {
+        true => name.to_owned(),
+        false => host,
+    })
 }
 
 fn check_host(hosts: &Hosts, request: &Request) -> Result<(), Problem> {

@@ -36,6 +36,7 @@ mod openapi;
 mod pace;
 mod pages;
 mod problem;
+mod prompt;
 mod query;
 mod queues;
 mod replies;

@@ -30,9 +30,13 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
 
 /// The key of a request, if it has one.
 pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(sent) = headers.get("idempotency-key") else { return Ok(None) };
+    let mut sent = headers.get_all("idempotency-key").iter();
+    let Some(first) = sent.next() else { return Ok(None) };
+    if sent.next().is_some() {
+        return Err(Problem::new(Code::INVALID_ID, "Idempotency-Key is there twice: send one"));
+    }
     // The draft has it as a quoted text; many send it bare.
-    let key = sent.to_str().unwrap_or_default().trim().trim_matches('"');
+    let key = first.to_str().unwrap_or_default().trim().trim_matches('"');
     let is_plain = (1..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
     match is_plain {
         true => Ok(Some(key.to_owned())),

@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::prompt::Prompt;
 use super::tls::Tls;
 
 /// The most bytes of a request's head.
@@ -100,13 +101,13 @@ async fn answer_all(listener: impl Accept, router: Router, tls: Option<Tls>, sto
         tokio::spawn(async move {
             let ended = match tls {
                 None => {
-                    let connection = builder.serve_connection(TokioIo::new(socket), service);
+                    let connection = builder.serve_connection(begun(socket), service);
                     watcher.watch(connection.into_owned()).await.map_err(|error| error.to_string())
                 }
                 // Whoever takes long for it holds nobody else up.
                 Some(tls) => match tls.accept(socket).await {
                     Ok(stream) => {
-                        let connection = builder.serve_connection(TokioIo::new(stream), service);
+                        let connection = builder.serve_connection(begun(stream), service);
                         watcher.watch(connection.into_owned()).await.map_err(|error| error.to_string())
                     }
                     Err(error) => Err(error),
@@ -122,6 +123,11 @@ async fn answer_all(listener: impl Accept, router: Router, tls: Option<Tls>, sto
     if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests were not answered before the server stopped");
     }
+}
+
+/// A connection that has to begin, as long as a head may take.
+fn begun<S>(stream: S) -> TokioIo<Prompt<S>> {
+    TokioIo::new(Prompt::new(stream, HEAD_TIMEOUT))
 }
 
 fn builder() -> Builder<TokioExecutor> {

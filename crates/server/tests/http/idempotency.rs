@@ -25,6 +25,8 @@ async fn a_start_that_is_sent_twice_starts_one_run_and_is_answered_alike() {
     for key in ["", "a b", &"x".repeat(201)] {
         assert_eq!(send(&lab, "/api/v1/runs", key, body).await.code(), "invalid_id", "{key:?}");
     }
+    let twice = with_json(lab.request("POST", "/api/v1/runs"), body).header("idempotency-key", "abc");
+    assert_eq!(told(twice.header("idempotency-key", "xyz")).await.code(), "invalid_id");
     // A day later it is a new request.
     lab.world.pass(std::time::Duration::from_secs(25 * 3_600)).await;
     let anew = send(&lab, "/api/v1/runs", "abc", body).await;

@@ -68,11 +68,17 @@ async fn a_request_that_names_no_host_or_another_behind_a_proxys_back_is_refused
         "GET /api/v1/runs HTTP/1.1\r\nhost:\r\n\r\n",
         "GET /api/v1/runs HTTP/1.1\r\nhost: evil.com\r\nx-forwarded-host: localhost\r\nx-forwarded-for: 127.0.0.1\r\n\r\n",
         "GET http://evil.com/api/v1/runs HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nhost: evil.com\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost: localhost:80.evil.com\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost: [::1]evil.com\r\n\r\n",
     ] {
         let answer = raw(&lab, head.as_bytes()).await;
         assert!(answer.contains(" 421 ") || answer.contains(" 400 "), "{head:?}: {answer}");
     }
-    assert!(raw(&lab, b"GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\n\r\n").await.contains(" 200 "));
+    for host in ["localhost", "localhost:7777", "LocalHost:"] {
+        let head = format!("GET /api/v1/runs HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        assert!(raw(&lab, head.as_bytes()).await.contains(" 200 "), "{host}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
