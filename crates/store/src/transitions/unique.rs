@@ -236,6 +236,7 @@ fn add_replace(flight: &mut Flight, run: &NewRun, replaced: RunId) {
         trace,
         run.version,
         run.kind,
+        run.priority,
     ]));
     flight.add(PURGE_TAGS.with(cells![shard, ids(&[replaced])]));
     flight.each(&REPLACE_TAGS, tag_rows(run), cells![shard, replaced]);
@@ -307,7 +308,7 @@ static UNIQUES_TAKE: Sql = Sql::new(
 static REPLACE_ASKED: Sql = Sql::new(
     "replace_asked",
     "update outlast.runs set codec = {p3}, input = {p4}, owner = {p5}, roles = {p6}, trace = {p7}, version = {p8},
-            kind = {p9}
+            kind = {p9}, priority = {p10}
       where shard = {p1} and id = {p2}",
 )
 .takes(&[
@@ -318,6 +319,7 @@ static REPLACE_ASKED: Sql = Sql::new(
     Type::Text,
     Type::Text,
     Type::Text,
+    Type::Int,
     Type::Int,
     Type::Int,
 ]);
