@@ -81,6 +81,23 @@ impl FromStr for Timestamp {
         let time: jiff::Timestamp = text.parse().map_err(|_| {
             crate::Error::invalid("time", text, "write it like 2027-03-14T01:30:00Z, with its zone")
         })?;
-        Ok(time.into())
+        match time.as_microsecond() {
+            0.. => Ok(time.into()),
+            _ => Err(crate::Error::invalid("time", text, "one since 1970, with which time begins here")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_before_all_others_is_refused_and_not_taken_for_the_first() {
+        assert_eq!("1970-01-01T00:00:00Z".parse::<Timestamp>().unwrap().micros(), 0);
+        for text in ["0001-12-31T00:00:00Z", "1969-12-31T23:59:59.999999Z"] {
+            let refused = text.parse::<Timestamp>().unwrap_err().to_string();
+            assert!(refused.contains("since 1970"), "{refused}");
+        }
     }
 }

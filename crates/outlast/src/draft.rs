@@ -24,6 +24,8 @@ pub(crate) struct StartOptions {
     pub(crate) group: Option<String>,
     pub(crate) priority: Option<u8>,
     pub(crate) delay: Option<Duration>,
+    /// How long a debounced start waits for others.
+    pub(crate) wait: Option<Duration>,
     pub(crate) at: Option<Timestamp>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) tags: Vec<(String, String)>,
@@ -134,10 +136,16 @@ impl Client {
             check_priority(priority)?;
             run.priority = priority;
         }
-        for (what, duration) in [("delay", start.delay), ("timeout", start.timeout)] {
+        if let (Some(wait), Some(delay)) = (start.wait, start.delay) {
+            let remedy =
+                format!("none beside `debounce`, which waits {wait:?}: both say when the run begins");
+            return Err(Error::invalid("delay", format!("{delay:?}"), remedy));
+        }
+        let delay = start.wait.or(start.delay);
+        for (what, duration) in [("delay", delay), ("timeout", start.timeout)] {
             check_duration(what, duration.unwrap_or_default())?;
         }
-        if let (Some(delay), Some(at)) = (start.delay, start.at) {
+        if let (Some(delay), Some(at)) = (delay, start.at) {
             let remedy = format!("none beside a delay of {delay:?}: both say when the run begins");
             return Err(Error::invalid("time to start at", at, remedy));
         }
@@ -163,7 +171,7 @@ impl Client {
         if let Some(trace) = &start.trace {
             check_trace(trace)?;
         }
-        run.due = match (start.delay, start.at) {
+        run.due = match (delay, start.at) {
             (Some(delay), _) if !delay.is_zero() => Due::After(delay),
             (_, Some(at)) => Due::At(at),
             _ => run.due,

@@ -69,8 +69,8 @@ impl Queue {
         self
     }
 
-    /// The runs of a group run one after another, in the order in which they became due: the next begins when the one
-    /// before it has ended, however often that is tried again. With more than one shard the order is that of groups which
+    /// The runs of a group run one after another, the most urgent first and otherwise in the order in which they became
+    /// due: the next begins when the one before it has ended, however often that is tried again. With more than one shard the order is that of groups which
     /// are said ([`Start::group`](crate::Start::group)): a tenant's runs are spread, and those that become due together
     /// come in any order.
     pub fn ordered(mut self) -> Queue {

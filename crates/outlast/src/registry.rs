@@ -109,8 +109,9 @@ impl Registry {
         }
         if let Some(UniqueArgs::For(period)) = options.unique {
             check_duration("unique", period)?;
-            if period.is_zero() {
-                return Err(Error::invalid("unique", "0", "a period that is longer than nothing"));
+            // As short as callers without the code can be told.
+            if period < Duration::from_millis(1) {
+                return Err(Error::invalid("unique", format!("{period:?}"), "1 ms to 100 years"));
             }
         }
         if let Some(schema) = options.input_schema

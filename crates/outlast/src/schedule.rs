@@ -349,11 +349,13 @@ impl Client {
     /// Sets one that somebody asks for now: code that declares a time goes on saying so when it is past.
     async fn put_new_schedule(&self, name: String, card: ScheduleCard) -> Result<ScheduleView, Error> {
         let now = repeated(|| self.store().now()).await?;
-        let is_over = Plan::read(&card)?.timetable.next_after(now).is_none();
-        // One that was there keeps its place, and may well be over.
-        if is_over && self.schedule_named(&name).await.is_err() {
-            let remedy = "one that has a time to come: all of this one are past";
-            return Err(Error::invalid("schedule", &name, remedy));
+        if Plan::read(&card)?.timetable.next_after(now).is_none() {
+            // One that was there with these times keeps its place, and may well be over.
+            let old = self.schedules().await?.into_iter().find(|view| view.name == name);
+            if old.is_none_or(|old| old.card.timetable != card.timetable) {
+                let remedy = "one that has a time to come: all of this one are past";
+                return Err(Error::invalid("schedule", &name, remedy));
+            }
         }
         self.put_schedule(name, card).await
     }

@@ -150,7 +150,7 @@ impl<D: 'static> Start<D> {
     /// ```
     pub fn debounce(mut self, key: impl Into<String>, wait: Duration) -> Self {
         let at_most = wait.saturating_mul(100).min(outlast_core::Limits::DURATION);
-        self.options.delay = Some(wait);
+        self.options.wait = Some(wait);
         self.unique(Unique::by_key(key).until_begun(Some(at_most)).replace())
     }
 

@@ -366,6 +366,16 @@ engine_test! {
         let unknown = lab.app().pause_schedule("nope").await.map(|_| ()).unwrap_err().to_string();
         assert!(unknown.contains("Client::schedules"), "{unknown}");
     }
+
+    async fn a_schedule_is_not_replaced_by_one_whose_times_are_past(lab: Lab) {
+        lab.start(|app| app.job(report())).await;
+        let set = async |schedule| lab.app().schedule(schedule, &report(), &"x".to_owned()).await;
+        let launch = || Schedule::once("launch", Timestamp::from_micros(0));
+        set(Schedule::cron("launch", "@daily")).await.unwrap();
+        let refused = set(launch()).await.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("all of this one are past"), "{refused}");
+        assert_eq!(lab.app().schedule_named("launch").await.unwrap().card.timetable, "@daily");
+    }
 }
 
 #[tokio::test]

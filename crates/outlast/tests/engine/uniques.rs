@@ -1,5 +1,7 @@
 //! Unique, debounced and throttled runs, as an application meets them.
 
+use std::time::Duration;
+
 use outlast::prelude::*;
 
 use crate::engine_test;
@@ -96,6 +98,20 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["second: 7"]);
     }
 
+    async fn one_that_is_replaced_has_its_new_priority_wherever_that_is_looked_at(lab: Lab) {
+        lab.start(|app| app.job(index())).await;
+        let start = |priority| {
+            let unique = Unique::by_key("k").replace();
+            lab.app().start(index(), "a".into()).priority(priority).delay(1.minute()).unique(unique)
+        };
+        start(7).await.unwrap();
+        let run = start(1).await.unwrap();
+        // The run's own is what people see, and what counts when it is tried again by hand.
+        assert_eq!(run.status().await.unwrap().record.priority, 1);
+        let in_line = format!("select priority from outlast.agenda where id = {}", lab.world.sql_id(run.id()));
+        assert_eq!(lab.world.count(&in_line).await, 1);
+    }
+
     async fn one_that_is_replaced_does_not_begin_because_its_period_ends(lab: Lab) {
         lab.start(|app| app.job(index())).await;
         let start = |text: &str| {
@@ -163,6 +179,8 @@ engine_test! {
         for (twice, names) in [
             (start().delay(1.minute()).at(soon), "both say when the run begins"),
             (start().debounce("k", 1.minute()).at(soon), "both say when the run begins"),
+            (start().debounce("k", 1.minute()).delay(1.hour()), "both say when the run begins"),
+            (start().delay(1.hour()).debounce("k", 1.minute()), "both say when the run begins"),
             (start().debounce("k", 1.minute()).throttle("k", 1.hour()), "which run is the only one"),
             (start().unique(Unique::by_args()).unique(Unique::by_key("k")), "which run is the only one"),
         ] {
@@ -189,5 +207,14 @@ engine_test! {
         let (first, created) = start(true).await.unwrap();
         assert!(created);
         assert_eq!(start(true).await.unwrap(), (first, false));
+    }
+}
+
+#[tokio::test]
+async fn a_period_that_is_too_short_to_be_told_to_others_is_refused() {
+    for period in [Duration::ZERO, Duration::from_micros(999)] {
+        let app = Outlast::open("sqlite::memory:").await.unwrap().job(index().unique_for(period));
+        let refused = app.run().await.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("1 ms to 100 years"), "{refused}");
     }
 }
