@@ -429,7 +429,7 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Workflow<I, O, E> {
 
     fn erase(self) -> Registered {
         let Self { options, code, signed, extra: _ } = self;
-        let call = erase_code(options, code, |_| |_: &E| {});
+        let call = erase_code(options, code, |_| |_: Option<&E>| {});
         let signature = signature::<I, O, E>(signed);
         let body = Body::Workflow(call);
         Registered { options, signature, body, backoff: None, undo: None, accepts: accepts::<I> }
@@ -458,7 +458,11 @@ impl<I: Stored, O: Stored, E: StoredError> Definition for Job<I, O, E> {
             Some(batch) => Body::Batch(batch.erase(options, judge)),
             None => Body::Job(erase_code(options, code, move |job: &JobCtx| {
                 let (judge, job) = (judge.clone(), job.clone());
-                move |error: &E| judge.judge(std::slice::from_ref(job.turn()), error)
+                move |error: Option<&E>| match error {
+                    Some(error) => judge.judge(std::slice::from_ref(job.turn()), error),
+                    // Another attempt would do it all once more and have no better output.
+                    None => job.turn().give_up(),
+                }
             })),
         };
         Registered { options, signature, body, backoff, undo, accepts: accepts::<I> }
@@ -490,7 +494,8 @@ pub(crate) type Outcome = Result<Payload, FailureDoc>;
 pub(crate) type Erased<C> =
     Box<dyn Fn(C, &Payload, Limits) -> Result<BoxFuture<'static, Outcome>, Error> + Send + Sync>;
 
-/// The code without its types. What `judge` gives sees an error before that becomes words.
+/// The code without its types. What `judge` gives sees an error before that becomes words, and hears of an output that
+/// cannot be kept.
 fn erase_code<C, I, O, E, J>(
     options: Options,
     code: Code<C, I, O, E>,
@@ -498,7 +503,7 @@ fn erase_code<C, I, O, E, J>(
 ) -> Erased<C>
 where
     C: 'static,
-    J: FnOnce(&E) + Send + 'static,
+    J: FnOnce(Option<&E>) + Send + 'static,
     I: Stored,
     O: Stored,
     E: StoredError,
@@ -511,10 +516,11 @@ where
             match work.await {
                 Ok(output) => {
                     Payload::encode(format_args!("the output of {}", options.name), &output, &limits)
+                        .inspect_err(|_| judge(None))
                         .map_err(FailureDoc::Outlast)
                 }
                 Err(error) => {
-                    judge(&error);
+                    judge(Some(&error));
                     Err(FailureDoc::new(&Failure::Own(error), &limits))
                 }
             }

@@ -69,6 +69,17 @@ engine_test! {
         assert_eq!(lab.ledger.notes(), ["attempt 1"]);
     }
 
+    async fn an_output_that_cannot_be_kept_is_not_tried_again(lab: Lab) {
+        let job = Job::new("big", |job: JobCtx, _: ()| async move {
+            job.state::<Ledger>().note(format!("attempt {}", job.attempt()));
+            Ok::<_, AnyError>("x".repeat(2 << 20))
+        }).retry(Retry::fixed(3, Duration::ZERO));
+        lab.start(|app| app.job(job.clone())).await;
+        let error = lab.app().start(job, ()).await.unwrap().result().await.unwrap_err().to_string();
+        assert_eq!(error, "the output of big is too large: 2097154, the limit is 1048576");
+        assert_eq!(lab.ledger.notes(), ["attempt 1"]);
+    }
+
     async fn pauses_come_from_a_function_of_the_users_own(lab: Lab) {
         let job = third_time().retry(Retry::times(3)).backoff(|attempt| 1.hour() * attempt);
         lab.start(|app| app.job(job.clone())).await;
