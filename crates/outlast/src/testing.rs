@@ -101,12 +101,16 @@ impl Test {
         Ok(self.app.store().now().await?)
     }
 
-    /// Waits until nothing runs, and nothing is due but what its queue holds back.
+    /// Waits until nothing runs but jobs that gather for a batch, and nothing is due but what its queue holds back.
     pub async fn settle(&self) -> Result<(), Error> {
-        self.quiet().await?;
+        self.settled().await.map(drop)
+    }
+
+    async fn settled(&self) -> Result<Option<Timestamp>, Error> {
+        let gathered = self.quiet().await?;
         match self.diverged() {
             Some(what) => Err(Error::misconfigured(what)),
-            None => Ok(()),
+            None => Ok(gathered),
         }
     }
 
@@ -116,19 +120,22 @@ impl Test {
         (!diverged.is_empty()).then(|| format!("the code does not repeat itself: {}", diverged.join("; ")))
     }
 
-    async fn quiet(&self) -> Result<(), Error> {
+    /// Waits until nothing is due; gives when the first of the jobs that gather for a batch are handed over.
+    async fn quiet(&self) -> Result<Option<Timestamp>, Error> {
         let engine = self.app.engine();
+        // Whoever waits may have done something since, for which a queue held others back.
+        engine.queues.note_change();
         loop {
             let changed = engine.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if let Some(quiet) = engine.quiet() {
+            if let Some((quiet, gathered)) = engine.at_rest() {
                 match self.app.store().next_due().await? {
                     Some(due) if due <= self.now().await? && engine.queues.holds_back().is_none() => {
                         engine.nudge();
                     }
                     // A turn that came and went since may have made something due.
-                    _ if engine.quiet() == Some(quiet) => return Ok(()),
+                    _ if engine.at_rest() == Some((quiet, gathered)) => return Ok(gathered),
                     _ => continue,
                 }
             }
@@ -141,9 +148,10 @@ impl Test {
         self.settle().await?;
         let target = self.now().await? + by;
         for _ in 0..TIMERS {
-            self.settle().await?;
+            let gathered = self.settled().await?;
             let now = self.now().await?;
             let due = self.app.store().next_due().await?.filter(|due| *due > now);
+            let due = due.into_iter().chain(gathered).min();
             let due = due.or_else(|| self.app.engine().queues.holds_back().flatten());
             match due {
                 Some(due) if due <= target => self.pass(due.since(now)),

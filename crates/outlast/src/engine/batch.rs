@@ -28,6 +28,8 @@ type Key = (String, String);
 struct Gathering {
     /// Which one it is, so that its timer does not let go of a later one.
     number: u64,
+    /// When it is handed over, however many there are.
+    until: Timestamp,
     definition: Arc<Registered>,
     members: Vec<Member>,
 }
@@ -36,10 +38,21 @@ struct Gathering {
 struct Member {
     job: Arc<JobTurn>,
     input: Box<dyn Any + Send>,
+    expires_at: Option<Timestamp>,
     done: oneshot::Sender<Outcome>,
 }
 
 impl Batches {
+    /// How many jobs gather, and when time alone ends that for the first of them.
+    pub(super) fn gather(&self) -> (usize, Option<Timestamp>) {
+        let gathering = self.0.lock();
+        let waits = gathering.values().flat_map(|gather| {
+            let waits = gather.members.iter().filter(|member| !member.done.is_closed());
+            waits.map(|member| member.expires_at.map_or(gather.until, |at| at.min(gather.until)))
+        });
+        waits.fold((0, None), |(count, first), until| (count + 1, first.into_iter().chain([until]).min()))
+    }
+
     /// Takes a job out again; says whether it had not been handed over yet.
     fn leave(&self, key: &Key, run: RunId) -> bool {
         let mut gathering = self.0.lock();
@@ -82,7 +95,7 @@ pub(super) async fn attempt(
     let (done, mut outcome) = oneshot::channel();
     let code = outlast_store::code(definition.options.name, definition.options.version);
     let key = (code, tenant);
-    gather(engine, definition, &key, Member { job: job.clone(), input, done });
+    gather(engine, definition, &key, Member { job: job.clone(), input, expires_at, done });
 
     let mut stop = job.cancel.subscribe();
     let mut is_handed_over = false;
@@ -112,10 +125,12 @@ pub(super) async fn attempt(
 /// Adds a job to those of its kind; hands them over when there are enough.
 fn gather(engine: &Arc<Engine>, definition: &Arc<Registered>, key: &Key, member: Member) {
     let Body::Batch(batch) = &definition.body else { return };
+    let until = engine.clock.at_most() + batch.wait;
     let (number, first, full) = {
         let mut gathering = engine.batches.0.lock();
         let gather = gathering.entry(key.clone()).or_insert_with(|| Gathering {
             number: fastrand::u64(..),
+            until,
             definition: definition.clone(),
             members: Vec::new(),
         });
@@ -124,7 +139,7 @@ fn gather(engine: &Arc<Engine>, definition: &Arc<Registered>, key: &Key, member:
         let first = gather.members.is_empty();
         if first {
             // Its time begins anew: a timer of one that everybody left is not this one's.
-            gather.number = fastrand::u64(..);
+            (gather.number, gather.until) = (fastrand::u64(..), until);
         }
         gather.members.push(member);
         let (number, full) = (gather.number, gather.members.len() >= batch.most);
@@ -134,9 +149,9 @@ fn gather(engine: &Arc<Engine>, definition: &Arc<Registered>, key: &Key, member:
         Some(full) => spawn(engine, full),
         None if engine.is_full() => hand_over(engine),
         None if first => {
-            let (home, key, wait) = (engine.clone(), key.clone(), batch.wait);
+            let (home, key) = (engine.clone(), key.clone());
             engine.spawn(async move {
-                pass(&home, home.clock.at_most() + wait).await;
+                pass(&home, until).await;
                 let gathered = {
                     let mut gathering = home.batches.0.lock();
                     let is_ours = gathering.get(&key).is_some_and(|gather| gather.number == number);
@@ -149,6 +164,7 @@ fn gather(engine: &Arc<Engine>, definition: &Arc<Registered>, key: &Key, member:
         }
         None => {}
     }
+    engine.changed.notify_waiters();
 }
 
 /// Waits until the time of a run is over; without one, or when the node stops before, for ever.

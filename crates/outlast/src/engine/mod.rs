@@ -440,11 +440,28 @@ impl Engine {
     /// Whether nothing is in hand and no claim is on its way: then the number of claims so far. Nothing was in
     /// hand between two looks that give the same number.
     pub(crate) fn quiet(&self) -> Option<i64> {
+        self.claims_if(|running| running == 0)
+    }
+
+    /// The same where jobs that gather for a batch are not in hand yet, with when the first of them are.
+    pub(crate) fn at_rest(&self) -> Option<(i64, Option<Timestamp>)> {
+        let mut first = None;
+        let claims = self.claims_if(|running| {
+            let gather = self.batches.gather();
+            first = gather.1;
+            running == gather.0
+        });
+        let is_over = first.is_some_and(|first| self.clock.until(first).is_zero());
+        claims.filter(|_| !is_over).map(|claims| (claims, first))
+    }
+
+    /// The number of claims so far, if none is on its way and so many runs are in hand.
+    fn claims_if(&self, in_hand: impl FnOnce(usize) -> bool) -> Option<i64> {
         let claims = {
             let claims = self.claims.lock();
             claims.open.is_empty().then_some(claims.last)
         };
-        claims.filter(|_| self.running.lock().is_empty() && !self.claiming.load(Ordering::SeqCst))
+        claims.filter(|_| in_hand(self.running.lock().len()) && !self.claiming.load(Ordering::SeqCst))
     }
 }
 

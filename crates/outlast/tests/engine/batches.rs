@@ -1,6 +1,7 @@
 //! Jobs that are done many at a time.
 
 use outlast::prelude::*;
+use outlast::testing;
 
 use crate::engine_test;
 use crate::harness::Ledger;
@@ -217,4 +218,16 @@ async fn a_batch_that_no_node_could_have_in_hand_is_refused() {
     let app = Outlast::open("sqlite::memory:").await.unwrap().job(index(300)).concurrency(200);
     let refused = app.run().await.map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("300") && refused.contains("at most 200"), "{refused}");
+}
+
+#[tokio::test]
+async fn in_a_test_time_hands_over_what_gathers() {
+    let test = testing::start(|app| app.job(index(3)).state(Ledger::default())).await.unwrap();
+    let short = test.app().start(index(3), "a".into()).timeout(1.second()).await.unwrap();
+    let run = test.app().start(index(3), "b".into()).await.unwrap();
+    test.settle().await.unwrap();
+    assert_eq!(run.status().await.unwrap().status, Status::Running);
+    test.advance(1.hour()).await.unwrap();
+    assert!(short.result().await.unwrap_err().to_string().contains("timed out"));
+    run.result().await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use outlast::prelude::*;
-use outlast::{QueueRules, QueueState, Rate};
+use outlast::{QueueRules, QueueState, Rate, testing};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -261,4 +261,22 @@ async fn rules_that_make_no_sense_are_refused_before_anything_runs() {
         let refused = open(queue).await.map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains(named), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_test_waits_for_those_who_stood_behind_a_run_that_was_killed() {
+    let book = || {
+        Job::new("book", |_: JobCtx, fails: bool| async move {
+            if fails { Err(AnyError::new("no")) } else { Ok(()) }
+        })
+    };
+    let ordered = Queue::new("default").ordered();
+    let test = testing::start(|app| app.job(book()).queue(ordered)).await.unwrap();
+    let start = async |fails| test.app().start(book(), fails).group("account-7").await.unwrap();
+    let (first, second) = (start(true).await, start(false).await);
+    test.settle().await.unwrap();
+    assert_eq!(second.status().await.unwrap().status, Status::Ready, "the one before is to be tried again");
+    first.kill("a mistake").await.unwrap();
+    test.settle().await.unwrap();
+    assert_eq!(second.status().await.unwrap().status, Status::Completed);
 }
