@@ -207,6 +207,17 @@ pub(crate) fn coded<E: de::Error>(code: Code, detail: impl std::fmt::Display) ->
     E::custom(format!("{}{MARK}{detail}", code.word))
 }
 
+/// A whole number, or words about which ones can be meant: serde's own only say which fit into its type.
+pub(crate) fn whole<T: TryFrom<u64>, E: de::Error>(
+    what: &str,
+    range: &str,
+    found: &serde_json::Number,
+) -> Result<T, E> {
+    let number = found.as_u64().and_then(|number| T::try_from(number).ok());
+    let wrong = || format!("{what} is a whole number from {range}, not {found}");
+    number.ok_or_else(|| coded(Code::INVALID_ARGUMENT, wrong()))
+}
+
 /// Whole milliseconds: from 1 to a hundred years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Millis(pub(crate) Duration);

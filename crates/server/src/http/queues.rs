@@ -7,7 +7,7 @@ use outlast::{QueueCard, QueueRules, QueueView, Rate};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::body::{Millis, Object, coded};
+use super::body::{Millis, Object, whole};
 use super::code::Code;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
@@ -54,20 +54,22 @@ pub(crate) struct Limits {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RateLimit {
+    #[serde(deserialize_with = "begins")]
     count: u32,
     #[schema(value_type = u64)]
     per_ms: Millis,
 }
 
-/// A limit, or words about which numbers are one: serde's own only say which fit into its type.
+/// The numbers that limits and rates may have.
+const SLOTS: &str = "1 to 1,000,000";
+
 fn slots<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let found = Option::<serde_json::Number>::deserialize(from)?;
-    let limit = |found: serde_json::Number| {
-        let wrong = || format!("a limit is a whole number from 1 to 1,000,000, not {found}");
-        let limit = found.as_u64().and_then(|limit| u32::try_from(limit).ok());
-        limit.ok_or_else(|| coded(Code::INVALID_ARGUMENT, wrong()))
-    };
-    found.map(limit).transpose()
+    found.map(|found| whole("a limit", SLOTS, &found)).transpose()
+}
+
+fn begins<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    whole("a rate", SLOTS, &serde_json::Number::deserialize(from)?)
 }
 
 impl Limits {

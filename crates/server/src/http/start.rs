@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::body::{Millis, Time, coded};
+use super::body::{Millis, Time, coded, whole};
 use super::code::Code;
 use super::guard::{traceparent, tracestate};
 use super::problem::Problem;
@@ -34,7 +34,7 @@ pub(crate) struct StartRun {
     #[serde(default)]
     group: Option<String>,
     /// From 0 (most urgent) to 9.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "priority")]
     priority: Option<u8>,
     /// Start so many milliseconds later.
     #[serde(default)]
@@ -55,6 +55,11 @@ pub(crate) struct StartRun {
     /// The version of the code, when not the one that new runs take.
     #[serde(default)]
     version: Option<u32>,
+}
+
+fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    let found = Option::<serde_json::Number>::deserialize(from)?;
+    found.map(|found| whole("a priority", "0 (most urgent) to 9", &found)).transpose()
 }
 
 /// Names with values, each once.

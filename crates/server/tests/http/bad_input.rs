@@ -171,7 +171,18 @@ async fn durations_times_and_numbers_have_their_range() {
         )
         .await;
     }
-    for at in ["+294277-01-01T00:00:00Z", "infinity", "2027-03-14T01:30:00", "2026-02-30T00:00:00Z", ""] {
+    for priority in ["-1", "10", "256", "1.5", "1e9"] {
+        let ask = start(&format!(r#""priority":{priority}"#));
+        refused(&lab, &ask, 400, "invalid_argument", "0 (most urgent) to 9").await;
+    }
+    for at in [
+        "+294277-01-01T00:00:00Z",
+        "0001-01-01T00:00:00Z",
+        "infinity",
+        "2027-03-14T01:30:00",
+        "2026-02-30T00:00:00Z",
+        "",
+    ] {
         refused(&lab, &start(&format!(r#""at":"{at}""#)), 400, "invalid_timestamp", "1970 to 9999").await;
     }
     for limit in ["0", "-1", "501", "1000000000", "x", ""] {

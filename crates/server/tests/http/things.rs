@@ -48,8 +48,16 @@ async fn a_queue_is_paused_drained_resumed_and_limited_only_as_it_was_seen() {
     assert_eq!(limit(set.header("etag"), r#"{"limit":9}"#).await.json()["rules"]["limit"], 9);
     let reset = lab.delete("/api/v1/queues/mail/limits").await.json();
     assert_eq!((&reset["own_rules"], &reset["rules"]["limit"]), (&json!(false), &json!(5)));
-    for body in [r#"{"limit":0}"#, r#"{"rate":{"count":0,"per_ms":1000}}"#] {
-        assert_eq!(lab.put("/api/v1/queues/mail/limits", body).await.status, 400, "{body}");
+    for body in [
+        r#"{"limit":0}"#,
+        r#"{"limit":-1}"#,
+        r#"{"rate":{"count":0,"per_ms":1000}}"#,
+        r#"{"rate":{"count":-3,"per_ms":1000}}"#,
+        r#"{"rate_per_group":{"count":1.5,"per_ms":1000}}"#,
+    ] {
+        let refused = lab.put("/api/v1/queues/mail/limits", body).await;
+        assert_eq!(refused.status, 400, "{body}");
+        assert!(refused.text.contains("1 to 1,000,000"), "{refused:?}");
     }
     let unknown = lab.post("/api/v1/queues/male/pause", "").await;
     assert_eq!(unknown.code(), "not_found");
