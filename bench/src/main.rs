@@ -17,6 +17,10 @@ use clap::Parser;
 use crate::place::Place;
 use crate::report::Report;
 
+/// What the `outlast` binary has, for the bare rows as well.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about = "Outlast's numbers beside what its databases can do at most")]
 struct Options {

@@ -1,7 +1,7 @@
 //! `cargo xtask instructions`: what the pure parts cost, beside what was committed.
 //!
 //! Timings on a shared machine hide a tenth more or less; counts of instructions do not. Callgrind counts them in
-//! a small program of the benchmark's workspace (`bench/instructions`), each part twice, for some and for twice as
+//! a small program (`crates/testkit/instructions`), each part twice, for some and for twice as
 //! many: the difference is what one costs. A part that has grown by more than [`LIMIT`] fails the command.
 
 mod figures;
@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use self::figures::{Compared, Figures, LIMIT, Measured, Verdict, compare, table};
-use crate::bench::{folder, in_bench};
 use crate::process;
+use crate::test::cargo;
 use outlast_cluster::packages::{self, on_path};
 
 #[derive(Args)]
@@ -27,17 +27,17 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     find_or_install_valgrind()?;
-    let mut build = in_bench(&["build", "--profile", PROFILE, "--package", PROGRAM]);
+    let mut build = cargo();
+    build.args(["build", "--profile", PROFILE, "--package", PROGRAM]);
     ensure!(process::run(&mut build)?.success(), "{PROGRAM} cannot be built");
     let (program, parts) = list()?;
 
-    let bench = folder().canonicalize()?;
-    let outputs = bench.join("target/callgrind");
+    let outputs = program.with_file_name("callgrind");
     fs::create_dir_all(&outputs).with_context(|| format!("cannot make {}", outputs.display()))?;
     let measured = parts.into_iter().map(|part| part.measure(&program, &outputs));
     let measured: Vec<Measured> = measured.collect::<Result<_>>()?;
 
-    let file = bench.join("instructions.toml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/testkit/instructions/instructions.toml");
     let here = Figures { arch: std::env::consts::ARCH.into(), rustc: rustc()?, parts: Default::default() };
     let committed = Figures::read(&file)?;
     let compared = compare(&committed.parts, &measured);
@@ -98,7 +98,8 @@ const MEASURED: &str = "outlast_instructions::measured*";
 
 /// Where the program is, and its parts.
 fn list() -> Result<(PathBuf, Vec<Part>)> {
-    let mut list = in_bench(&["run", "--quiet", "--profile", PROFILE, "--package", PROGRAM, "--", "list"]);
+    let mut list = cargo();
+    list.args(["run", "--quiet", "--profile", PROFILE, "--package", PROGRAM, "--", "list"]);
     let output = list.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "{PROGRAM} does not say what it measures");
     let text = String::from_utf8(output.stdout)?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use outlast::{Outlast, QueueRules};
 
-use super::{node, noop};
+use super::{noop, opened};
 use crate::place::{Fresh, Place, connect};
 use crate::report::{Figure, Report};
 use crate::spike::{self, rate};
@@ -97,8 +97,9 @@ async fn drain_by(place: &Place, jobs: u32, grouped: bool, rules: Option<QueueRu
 
 /// Works off what is in line.
 pub async fn drain(fresh: &Fresh, jobs: u32) -> Result<f64> {
-    let app = node(fresh, SLOTS).await?;
+    let outlast = opened(fresh, SLOTS).await?;
     let began = Instant::now();
+    let app = outlast.run().await?;
     // The database is asked only when nothing is left to do here: it has enough to do.
     while !app.is_idle() || app.store().next_due().await?.is_some() {
         tokio::time::sleep(Duration::from_millis(2)).await;

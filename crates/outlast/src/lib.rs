@@ -78,7 +78,7 @@ pub mod prelude {
     };
 }
 
-/// For `bench/instructions`; not for people.
+/// For `crates/testkit/instructions`; not for people.
 #[doc(hidden)]
 pub mod bench {
     pub use crate::engine::committer::bench::gathered;

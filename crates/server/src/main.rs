@@ -1,5 +1,9 @@
 //! The `outlast` binary. Everything it does is in the library, for other binaries to do too.
 
+/// Runs allocate little and often, on many threads: with the system's allocator steps are recorded a tenth slower.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     outlast_server::main()
 }

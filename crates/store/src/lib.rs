@@ -49,7 +49,7 @@ pub use verified::{Contradiction, Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;
 pub use vitals::{PostgresVitals, SqliteVitals, TableVitals, Vitals, VitalsKind};
 
-/// For `bench/instructions`, which counts what a commit costs before a database has anything to do: over a
+/// For `crates/testkit/instructions`, which counts what a commit costs before a database has anything to do: over a
 /// transaction of its own, whose answers are made before. Not for people.
 #[doc(hidden)]
 pub mod bench {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// By how many percent a part may grow. Less is left to the compiler's moods; what hash seeds move is below 0.5 %.
 pub(super) const LIMIT: u64 = 10;
 
-/// What `bench/instructions.toml` says.
+/// What `crates/testkit/instructions/instructions.toml` says.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Figures {
     /// The processor they are for: another one needs other instructions.

@@ -495,9 +495,12 @@ engine_test! {
     async fn what_an_undo_logs_is_its_own(lab: Lab) {
         use tracing_subscriber::layer::SubscriberExt;
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(outlast::RunLogs::default()));
-        let flow = Workflow::new("flow", |ctx: Ctx, (): ()| async move {
-            let books = |_| async { Ok::<_, AnyError>(tracing::info!("booked")) };
-            ctx.step("room", books).undo(|_, ()| async { Ok::<_, AnyError>(tracing::info!("given back")) }).await?;
+        let says = |what: &'static str| async move {
+            tracing::info!("{what}");
+            Ok::<(), AnyError>(())
+        };
+        let flow = Workflow::new("flow", move |ctx: Ctx, (): ()| async move {
+            ctx.step("room", |_| says("booked")).undo(move |_, ()| says("given back")).await?;
             Err::<(), _>(AnyError::new("no trip"))
         });
         lab.start(|app| app.workflow(flow.clone())).await;

@@ -1,4 +1,4 @@
-//! A door for `bench/instructions`, which counts what gathering costs. Measured through the engine it would drown
+//! A door for `crates/testkit/instructions`, which counts what gathering costs. Measured through the engine it would drown
 //! in what turns cost, and nobody outside can reach a lane.
 
 use std::sync::Arc;

@@ -1,84 +1,41 @@
-//! The engine on one thread, over a store that keeps nothing: it hands out runs that were made before, and says
-//! of every commit that it is done. What is left is what the engine itself does.
+//! A store that keeps nothing: it hands out runs that were made before, and says of every commit that it is done.
+//! What the engine has no reason to ask for ends the program.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use outlast::prelude::*;
-use outlast_core::{Entry, NodeId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, ShardCount, Timestamp};
 use outlast_store::{
-    Address, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard,
-    Delivered, Delivery, Ended, Filter, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen,
-    Listened, Loaded, LogLine, NewRun, News, Next, NodeCard, NodeView, Page, Reads, Renew, Renewed, RunKind,
-    RunRecord, RunView, Signal, Started, Store, StoreError, Sweep, Swept, UserTx,
+    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
+    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, Ended,
+    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
+    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, Next, NodeCard, NodeView, Page,
+    QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunKind, RunRecord, RunView, ScheduleView,
+    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx,
+    VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::{Notify, broadcast};
 
-use crate::counted;
-use crate::pure::{BEGINNING, journal, number, run};
+use crate::pure::{BEGINNING, number, run};
 
-/// One run that has everything in its journal and only has to come to its end again.
-pub(crate) fn replay(count: usize) {
-    drive(1, count, journal(count));
-}
-
-/// One run that has nothing in its journal.
-pub(crate) fn steps(count: usize) {
-    drive(1, count, Vec::new());
-}
-
-/// Many runs at a time.
-pub(crate) fn runs(count: usize) {
-    drive(count, 1, Vec::new());
-}
-
-fn drive(runs: usize, steps: usize, journal: Vec<Entry>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.expect("a runtime needs nothing");
-    let store = Arc::new(Made::new(runs, steps, journal));
-    counted(|| runtime.block_on(run_all(store))).expect("nothing refuses it");
-}
-
-async fn run_all(store: Arc<Made>) -> Result<(), Error> {
-    let app = Outlast::on(store.clone()).workflow(Workflow::new(NAME, lines)).settings(|settings| {
-        // Nothing may come between that happens by the clock.
-        (settings.lease, settings.renew_every) = (HOUR, HOUR / 2);
-        settings.poll_every = HOUR;
-    });
-    let app = app.run().await?;
-    store.all_ended.notified().await;
-    while !app.is_idle() {
-        tokio::task::yield_now().await;
-    }
-    Ok(())
-}
-
-async fn lines(ctx: Ctx, count: u64) -> Result<u64, AnyError> {
-    let mut sum = 0;
-    for line in 1..=count {
-        sum += ctx.step("line", |_| async move { Ok::<_, AnyError>(line) }).await?;
-    }
-    Ok(sum)
-}
-
-const NAME: &str = "lines";
-const HOUR: Duration = Duration::from_secs(3600);
+/// The definition that its runs have.
+pub(crate) const NAME: &str = "lines";
 
 /// A store with runs that are due, and nothing else.
-struct Made {
+pub(crate) struct Made {
     due: Mutex<VecDeque<(Claimed, Loaded)>>,
     claimed: Mutex<Vec<Loaded>>,
     unfinished: AtomicUsize,
-    all_ended: Notify,
+    pub(crate) all_ended: Notify,
     clock: Clock,
     signals: broadcast::Sender<Signal>,
 }
 
 impl Made {
-    fn new(runs: usize, steps: usize, journal: Vec<Entry>) -> Made {
+    pub(crate) fn new(runs: usize, steps: usize, journal: Vec<Entry>) -> Made {
         let due = (0..runs).map(|at| (claimed(run(at)), loaded(run(at), steps, journal.clone())));
         Made {
             due: Mutex::new(due.collect()),
@@ -122,7 +79,6 @@ fn loaded(id: RunId, steps: usize, entries: Vec<Entry>) -> Loaded {
         roles: Vec::new(),
         trace: None,
         parent: None,
-        stops_with_parent: false,
     };
     Loaded { record, entries, more: false, doing: Vec::new(), unreadable: None }
 }
@@ -134,7 +90,7 @@ impl Store for Made {
         let count = due.len().min(ask.limit as usize);
         let (runs, loaded): (Vec<_>, Vec<_>) = due.drain(..count).unzip();
         lock(&self.claimed).extend(loaded);
-        Ok(Claims { runs, now: self.clock.local_now(), next_due: None })
+        Ok(Claims { runs, now: self.clock.local_now(), next_due: None, is_full: false })
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
@@ -225,6 +181,26 @@ impl Store for Made {
         not_made("kv_write")
     }
 
+    async fn claim_queue(&self, _ask: &QueueClaim) -> Result<Claims, StoreError> {
+        not_made("claim_queue")
+    }
+
+    async fn fire(&self, _ask: &Fire) -> Result<Fired, StoreError> {
+        not_made("fire")
+    }
+
+    async fn access(&self, _ask: &Access) -> Result<Accessed, StoreError> {
+        not_made("access")
+    }
+
+    async fn roll(&self, _ask: &Roll) -> Result<u32, StoreError> {
+        Ok(0)
+    }
+
+    async fn measure(&self, _ask: &Measure) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     async fn begin(&self) -> Result<Box<dyn UserTx>, StoreError> {
         not_made("begin")
     }
@@ -286,6 +262,74 @@ impl Reads for Made {
 
     async fn definitions(&self) -> Result<Vec<DefinitionCard>, StoreError> {
         not_made("definitions")
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueCard>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn schedules_due(
+        &self,
+        _skip: u32,
+        _limit: u32,
+    ) -> Result<(Vec<ScheduleView>, Option<Timestamp>), StoreError> {
+        Ok((Vec::new(), None))
+    }
+
+    async fn count(&self, _filter: &Filter, _cap: u32) -> Result<u64, StoreError> {
+        not_made("count")
+    }
+
+    async fn lost_nodes(&self) -> Result<Vec<LostNode>, StoreError> {
+        not_made("lost_nodes")
+    }
+
+    async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError> {
+        not_made("queue_views")
+    }
+
+    async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError> {
+        not_made("schedules")
+    }
+
+    async fn explain(&self, _run: RunId) -> Result<Option<Explained>, StoreError> {
+        not_made("explain")
+    }
+
+    async fn verify(&self, _from: VerifyMark, _limit: u32) -> Result<VerifyPage, StoreError> {
+        not_made("verify")
+    }
+
+    async fn series(&self, _ask: &SeriesAsk) -> Result<Vec<SeriesPoint>, StoreError> {
+        not_made("series")
+    }
+
+    async fn failures(&self, _ask: &FailureAsk) -> Result<Vec<FailureGroup>, StoreError> {
+        not_made("failures")
+    }
+
+    async fn depths(&self, _ask: &DepthAsk) -> Result<Vec<DepthPoint>, StoreError> {
+        not_made("depths")
+    }
+
+    async fn session(&self, _hash: &[u8]) -> Result<Option<SessionView>, StoreError> {
+        not_made("session")
+    }
+
+    async fn token(&self, _hash: &[u8]) -> Result<Option<TokenView>, StoreError> {
+        not_made("token")
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+        not_made("tokens")
+    }
+
+    async fn audit(&self, _ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
+        not_made("audit")
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        not_made("vitals")
     }
 }
 

@@ -8,6 +8,7 @@
 mod engine;
 mod pure;
 mod rows;
+mod store;
 
 use std::process::ExitCode;
 
