@@ -30,8 +30,9 @@ const GATHER: Duration = Duration::from_millis(2);
 const MANY: usize = 20;
 /// How often the listening connection is asked whether it lives.
 const PULSE: Duration = Duration::from_secs(15);
-/// How long a listener that lost its connection waits at most before it tries again.
-const BACKOFF: Duration = Duration::from_secs(10);
+/// How long a listener that lost its connection waits before it tries again, at first and at most: without it everything is
+/// heard of later, so a database that is back has to be heard soon. One that listened for longer than that begins anew.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// Hints on their way out.
 pub(super) struct Hints {
@@ -128,17 +129,15 @@ impl Hints {
 
     /// Hears the hints of other processes, for ever.
     pub(super) async fn hear(self: Arc<Self>, server: Server) {
-        let mut pause = Duration::from_millis(100);
+        let mut pause = None;
         loop {
             let began = tokio::time::Instant::now();
             let Err(error) = self.listen(&server).await;
             self.hears.store(false, Ordering::Relaxed);
             tracing::debug!(%error, "the listening connection ended");
-            if began.elapsed() > BACKOFF {
-                pause = Duration::from_millis(100);
-            }
-            sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause = (pause * 2).min(BACKOFF);
+            let next = pause_after(began.elapsed(), pause);
+            pause = Some(next);
+            sleep(next.mul_f64(0.5 + fastrand::f64())).await;
         }
     }
 
@@ -179,6 +178,15 @@ impl Hints {
         if sender != self.sender {
             let _ = self.local.send(read(hint));
         }
+    }
+}
+
+/// How long to wait after a connection that lasted so long, and before which this was waited.
+fn pause_after(lasted: Duration, before: Option<Duration>) -> Duration {
+    let (first, most) = BACKOFF;
+    match before {
+        Some(before) if lasted <= most => (before * 2).min(most),
+        _ => first,
     }
 }
 
@@ -249,6 +257,15 @@ pub(super) async fn notify(pool: &Arc<Pool>, payloads: &[String]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_listener_is_back_soon_after_a_server_that_was_away_for_long_or_restarted_again_and_again() {
+        let refused =
+            (0..50).fold(None, |pause, _| Some(pause_after(Duration::from_millis(1), pause))).unwrap();
+        assert_eq!(refused, Duration::from_secs(2));
+        let lasted = Duration::from_secs(3);
+        assert_eq!(pause_after(lasted, Some(refused)), Duration::from_millis(100));
+    }
 
     #[test]
     fn what_is_written_is_read_back() {
