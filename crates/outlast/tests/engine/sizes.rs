@@ -57,7 +57,7 @@ fn come() -> Job<u32, (), AnyError> {
 
 #[tokio::test]
 async fn very_many_timers_at_one_instant_are_drained_within_bounds_and_none_is_early() {
-    const TIMERS: u32 = 20_000;
+    const TIMERS: u32 = 60_000;
     bounded(async {
         let (came, crowd, is_time) = (Came::default(), Crowd::default(), IsTime::default());
         let states = (came.clone(), crowd.clone(), is_time.clone());
