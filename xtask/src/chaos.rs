@@ -30,9 +30,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         programs.inspect_err(|error| eprintln!("the schema before this one cannot be built: {error:#}")).ok()
     });
 
-    // All programs: one starts the other. It brings its own servers, because it hurts them.
+    // Both programs: one starts the other. It brings its own servers, because it hurts them.
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "outlast-kill", "--bins"]);
+    build.args(["build", "--release", "--package", "outlast-kill", "--bin", "chaos", "--bin", "victim"]);
     ensure!(process::run(&mut build)?.success(), "the programs cannot be built");
 
     let mut chaos = cargo();
