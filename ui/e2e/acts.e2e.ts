@@ -63,6 +63,35 @@ it("pauses a run, and resumes it", async () => {
   await state(page, "waiting");
 });
 
+it("has a run that is to begin later begin at another time, and now", async () => {
+  const id = await lab.run({ definition: "ship", input: "shelf 3", delay_ms: 86_400_000 }, "ready");
+  const page = await lab.page(`/runs/${id}`);
+  await state(page, "scheduled");
+  await more(page, "Edit time…");
+  await page.getByRole("dialog").getByLabel(/^Time/).fill("2099-03-01T12:00:00");
+  await page.getByLabel(/Reason/).fill("no hurry");
+  await page.getByRole("button", { name: "Edit time", exact: true }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByText("1 Mar 12:00:00").first().waitFor();
+  await page.getByRole("button", { name: "Run now…" }).click();
+  await page.getByRole("dialog").getByText("By itself it goes on").waitFor();
+  await page.getByRole("button", { name: "Run now", exact: true }).click();
+  await state(page, "completed");
+  await page.getByRole("link", { name: "History" }).click();
+  await page.getByRole("row").filter({ hasText: "operator" }).filter({ hasText: "no hurry" }).waitFor();
+});
+
+it("skips the timer that a run sleeps for, and not the next", async () => {
+  const id = await lab.run({ definition: "heartbeat", input: 0 }, "waiting");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByRole("button", { name: "Skip timer…" }).click();
+  await page.getByText("Later timers are left alone.").waitFor();
+  await page.getByRole("button", { name: "Skip timer", exact: true }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.locator('[data-row][title^="step beat#2"]').waitFor();
+  await page.getByRole("button", { name: "Skip timer…" }).waitFor();
+});
+
 it("retries a run that failed, after saying what runs again", async () => {
   const id = await lab.run({ definition: "pay_invoice", input: "again" }, "failed");
   const page = await lab.page(`/runs/${id}`);

@@ -42,6 +42,6 @@ pub use status::{Change, Status};
 pub use time::Timestamp;
 pub use timetable::Timetable;
 pub use why::{
-    Explained, Facts, Holder, Line, LiveNode, Stand, Unread, Wait, WaitOn, WakeSource, Why, live_waits,
-    wake_source,
+    Explained, Facts, Holder, Later, Line, LiveNode, Stand, Unread, Wait, WaitOn, WakeSource, Why,
+    live_waits, wake_source,
 };

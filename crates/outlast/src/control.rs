@@ -1,9 +1,9 @@
-//! What people do to a run without its code being asked: kill it, hold it back, let it go on.
+//! What people do to a run without its code being asked: kill it, hold it back, let it go on, have it sooner.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlast_core::Error;
-use outlast_store::{Control, Controlled};
+use outlast_core::{Error, Explained, Later, Timestamp};
+use outlast_store::{Address, Control, Controlled};
 
 use crate::client::{cancelled, given_reason, repeated};
 use crate::in_tx::InTx;
@@ -85,6 +85,43 @@ impl Client {
             Controlled::Resumed { by_this, .. } => Ok(by_this || tries.into_inner() > 1),
             Controlled::Final { .. } => Ok(false),
             _ => Err(Error::UnknownRun { run: Target::shown(&run) }),
+        }
+    }
+
+    /// Has a run go on now, or at another time, that would go on later by itself: one that is to begin later, or whose next
+    /// attempt comes later. A workflow that sleeps, or pauses before a step's next attempt, goes on now as if that were
+    /// over, which its journal records; for that there is only now. `true` when this changed it; `false` when there was
+    /// nothing to change: the run has ended, is due, runs, or waits for something else.
+    ///
+    /// A crash leaves both or neither: the time as it was, or as it was asked for. Where a run's own timeout is sooner,
+    /// that counts.
+    pub async fn make_due(&self, run: impl Into<Target>, at: Option<Timestamp>) -> Result<bool, Error> {
+        let told = self.explain(run).await?;
+        self.make_due_as(&told, at).await
+    }
+
+    /// The same for a run as somebody saw it: one that goes on at another time by now is left alone.
+    pub async fn make_due_as(&self, told: &Explained, at: Option<Timestamp>) -> Result<bool, Error> {
+        let seen = match (told.why.later(), at) {
+            (None, _) => return Ok(false),
+            (Some(Later::Timer(_)), Some(at)) => {
+                let only = "now: its code waits for a time that its journal has, which can only be over";
+                return Err(Error::invalid("time to go on", at, only));
+            }
+            (Some(later), _) => later.at(),
+        };
+        let run = told.run;
+        let control = Control::Due { run: Address::Run(run), seen, at };
+        let tries = AtomicU32::new(0);
+        let ask = || {
+            tries.fetch_add(1, Ordering::Relaxed);
+            self.store().control(&control)
+        };
+        match repeated(ask).await? {
+            // The try whose reply got lost may be what changed it.
+            Controlled::Due { by_this, .. } => Ok(by_this || tries.into_inner() > 1),
+            Controlled::Final { .. } => Ok(false),
+            _ => Err(Error::UnknownRun { run: run.to_string() }),
         }
     }
 

@@ -423,6 +423,11 @@ impl<D> RunHandle<D> {
         self.client.resume(self.id).await
     }
 
+    /// Has the run go on now, or at another time: see [`Client::make_due`].
+    pub async fn make_due(&self, at: Option<outlast_core::Timestamp>) -> Result<bool, Error> {
+        self.client.make_due(self.id, at).await
+    }
+
     /// Ends the run at once, without undo: see [`Client::kill`].
     pub async fn kill(&self, reason: &str) -> Result<bool, Error> {
         self.client.kill(self.id, reason).await

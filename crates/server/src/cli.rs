@@ -22,7 +22,7 @@ pub(crate) use self::care::{
     BackupArgs, BenchArgs, CompletionArgs, DoctorArgs, HealthArgs, ManArgs, MigrateCommand,
 };
 pub(crate) use self::config::{ConfigCommand, ConfigEditArgs};
-pub(crate) use self::control::{CancelArgs, ForkArgs, ManyArgs, ReplaceArgs, ResumeArgs, RetryArgs};
+pub(crate) use self::control::{CancelArgs, DueArgs, ForkArgs, ManyArgs, ReplaceArgs, ResumeArgs, RetryArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs, ServeRole};
 pub(crate) use self::queue::{LimitArgs, NameArgs, QueueCommand};
 pub(crate) use self::runs::{
@@ -155,6 +155,8 @@ pub(crate) enum Command {
     Pause(CancelArgs),
     /// Let runs go on that were paused
     Resume(ResumeArgs),
+    /// Have runs go on now, or at another time, that would go on later by themselves
+    Due(DueArgs),
     /// Try runs again that failed or were cancelled
     Retry(RetryArgs),
     /// Start another run from a step of one that is there

@@ -349,6 +349,7 @@ async fn one(
         Command::Kill(args) => run_commands::kill(client, args, format).await,
         Command::Pause(args) => pause_commands::pause(client, args, format).await,
         Command::Resume(args) => pause_commands::resume(client, args, format).await,
+        Command::Due(args) => pause_commands::due(client, args, format).await,
         Command::Wait(args) => run_commands::wait(client, &args, timeout, format).await,
         Command::Fork(args) => repair_commands::fork(client, args, format).await,
         Command::Replace(args) => repair_commands::replace(client, args, format).await,

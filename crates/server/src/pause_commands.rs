@@ -1,10 +1,10 @@
-//! Commands that hold runs back and let them go on.
+//! Commands that hold runs back, let them go on, and have them go on at another time.
 
 use outlast::{Error, Status};
 use serde_json::json;
 
 use crate::backend::Backend;
-use crate::cli::{CancelArgs, ResumeArgs};
+use crate::cli::{CancelArgs, DueArgs, ResumeArgs};
 use crate::fault::Fault;
 use crate::output::{Format, print_one};
 use crate::run_commands::{each, find, no_dry_run};
@@ -46,5 +46,25 @@ async fn resume_one(client: &Backend, text: &str, reason: Option<&str>, format: 
             true => format!("{run} goes on"),
             false => format!("{run} was not paused: it is {status}"),
         }
+    })
+}
+
+/// Has runs go on at another time. Goes through all of them, whatever one of them says.
+pub(crate) async fn due(client: &Backend, args: DueArgs, format: Format) -> Result<(), Fault> {
+    each(&args.ids, async |text| due_one(client, text, &args, format).await).await
+}
+
+async fn due_one(client: &Backend, text: &str, args: &DueArgs, format: Format) -> Result<(), Fault> {
+    let run = find(client, text).await?.record.id;
+    let is_ours = client.make_due(run, args.at, args.reason.as_deref()).await?;
+    let view = client.status(run).await?;
+    if !is_ours && view.status.is_final() {
+        return Err(Error::Closed { run, status: view.status.to_string() }.into());
+    }
+    let told = json!({ "id": run, "status": view.status.word(), "changed": is_ours });
+    print_one(format, &told, run, || match (is_ours, args.at) {
+        (true, Some(at)) => format!("{run} goes on at {at}"),
+        (true, None) => format!("{run} goes on now"),
+        (false, _) => format!("{run} has no time of its own to change: it is {}", view.status),
     })
 }

@@ -95,6 +95,25 @@ fn a_run_is_killed_paused_and_resumed() {
 }
 
 #[test]
+fn a_run_goes_on_when_it_is_said_to_be_due() {
+    let shop = Shop::new();
+    let _dev = shop.dev();
+    shop.ok(&["start", "ship", "--key", "late", "--delay", "1d", "--input", "\"tea\""]);
+    let told = shop.ok(&["due", "ship/late", "--at", "2099-01-01T00:00:00Z", "--reason", "no hurry"]);
+    assert!(told.ends_with("goes on at 2099-01-01T00:00:00Z\n"), "{told}");
+    assert!(shop.ok(&["explain", "ship/late"]).contains("2099-01-01T00:00:00Z"));
+    assert!(shop.ok(&["due", "ship/late"]).ends_with("goes on now\n"));
+    shop.until_status("ship/late", "completed");
+    let told = shop.refused(&["due", "ship/late"], 4);
+    assert!(told.contains("has ended (completed)"), "{told}");
+
+    shop.ok(&["start", "order", "--input", r#"{"item":"sofa","cents":50000}"#, "--key", "s"]);
+    shop.until_asking("order/s");
+    let told = shop.ok(&["due", "order/s"]);
+    assert!(told.contains("has no time of its own to change: it is waiting"), "{told}");
+}
+
+#[test]
 fn cancelling_many_goes_through_all_of_them() {
     let shop = Shop::new();
     let _dev = shop.dev();

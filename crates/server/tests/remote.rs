@@ -188,6 +188,8 @@ fn every_command_says_the_same_of_a_database_and_of_its_server() {
         "explain heartbeat/one",
         "resume heartbeat/one",
         "resume heartbeat/one",
+        "due heartbeat/one --at 2099-01-01T00:00:00Z",
+        "due heartbeat/one --reason now -o json",
         "cancel heartbeat/one --reason enough",
         "show heartbeat/one",
         "kill heartbeat/two heartbeat/three",

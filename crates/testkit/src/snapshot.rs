@@ -8,13 +8,14 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 33] = [
+pub const TABLES: [(&str, &str); 34] = [
     ("agenda", "*"),
     ("audit", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
     ("depths", "*"),
     ("doing", "*"),
+    ("failure_minutes", "*"),
     ("failures", "*"),
     ("groups", "*"),
     ("inbox", "*"),

@@ -54,8 +54,10 @@ async function lossless(request: Request): Promise<Response> {
 
 function problem(status: number, text: string): ApiError {
   try {
-    const { code, detail } = JSON.parse(text) as { code: string; detail: string };
-    return new ApiError(status, code, detail);
+    const { code, detail, checks } = JSON.parse(text) as { code?: string; detail?: string; checks?: { name: string; ok: boolean; detail?: string }[] };
+    // Whether it is ready is said by its checks.
+    const wrong = checks?.filter((check) => !check.ok).map((check) => `${check.name.replaceAll("_", " ")}${check.detail ? ` (${check.detail})` : ""}`);
+    return new ApiError(status, code ?? "unknown", detail ?? (wrong?.length ? `not ok: ${wrong.join(", ")}.` : `The server answered ${status}.`));
   } catch {
     return new ApiError(status, "unknown", `The server answered ${status}.`);
   }

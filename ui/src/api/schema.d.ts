@@ -416,6 +416,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/due": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have it go on now, or at another time, where it would go on later by itself */
+        post: operations["run_due"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/events": {
         parameters: {
             query?: never;
@@ -1237,6 +1254,20 @@ export interface components {
             /** Format: int32 */
             percent?: number | null;
         };
+        /** @description When it goes on. */
+        Due: {
+            /**
+             * Format: date-time
+             * @description At this time instead of now; not of one whose code waits for a time.
+             */
+            at?: string | null;
+            reason?: string | null;
+            /**
+             * Format: date-time
+             * @description Only if it would go on at this time by itself, as `explain` told it: whoever looked does not change another.
+             */
+            seen?: string | null;
+        };
         /** @description An entry of a journal. */
         Entry: {
             at: string;
@@ -1261,8 +1292,18 @@ export interface components {
             last_run: string;
             /** @description What the last one said. */
             message: string;
-            /** Format: int64 */
+            /** @description The same, in at most thirty spans of the range, the oldest first. */
+            points: number[];
+            /**
+             * Format: int64
+             * @description How many failed like this, as long as it is remembered.
+             */
             runs: number;
+            /**
+             * Format: int64
+             * @description How many of them within the range, in whole minutes.
+             */
+            runs_in_range: number;
             tenant: string;
         };
         /** @description Groups of failures, the last first. */
@@ -2945,6 +2986,44 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_due: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent twice with the same key and body, a request is done once and answered twice alike, for a day */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Due"];
             };
         };
         responses: {

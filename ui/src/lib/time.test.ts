@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { absolute, between, clock, duration, inZone, noteServerDate, readable, relative, serverNow } from "./time";
+import { absolute, between, clock, duration, fieldTime, inZone, noteServerDate, readable, relative, serverNow, timeField } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -43,5 +43,16 @@ describe("zones", () => {
     expect(absolute(time, true)).toBe("14 Mar 2027, 23:30:00.000 UTC");
     expect(inZone(time, "Asia/Tokyo")).toBe("15 Mar 2027, 08:30:00 Asia/Tokyo");
     expect(inZone(time, "Nowhere/Atlantis")).toBeNull();
+  });
+});
+
+describe("fields for times", () => {
+  it("give back the second that they were given, in either zone", () => {
+    const time = Date.parse("2027-03-14T01:30:05.250Z");
+    for (const utc of [true, false]) expect(fieldTime(timeField(time, utc), utc)).toBe(time - 250);
+    expect(timeField(time, true)).toBe("2027-03-14T01:30:05");
+  });
+  it("say nothing where nothing is written", () => {
+    expect([fieldTime("", true), fieldTime("", false)]).toEqual([null, null]);
   });
 });

@@ -87,6 +87,17 @@ export function clock(time: number, now: number, utc = false): string {
   return day(time) === day(now) ? hours : `${new Date(time).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone })} ${hours}`;
 }
 
+/// A time as a field for times wants it, to the second, in the zone that was chosen.
+export function timeField(time: number, utc = false): string {
+  const shift = utc ? 0 : new Date(time).getTimezoneOffset() * 60_000;
+  return new Date(time - shift).toISOString().slice(0, 19);
+}
+
+/// The time that such a field says; nothing where it says none.
+export function fieldTime(text: string, utc = false): number | null {
+  return millis(text && utc ? `${text}Z` : text);
+}
+
 /// A sentence of the server's, with its times as people read them.
 export function readable(text: string, now: number, utc = false): string {
   const said = text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => clock(millis(time) ?? now, now, utc));

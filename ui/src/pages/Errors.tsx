@@ -11,7 +11,7 @@ import { Throughput } from "../parts/Chart";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Note, plain, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
-import { Spark } from "../parts/Spark";
+import { SparkLine } from "../parts/Spark";
 import { BulkDialog } from "./BulkDialog";
 import { RangeSwitch, useRange } from "./Overview";
 import page from "./overview.module.css";
@@ -48,19 +48,19 @@ export function ErrorsPage() {
   );
 }
 
-/// With a range there is room for more: since when, and how failures of the definition went over that time.
+/// With a range there is room for more: how many of them failed in that time, how that went, and since when.
 export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; range?: string }) {
   return (
     <table className={css.table}>
       <thead>
-        <tr><th>What was said</th><th>Definition</th>{range && <th>Its failures in {range}</th>}<th className={css.num}>Runs</th>{range && <th>First</th>}<th>Last</th></tr>
+        <tr><th>What was said</th><th>Definition</th>{range && <><th className={css.num}>In {range}</th><th><span className={css.hidden}>Over that time</span></th></>}<th className={css.num}>{range ? "In all" : "Runs"}</th>{range && <th>First</th>}<th>Last</th></tr>
       </thead>
       <tbody>
         {items.map((group) => (
           <tr key={`${group.tenant} ${group.fingerprint}`}>
             <td className={page.message}><p><Link to={"/errors/$fp" as string} params={{ fp: group.fingerprint } as never} title={plain(group.message)}>{plain(group.message).split("\n")[0] || "no message"}</Link></p></td>
             <td><Link to={"/definitions/$name" as string} params={{ name: group.definition } as never}>{group.definition}</Link></td>
-            {range && <td><Spark of={{ def: group.definition }} range={range} what="failed" /></td>}
+            {range && <><td className={css.num}>{group.runs_in_range.toLocaleString("en")}</td><td><SparkLine counts={group.points} range={range} what="failed" /></td></>}
             <td className={css.num}>{group.runs.toLocaleString("en")}</td>
             {range && <td><Time at={group.first_at} /></td>}
             <td><Time at={group.last_at} /></td>

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, ApiError, data, type Schemas } from "../api/client";
 import { skewNow } from "../lib/time";
 import { Note, useNow } from "../parts/parts";
 import { serving } from "./Queues";
@@ -17,9 +17,16 @@ export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
   const now = useNow();
   const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY });
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: EVERY, retry: false });
+  const ready = useQuery({ queryKey: ["ready"], queryFn: () => data(api.GET("/readyz")), refetchInterval: EVERY, retry: false });
+  // What was found when somebody looked: to look is much to ask of the database.
+  const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), enabled: false });
   const late = (schedules.data?.items ?? []).filter((one) => isLate(one, now));
   const held = queues.filter((queue) => queue.state !== "open" && queue.due > 0);
   const found: [string, "red" | "amber", ReactNode][] = [];
+  if (ready.error instanceof ApiError && ready.error.status === 503) found.push(["ready", "red", <>The server is not ready: {ready.error.message} <Link to={"/system" as string}>System</Link></>]);
+  for (const check of (checks.data?.items ?? []).filter((one) => one.status !== "ok")) {
+    found.push([`check ${check.name}`, check.status === "fail" ? "red" : "amber", <>{check.name}: {check.detail} <Link to={"/system" as string}>System</Link></>]);
+  }
   if (nodes.data && !nodes.data.items.length) found.push(["nodes", "red", <>No node is up: nothing runs until one is. <Link to={"/nodes" as string}>Nodes</Link></>]);
   for (const queue of held) found.push([`queue ${queue.name}`, "amber", <>Queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link> is {queue.state}, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
   if (nodes.data?.items.length) {

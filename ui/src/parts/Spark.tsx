@@ -19,11 +19,16 @@ export function Spark({ of, range, what = "ended" }: { of: { queue?: string; def
   const points = series.data?.points;
   if (!points) return null;
   const counts = points.map((point) => (what === "failed" ? point.failed : point.completed + point.failed + point.cancelled));
+  return <SparkLine counts={counts} range={range} what={what} />;
+}
+
+/// The line itself, of counts that are known.
+export function SparkLine({ counts, range, what }: { counts: number[]; range: string; what: "ended" | "failed" }) {
   const values = fold(counts, SPANS);
-  const sum = counts.reduce((sum, count) => sum + count, 0);
+  const said = `${counts.reduce((sum, count) => sum + count, 0).toLocaleString("en")} ${what} in ${range}`;
   return (
-    <svg className={css.spark} data-tone={what === "failed" ? "red" : undefined} viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${sum.toLocaleString("en")} ${what} in ${range}`}>
-      <title>{`${sum.toLocaleString("en")} ${what} in ${range}`}</title>
+    <svg className={css.spark} data-tone={what === "failed" ? "red" : undefined} viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={said}>
+      <title>{said}</title>
       <path d={line(values, ceiling(Math.max(0, ...values)))} />
     </svg>
   );

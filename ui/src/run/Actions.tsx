@@ -7,10 +7,12 @@ import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
 import { hasHidden, parse, write } from "../lib/json";
 import { isFinal, recordedName, type Run, type Step, stepKey } from "../lib/state";
+import { fieldTime, millis, serverNow, timeField } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
-import { css as parts, Hidden, Problem } from "../parts/parts";
-import { type Action, actionsOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
+import { css as parts, Hidden, Problem, Time } from "../parts/parts";
+import { type Action, actionsOf, type Due, dueOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
 import type { Explained } from "./remedy";
 
 interface Props {
@@ -24,14 +26,14 @@ export function Actions({ run, explained, steps }: Props) {
   const menu = useRef<HTMLDetailsElement>(null);
   const [asked, setAsked] = useState<Action | null>(null);
   const waits = (isFinal(run.status) ? [] : (explained?.waits ?? []));
-  const actions = actionsOf(run.status, waits.map((wait) => wait.on));
+  const actions = actionsOf(run.status, waits.map((wait) => wait.on), dueOf(explained));
   const [first, ...others] = actions;
   const ask = (action: Action) => {
     if (menu.current) menu.current.open = false;
     setAsked(action);
   };
   useKeys((key) => {
-    const wanted = key === "r" ? (["retry", "rerun"] as Action[]).find((one) => actions.includes(one)) : key === "c" && actions.includes("cancel") ? "cancel" : undefined;
+    const wanted = key === "r" ? (["retry", "again", "rerun"] as Action[]).find((one) => actions.includes(one)) : key === "c" && actions.includes("cancel") ? "cancel" : undefined;
     if (!wanted || !may) return false;
     ask(wanted);
     return true;
@@ -47,6 +49,7 @@ export function Actions({ run, explained, steps }: Props) {
       </Menu>
       {asked === "fork" || asked === "rerun" || asked === "upgrade" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} latest={asked === "upgrade"} onClose={close} />
         : asked === "skip" ? <SkipDialog run={run} steps={steps} onClose={close} />
+        : asked === "now" || asked === "again" || asked === "timer" || asked === "time" ? <DueDialog run={run} action={asked} at={explained?.at ?? explained?.until} onClose={close} />
         : asked === "retry" ? <RetryDialog run={run} onClose={close} />
         : asked === "event" || asked === "settle" ? <MessageDialog run={run} kind={asked} name={name} onClose={close} />
         : asked ? <ReasonDialog run={run} action={asked} onClose={close} /> : null}
@@ -77,6 +80,28 @@ function ReasonDialog({ run, action, onClose }: { run: Run; action: Action; onCl
     <Ask title={`${WORDS[action]} ${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}?`} action={WORDS[action]} danger={["cancel", "kill", "delete"].includes(action)} onDo={act} onClose={onClose}>
       <p>{MEANS[action]}</p>
       <ReasonField value={reason} onChange={setReason} required={action === "kill" || action === "delete"} />
+    </Ask>
+  );
+}
+
+/// It goes on sooner, or at another time.
+function DueDialog({ run, action, at, onClose }: { run: Run; action: Due; at: string | undefined; onClose: () => void }) {
+  const refresh = useRefresh(run.id);
+  const utc = useUtc();
+  const [time, setTime] = useState(timeField(millis(at) ?? serverNow(), utc));
+  const [reason, setReason] = useState("");
+  const act = async () => {
+    const body = { at: action === "time" ? new Date(fieldTime(time, utc)!).toISOString() : undefined, seen: at, reason: reason || undefined };
+    const { changed } = await data(api.POST("/api/v1/runs/{id}/due", { params: { path: { id: run.id } }, body }));
+    await refresh();
+    if (!changed) throw new Error("Nothing was changed: it goes on by now, or waits for something else.");
+  };
+  return (
+    <Ask title={`${WORDS[action]}: ${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}?`} action={WORDS[action]} onDo={act} onClose={onClose} disabled={action === "time" && fieldTime(time, utc) === null}>
+      {at && <p>By itself it goes on <strong><Time at={at} /></strong>.</p>}
+      <p>{MEANS[action]}</p>
+      {action === "time" && <Field label="Time" hint={utc ? "(UTC)" : "(your zone)"}><input type="datetime-local" step="1" required className={parts.input} value={time} onChange={(event) => setTime(event.target.value)} /></Field>}
+      <ReasonField value={reason} onChange={setReason} />
     </Ask>
   );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
+import { type Action, actionsOf, dueOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
 import { remedy } from "./remedy";
 
 const step = (op: string, name: string) => ({ op, name }) as Step;
@@ -30,8 +30,23 @@ describe("what can be done to a run", () => {
     expect(actionsOf("waiting", ["timer", "event"])[0]).toBe("event");
     expect(actionsOf("waiting", ["promise"])).toEqual(["settle", "cancel", "pause", "event", "fork", "kill"]);
   });
+  it("begins with its time, where it goes on by itself later", () => {
+    expect(actionsOf("ready", [], dueOf({ kind: "later" }))).toEqual(["now", "time", "cancel", "pause", "kill"]);
+    expect(actionsOf("ready", [], dueOf({ kind: "retry" }))[0]).toBe("again");
+    expect(actionsOf("waiting", [], dueOf({ kind: "sleeping" }))[0]).toBe("timer");
+    expect(actionsOf("waiting", ["event", "sleep"], ["timer"]).slice(0, 2)).toEqual(["event", "timer"]);
+  });
+  it("offers another time only where the journal has none, and ends no wait for something else", () => {
+    const waits = [{ on: "event", until: "a" }, { on: "sleep", until: "b" }];
+    expect(dueOf({ kind: "retry", step: "charge" })).toEqual(["again"]);
+    expect(dueOf({ kind: "waiting", until: "b", waits })).toEqual(["timer"]);
+    expect(dueOf({ kind: "waiting", until: "a", waits })).toEqual([]);
+    expect(dueOf({ kind: "waiting", waits: [{ on: "event" }] })).toEqual([]);
+    for (const kind of ["due", "held", "paused", "undoing"]) expect(dueOf({ kind })).toEqual([]);
+    expect(dueOf(undefined)).toEqual([]);
+  });
   it("says what it means, where only a reason is asked for", () => {
-    for (const action of ["cancel", "kill", "pause", "resume", "delete"] as const) expect(MEANS[action]).toBeTruthy();
+    for (const action of ["now", "again", "timer", "time", "cancel", "kill", "pause", "resume", "delete"] as const) expect(MEANS[action]).toBeTruthy();
   });
 });
 

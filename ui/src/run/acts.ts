@@ -1,12 +1,20 @@
 // What can be done to a run, by its state: without a browser, so that it can be tested.
 import { recordedName, type Run, type Step } from "../lib/state";
+import type { Explained } from "./remedy";
 
-export type Action = "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "upgrade" | "skip" | "rerun" | "delete";
+export type Action = Due | "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "upgrade" | "skip" | "rerun" | "delete";
+/// What is done about the time at which it goes on by itself.
+export type Due = "now" | "again" | "timer" | "time";
 export const WORDS: Record<Action, string> = {
+  now: "Run now", again: "Retry now", timer: "Skip timer", time: "Edit time",
   cancel: "Cancel", kill: "Kill", pause: "Pause", resume: "Resume", retry: "Retry", event: "Send event", settle: "Settle promise", fork: "Fork from a step",
   upgrade: "Fork to the latest version", skip: "Skip this undo", rerun: "Rerun", delete: "Delete",
 };
 export const MEANS: Partial<Record<Action, string>> = {
+  now: "It is due now, and begins as soon as a node has room for it.",
+  again: "The next attempt comes now. It counts like any other.",
+  timer: "Its code goes on as if the time were over, which its journal records for good. Later timers are left alone.",
+  time: "It is due at that time instead, or when its own deadline is over, whichever comes first.",
   cancel: "It is asked to stop, and reverts what it did where its code says how.",
   kill: "It ends at once, as cancelled. Nothing of what it did is reverted.",
   pause: "It is held back, as soon as what it is doing is done. What comes for it meanwhile is kept.",
@@ -14,15 +22,35 @@ export const MEANS: Partial<Record<Action, string>> = {
   delete: "The run, its steps, results and logs are gone for good. Nothing that it did is reverted.",
 };
 
+/// What can be done about the time at which it goes on by itself. A time that its journal has can be over, but not another;
+/// and nobody ends a wait for something else before its time.
+export function dueOf(explained?: Pick<Explained, "kind" | "step" | "until" | "waits">): Due[] {
+  switch (explained?.kind) {
+    case "later":
+    case "after_crash":
+      return ["now", "time"];
+    case "retry":
+      return explained.step ? ["again"] : ["again", "time"];
+    case "sleeping":
+      return ["timer"];
+    case "waiting": {
+      const next = explained.waits?.find((wait) => ["sleep", "retry"].includes(wait.on) && wait.until && wait.until === explained.until);
+      return next ? [next.on === "retry" ? "again" : "timer"] : [];
+    }
+    default:
+      return [];
+  }
+}
+
 /// What makes sense now, the likeliest first.
-export function actionsOf(status: string, waits: string[]): Action[] {
+export function actionsOf(status: string, waits: string[], due: Due[] = []): Action[] {
   switch (status) {
     case "ready":
-      return ["cancel", "pause", "kill"];
+      return [...due, "cancel", "pause", "kill"];
     case "running":
       return ["cancel", "pause", "event", "settle", "kill"];
     case "waiting": {
-      const first: Action[] = waits.includes("event") ? ["event"] : waits.includes("promise") ? ["settle"] : [];
+      const first: Action[] = [...(waits.includes("event") ? (["event"] as const) : waits.includes("promise") ? (["settle"] as const) : []), ...due];
       const others: Action[] = ["cancel", "pause", "event", "settle", "fork", "kill"];
       return [...first, ...others.filter((one) => !first.includes(one))];
     }

@@ -22,6 +22,7 @@ export interface Explained {
   by?: string[];
   until?: string;
   at?: string;
+  step?: string;
   asked_to_stop?: string;
 }
 

@@ -5,6 +5,7 @@
 //! and the tests mean the same. [`wake_source`] is its other half: whether there is anything that wakes the run at all.
 
 mod decide;
+mod later;
 mod source;
 mod wait;
 
@@ -13,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use decide::{Facts, Line, LiveNode};
+pub use later::Later;
 pub use source::{Holder, Stand, WakeSource, wake_source};
 pub use wait::{Unread, Wait, WaitOn, live_waits};
 

@@ -283,3 +283,25 @@ fn reasons_are_sentences_with_their_remedy() {
         "1 process died while it ran it: it rests until 1970-01-01T00:01:00Z"
     );
 }
+
+#[test]
+fn only_times_at_which_a_run_goes_on_by_itself_can_be_changed() {
+    let at = Timestamp::from_micros(5);
+    let wait = |on, until| Wait { on, name: "x".into(), since: at, until, run: None, attempt: None };
+    let waiting = |waits| Why::Waiting { waits, until: Some(at) }.later();
+    let retry = |step: Option<&str>| Why::Retry { at, attempt: 2, step: step.map(Into::into) }.later();
+    assert_eq!(Why::Later { at }.later(), Some(Later::Due(at)));
+    assert_eq!(Why::AfterCrash { at, crashes: 3 }.later(), Some(Later::Due(at)));
+    assert_eq!(retry(None), Some(Later::Due(at)));
+    assert_eq!(retry(Some("charge")), Some(Later::Timer(at)));
+    assert_eq!(Why::Sleeping { until: at }.later(), Some(Later::Timer(at)));
+    let either = vec![wait(WaitOn::Event, None), wait(WaitOn::Sleep, Some(at))];
+    assert_eq!(waiting(either), Some(Later::Timer(at)));
+    // Its own timeout comes first, or there is no sleep at all.
+    let later = Some(Timestamp::from_micros(9));
+    assert_eq!(waiting(vec![wait(WaitOn::Event, Some(at)), wait(WaitOn::Sleep, later)]), None);
+    assert_eq!(waiting(vec![wait(WaitOn::Event, Some(at))]), None);
+    for other in [Why::Ended { at }, Why::Due { at }, Why::Undoing { at }, Why::Paused { reason: None }] {
+        assert_eq!(other.later(), None, "{other}");
+    }
+}

@@ -10,7 +10,7 @@ use outlast_core::{
 use outlast_store::{Ended, News, NewsKind};
 
 use super::turn::{
-    BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_SLOT, Cancelled, Handed, Stage, State, Turn, cancel_reason,
+    BodyEnd, CANCEL_NAME, CANCEL_SLOT, CUT_SLOT, Cancelled, Handed, Slot, Stage, State, Turn, cancel_reason,
     note_payload,
 };
 
@@ -42,7 +42,14 @@ pub(super) fn hand_over(turn: &Turn, state: &mut State, now: Timestamp) -> bool 
         return true;
     }
     // What is to be handed back begins nothing more.
-    !state.mail.stop && (hand_news(state) || hand_timer(state, now))
+    if state.mail.stop {
+        return false;
+    }
+    if hand_news(state) {
+        return true;
+    }
+    skip_timers(state, now);
+    hand_timer(state, now)
 }
 
 /// The request to stop comes before everything else that is new, unless a body finishes cleanly first.
@@ -145,7 +152,7 @@ fn hand_news(state: &mut State) -> bool {
                             && (*slot.plain == *news.name || name_in_any_life(&slot.name) == news.name)
                     }
                     NewsKind::Child => slot.op == Op::Child && *slot.plain == *news.name,
-                    NewsKind::Cancel => false,
+                    NewsKind::Cancel | NewsKind::Skip => false,
                 }
         })
     };
@@ -185,13 +192,26 @@ fn child_end(body: Option<Payload>) -> (Phase, Option<Payload>) {
     }
 }
 
+/// Somebody said that what ends at a time is over: sleeps and the pauses before attempts that end just then are due.
+/// Whatever the code waits for by now instead ends at another time, and is left alone.
+fn skip_timers(state: &mut State, now: Timestamp) {
+    while let Some(place) = state.inbox.iter().position(|news| news.kind == NewsKind::Skip) {
+        let Some(news) = state.inbox.remove(place) else { return };
+        state.outbox.consumed.push(news.seq);
+        let Some(end) = news.body.and_then(|body| body.decode::<i64>("a time").ok()) else { continue };
+        let end = Timestamp::from_micros(end);
+        let skipped = |slot: &&mut Slot| slot.waits_for_timer() && slot.is_sure() && slot.until == Some(end);
+        state.slots.values_mut().filter(skipped).for_each(|slot| slot.until = Some(now.min(end)));
+    }
+}
+
 /// Timers that are due by the database's clock, earliest first.
 fn hand_timer(state: &mut State, now: Timestamp) -> bool {
     // What was sent in time has been read if the run was claimed after its time. Otherwise it goes to be claimed
     // anew, unless a body keeps it here.
     let busy = state.slots.values().any(|slot| slot.is_busy());
     let arrived_at = state.arrived_at;
-    let due = |slot: &super::turn::Slot| {
+    let due = |slot: &Slot| {
         slot.waits_for_timer()
             && slot.until.is_some_and(|until| until <= now && (slot.is_sure() || busy || until <= arrived_at))
     };

@@ -16,6 +16,7 @@ mod clients;
 mod dead_letters;
 mod deaths;
 mod deploys;
+mod due;
 mod elsewhere;
 mod explain;
 mod fates;

@@ -70,10 +70,10 @@ pub(super) async fn send(
 }
 
 pub(super) async fn failures(client: &Client, limit: u32) -> Result<Vec<FailureGroup>, Fault> {
-    let now = client.store().now().await?.micros();
+    let until = client.store().now().await?;
     let range = i64::try_from(RANGE.as_micros()).unwrap_or(i64::MAX);
-    let since = Timestamp::from_micros(now.saturating_sub(range));
-    Ok(client.store().failures(&FailureAsk { tenant: None, definition: None, since, limit }).await?)
+    let since = Timestamp::from_micros(until.micros().saturating_sub(range));
+    Ok(client.store().failures(&FailureAsk { tenant: None, definition: None, since, until, limit }).await?)
 }
 
 pub(super) async fn delete(client: &Client, run: RunId) -> Result<(), Fault> {

@@ -299,6 +299,19 @@ impl Backend {
         }, server => server.act(run, "resume", reason).await)
     }
 
+    /// Has a run go on now, or at another time; `false` when there was no time to change.
+    pub(crate) async fn make_due(
+        &self,
+        run: RunId,
+        at: Option<Timestamp>,
+        reason: Option<&str>,
+    ) -> Result<bool, Fault> {
+        both!(self, client => {
+            let change = Change::of_run(client, "run.due", run).await.because(reason);
+            change.noted(client, client.make_due(run, at)).await
+        }, server => server.make_due(run, at, reason).await)
+    }
+
     /// Deletes a run that has ended, with everything of it.
     pub(crate) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
         both!(self, client => {

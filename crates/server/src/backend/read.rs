@@ -334,6 +334,8 @@ pub(super) struct FailureDoc {
     tenant: String,
     message: String,
     runs: u64,
+    #[serde(default)]
+    points: Vec<u64>,
     first_at: When,
     last_at: When,
     last_run: RunId,
@@ -341,9 +343,29 @@ pub(super) struct FailureDoc {
 
 impl From<FailureDoc> for FailureGroup {
     fn from(doc: FailureDoc) -> FailureGroup {
-        let FailureDoc { fingerprint, definition, tenant, message, runs, first_at, last_at, last_run } = doc;
+        let FailureDoc {
+            fingerprint,
+            definition,
+            tenant,
+            message,
+            runs,
+            points,
+            first_at,
+            last_at,
+            last_run,
+        } = doc;
         let (first_at, last_at) = (first_at.0, last_at.0);
-        FailureGroup { fingerprint, tenant, definition, message, runs, first_at, last_at, last_run }
+        FailureGroup {
+            fingerprint,
+            tenant,
+            definition,
+            message,
+            runs,
+            first_at,
+            last_at,
+            last_run,
+            lately: points,
+        }
     }
 }
 

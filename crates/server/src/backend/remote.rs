@@ -174,6 +174,17 @@ impl Remote {
         Ok(acted.changed)
     }
 
+    pub(super) async fn make_due(
+        &self,
+        run: RunId,
+        at: Option<Timestamp>,
+        reason: Option<&str>,
+    ) -> Result<bool, Fault> {
+        let at = at.map(|at| at.to_string());
+        let body = Body::default().maybe("at", &at).maybe("reason", &reason);
+        Ok(self.post::<Acted>(&["runs", &run.to_string(), "due"], body).await?.changed)
+    }
+
     pub(super) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
         let request = Request::new(Method::DELETE, &["runs", &run.to_string()]);
         self.text(request.with("reason", reason)).await.map(drop)

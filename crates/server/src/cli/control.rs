@@ -1,6 +1,7 @@
-//! Runs are stopped, held back, repaired and deleted, one by one or many at once.
+//! Runs are stopped, held back, had sooner, repaired and deleted, one by one or many at once.
 
 use clap::Args;
+use outlast::Timestamp;
 
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
@@ -52,6 +53,21 @@ pub(crate) struct ResumeArgs {
 
     #[command(flatten)]
     pub(crate) many: ManyArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DueArgs {
+    /// The runs: ids, or DEFINITION/KEY
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+
+    /// At this time instead of now, such as 2027-03-14T01:30:00Z; not for a run whose code sleeps
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+
+    /// Why, for people who look at it later
+    #[arg(long, short)]
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Args)]

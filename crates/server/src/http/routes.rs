@@ -157,7 +157,7 @@ fn of_runs() -> Vec<Route> {
 }
 
 fn of_run_actions() -> Vec<Route> {
-    use run_actions::{Acted, Fork, Forked, Kept, Message, PlanJson, Reason, Replace, Rerun, Retry};
+    use run_actions::{Acted, Due, Fork, Forked, Kept, Message, PlanJson, Reason, Replace, Rerun, Retry};
     vec![
         post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
             .about("Send an event; it is kept until the run waits for it")
@@ -184,6 +184,10 @@ fn of_run_actions() -> Vec<Route> {
         post("/api/v1/runs/{id}/resume", Operate, "run.resume", run_actions::resume)
             .about("Let it go on")
             .may_take::<Reason>()
+            .gives::<Acted>(200),
+        post("/api/v1/runs/{id}/due", Operate, "run.due", run_actions::due)
+            .about("Have it go on now, or at another time, where it would go on later by itself")
+            .may_take::<Due>()
             .gives::<Acted>(200),
         post("/api/v1/runs/{id}/retry", Operate, "run.retry", run_actions::retry)
             .about("Try it again, from where it went wrong; with dry_run, say what would run again (a Plan)")

@@ -1,4 +1,4 @@
-//! What is done to runs: events, promises, cancel, kill, pause, resume, retry, fork, another result.
+//! What is done to runs: events, promises, cancel, kill, pause, resume, another time, retry, fork, another result.
 
 use axum::http::header;
 use outlast::{Error, RepairPlan, RunId, RunView, Status, Target};
@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::body::Time;
 use super::code::Code;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
@@ -30,6 +31,22 @@ pub(crate) struct Message {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reason {
     /// For the run, for whoever looks at it later, and for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// When it goes on.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Due {
+    /// At this time instead of now; not of one whose code waits for a time.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "date-time")]
+    at: Option<Time>,
+    /// Only if it would go on at this time by itself, as `explain` told it: whoever looked does not change another.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "date-time")]
+    seen: Option<Time>,
     #[serde(default)]
     reason: Option<String>,
 }
@@ -259,6 +276,17 @@ pub(crate) async fn resume(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
     call.because(given.as_deref());
     let changed = call.api.client.resume(run).await?;
+    acted(&call, run, changed).await
+}
+
+/// Has it go on now, or at another time.
+pub(crate) async fn due(call: Call) -> Answer {
+    let Due { at, seen, reason } = call.json()?;
+    let run = find(&call).await?.record.id;
+    call.because(reason.as_deref());
+    let told = call.api.client.explain(run).await?;
+    let is_seen = seen.is_none_or(|Time(seen)| told.why.later().is_some_and(|later| later.at() == seen));
+    let changed = is_seen && call.api.client.make_due_as(&told, at.map(|Time(at)| at)).await?;
     acted(&call, run, changed).await
 }
 

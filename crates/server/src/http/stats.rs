@@ -105,7 +105,12 @@ pub(crate) struct ErrorGroupJson {
     tenant: String,
     /// What the last one said.
     message: String,
+    /// How many failed like this, as long as it is remembered.
     runs: u64,
+    /// How many of them within the range, in whole minutes.
+    runs_in_range: u64,
+    /// The same, in at most thirty spans of the range, the oldest first.
+    points: Vec<u64>,
     first_at: String,
     last_at: String,
     last_run: String,
@@ -179,11 +184,13 @@ pub(crate) async fn series(call: Call) -> Answer {
 pub(crate) async fn errors(call: Call) -> Answer {
     let range = range(&call)?;
     let store = call.api.client.store();
-    let since = Timestamp::from_micros(store.now().await?.micros() - micros(range));
+    let until = store.now().await?;
+    let since = Timestamp::from_micros(until.micros() - micros(range));
     let ask = FailureAsk {
         tenant: call.caller.tenant.clone(),
         definition: call.query.one("def").map(str::to_owned),
         since,
+        until,
         limit: call.query.number("limit", 1..=500, 50)?,
     };
     let groups = store.failures(&ask).await?;
@@ -259,14 +266,25 @@ impl Point {
 
 impl ErrorGroupJson {
     pub(crate) fn new(group: FailureGroup) -> ErrorGroupJson {
-        let FailureGroup { fingerprint, tenant, definition, message, runs, first_at, last_at, last_run } =
-            group;
+        let FailureGroup {
+            fingerprint,
+            tenant,
+            definition,
+            message,
+            runs,
+            first_at,
+            last_at,
+            last_run,
+            lately,
+        } = group;
         ErrorGroupJson {
             fingerprint,
             definition,
             tenant,
             message,
             runs,
+            runs_in_range: lately.iter().sum(),
+            points: lately,
             first_at: first_at.to_string(),
             last_at: last_at.to_string(),
             last_run: last_run.to_string(),

@@ -226,6 +226,32 @@ async fn a_run_is_paused_resumed_cancelled_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_for_later_goes_on_at_another_time_or_now() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve","delay_ms":86400000}"#).await;
+    let act = async |body: &str| lab.post(&format!("/api/v1/runs/{run}/due"), body).await;
+    let moved = act(r#"{"at":"2099-01-01T00:00:00Z","reason":"no hurry"}"#).await.json();
+    assert_eq!((&moved["status"], &moved["changed"]), (&json!("ready"), &json!(true)));
+    assert_eq!(lab.get(&format!("/api/v1/runs/{run}")).await.json()["due_at"], "2099-01-01T00:00:00Z");
+    assert_eq!(act(r#"{"at":"tomorrow"}"#).await.code(), "invalid_timestamp");
+    assert_eq!(
+        act(r#"{"seen":"2098-01-01T00:00:00Z"}"#).await.json()["changed"],
+        false,
+        "that was its time before"
+    );
+    assert_eq!(act(r#"{"seen":"2099-01-01T00:00:00Z"}"#).await.json()["changed"], true);
+    lab.until(&run, "waiting").await;
+    assert_eq!(
+        act("{}").await.json()["changed"],
+        false,
+        "it waits for an event, whose time is nobody's to change"
+    );
+    let lines = lab.get(&format!("/api/v1/runs/{run}/actions")).await.json();
+    let said = |line: &serde_json::Value| line["action"] == "run.due" && line["reason"] == "no hurry";
+    assert!(lines["items"].as_array().unwrap().iter().any(said), "{lines}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_failed_is_tried_again_or_forked() {
     let lab = Lab::open().await;
     let run = lab.start(r#"{"definition":"fail","input":"no table"}"#).await;

@@ -112,7 +112,7 @@ fn whatever_changes_something_needs_more_than_looking() {
     for route in routes().iter().filter(|route| route.method != "GET" && !others.contains(&&*route.path)) {
         assert!(["start", "operate", "admin"].contains(&route.scope.as_str()), "{route:?}");
     }
-    for action in ["retry", "rerun", "fork", "resume", "cancel", "kill", "replace"] {
+    for action in ["retry", "rerun", "fork", "resume", "due", "cancel", "kill", "replace"] {
         let path = format!("/api/v1/runs/{{id}}/{action}");
         let route = routes().into_iter().find(|route| route.path == path).unwrap();
         assert_eq!(route.scope, "operate", "{path}");

@@ -110,4 +110,6 @@ pub enum NewsKind {
     Child,
     /// Someone asks the run to stop.
     Cancel,
+    /// Timers that end at this time are over: its body is the time, in microseconds.
+    Skip,
 }

@@ -1,6 +1,6 @@
 //! What people and programs ask of runs, queues and schedules.
 
-use outlast_core::{Entry, Payload, RunId, Status};
+use outlast_core::{Entry, Payload, RunId, Status, Timestamp};
 
 use crate::{Address, NewRun, NewsKind, Purge, Purged, QueueCard, QueueChange, ScheduleChange, ScheduleView};
 
@@ -35,6 +35,16 @@ pub enum Control {
     Resume {
         /// Which.
         run: Address,
+    },
+    /// Changes when a run goes on that nobody has and that goes on by itself later. One that is ready is due at the other
+    /// time. One that waits is told that its timers of that time are over, which its code hears like their end.
+    Due {
+        /// Which.
+        run: Address,
+        /// When it is due, as the caller knows it: one that is due at another time by now is left alone.
+        seen: Timestamp,
+        /// When it is to be due, at the latest when its own time is over; `None`: now. Of a run that waits, only that.
+        at: Option<Timestamp>,
     },
     /// Makes a run that failed or was cancelled ready again, due now: the same run, with all that it recorded before it,
     /// but for what `repair` takes back. What its earlier turns may still write does not fit any more, and its parent,
@@ -141,6 +151,13 @@ pub enum Controlled {
         /// The run.
         run: RunId,
         /// Whether this call made it so.
+        by_this: bool,
+    },
+    /// What was said about when the run is due was heard.
+    Due {
+        /// The run.
+        run: RunId,
+        /// Whether this call changed it; `false` when it was not due at the time that the caller knew.
         by_this: bool,
     },
     /// The run cannot be paused: its undo gave up, and it stands still until somebody wants that tried again.

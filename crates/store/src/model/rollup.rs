@@ -93,6 +93,8 @@ pub struct FailureAsk {
     pub definition: Option<String>,
     /// That were there since.
     pub since: Timestamp,
+    /// To now: what is between is told in spans, at most [`FailureGroup::SPANS`].
+    pub until: Timestamp,
     /// At most so many.
     pub limit: u32,
 }
@@ -116,4 +118,12 @@ pub struct FailureGroup {
     pub last_at: Timestamp,
     /// The last.
     pub last_run: RunId,
+    /// How many failed in each span of what was asked for, the oldest first; whole minutes, so that it is about. Empty
+    /// where nobody asked.
+    pub lately: Vec<u64>,
+}
+
+impl FailureGroup {
+    /// Into how many spans that is cut at most; none is shorter than a minute.
+    pub const SPANS: usize = 30;
 }

@@ -84,6 +84,9 @@ fn shards_of(filter: &Filter, shards: ShardCount) -> std::ops::Range<u16> {
     }
 }
 
+/// The queue of runs for which nobody named one. The index of queues leaves it out.
+const DEFAULT_QUEUE: &str = "default";
+
 /// Runs in the states that are asked for are looked up by those as long as there are no more than this: more are found soon by
 /// walking along the time.
 const FEW: u32 = 2_000;
@@ -105,6 +108,8 @@ enum Way {
     EndedFew,
     /// Those of a definition.
     Definition,
+    /// Those of a queue that somebody named.
+    Queue,
     /// All, along the time.
     Time,
 }
@@ -114,17 +119,21 @@ async fn way(tx: &mut dyn Tx, filter: &Filter, counts: bool, shards: ShardCount)
     let are = |fits: fn(&Status) -> bool| !filter.statuses.is_empty() && filter.statuses.iter().all(fits);
     let has_open = are(|status| !status.is_final());
     let has_bad = are(|status| matches!(status, Status::Failed | Status::Cancelled));
+    let along = match filter {
+        Filter { queue: Some(queue), .. } if queue != DEFAULT_QUEUE => Way::Queue,
+        Filter { definition: Some(_), .. } => Way::Definition,
+        _ => Way::Time,
+    };
     let (way, few) = match filter {
         Filter { parent: Some(_), .. } => return Ok(Way::Children),
         Filter { key: Some(_), .. } => return Ok(Way::Key),
         Filter { tags, .. } if !tags.is_empty() => return Ok(Way::Tag),
         _ if has_open && counts => return Ok(Way::OpenFew),
+        _ if has_open && along == Way::Queue => (along, Way::OpenFew),
         _ if has_open => (Way::Open, Way::OpenFew),
-        Filter { definition: None, .. } if has_bad && counts => return Ok(Way::EndedFew),
-        Filter { definition: Some(_), .. } if has_bad => (Way::Definition, Way::EndedFew),
-        _ if has_bad => (Way::Time, Way::EndedFew),
-        Filter { definition: Some(_), .. } => return Ok(Way::Definition),
-        _ => return Ok(Way::Time),
+        _ if has_bad && counts && along == Way::Time => return Ok(Way::EndedFew),
+        _ if has_bad => (along, Way::EndedFew),
+        _ => return Ok(along),
     };
     let mut flight = Flight::default();
     let look = |shard: u16| match few {
@@ -154,6 +163,7 @@ impl Way {
             Way::OpenFew => [&LIST_OPEN_FEW, &LIST_OPEN_FEW_OLDEST],
             Way::EndedFew => [&LIST_ENDED_FEW, &LIST_ENDED_FEW_OLDEST],
             Way::Definition => [&LIST_DEFINITION, &LIST_DEFINITION_OLDEST],
+            Way::Queue => [&LIST_QUEUE, &LIST_QUEUE_OLDEST],
             Way::Time => [&LIST, &LIST_OLDEST],
         };
         if oldest_first { oldest } else { newest }
@@ -168,6 +178,7 @@ impl Way {
             Way::OpenFew => &COUNT_OPEN_FEW,
             Way::EndedFew => &COUNT_ENDED_FEW,
             Way::Definition => &COUNT_DEFINITION,
+            Way::Queue => &COUNT_QUEUE,
             Way::Time => &COUNT,
         }
     }
@@ -212,6 +223,7 @@ fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec
 pub(super) static STATEMENTS: &[&Sql] = &[
     &LIST,
     &LIST_DEFINITION,
+    &LIST_QUEUE,
     &LIST_CHILDREN,
     &LIST_KEY,
     &LIST_TAG,
@@ -220,6 +232,7 @@ pub(super) static STATEMENTS: &[&Sql] = &[
     &LIST_ENDED_FEW,
     &LIST_OLDEST,
     &LIST_DEFINITION_OLDEST,
+    &LIST_QUEUE_OLDEST,
     &LIST_CHILDREN_OLDEST,
     &LIST_KEY_OLDEST,
     &LIST_TAG_OLDEST,
@@ -228,6 +241,7 @@ pub(super) static STATEMENTS: &[&Sql] = &[
     &LIST_ENDED_FEW_OLDEST,
     &COUNT,
     &COUNT_DEFINITION,
+    &COUNT_QUEUE,
     &COUNT_CHILDREN,
     &COUNT_KEY,
     &COUNT_TAG,
@@ -344,6 +358,8 @@ texts!(LIST LIST_OLDEST COUNT, ["list", "list_oldest", "count"],
     "outlast.runs as r ", "outlast.runs as r ", "left join", "", VALUES, "runs_by_time");
 texts!(LIST_DEFINITION LIST_DEFINITION_OLDEST COUNT_DEFINITION, ["list_definition", "list_definition_oldest", "count_definition"],
     "outlast.runs as r ", "outlast.runs as r indexed by outlast.runs_by_definition ", "left join", "and r.definition = {p5}", VALUES, "runs_by_definition");
+texts!(LIST_QUEUE LIST_QUEUE_OLDEST COUNT_QUEUE, ["list_queue", "list_queue_oldest", "count_queue"],
+    "outlast.runs as r ", "outlast.runs as r indexed by outlast.runs_by_queue ", "left join", "and r.queue = {p6} and r.queue <> 'default'", VALUES, "runs_by_queue");
 texts!(LIST_CHILDREN LIST_CHILDREN_OLDEST COUNT_CHILDREN, ["list_children", "list_children_oldest", "count_children"],
     "outlast.runs as r ", "outlast.runs as r indexed by outlast.runs_by_parent ", "left join", "and r.parent = {p8}", VALUES, "runs_by_parent");
 texts!(LIST_KEY LIST_KEY_OLDEST COUNT_KEY, ["list_key", "list_key_oldest", "count_key"],

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlast_core::{ShardCount, Timestamp};
 
 use crate::rows::{ReadRow, cells, micros};
-use crate::transitions::{ACCESS_HOME, Flight, Place};
+use crate::transitions::{ACCESS_HOME, Flight, MINUTE, Place};
 use crate::{
     DepthAsk, DepthPoint, FailureAsk, FailureGroup, Row, SeriesAsk, SeriesPoint, Sql, StoreError, Tx, Type,
 };
@@ -82,6 +82,13 @@ pub(crate) async fn failures(
     let values = |shard: u16| cells![shard, ask.since, ask.tenant.clone(), ask.definition.clone(), ask.limit];
     let places: Vec<Place> =
         (0..shards.max(1)).map(|shard| flight.add(FAILURES.with(values(shard)))).collect();
+    let from = ask.since.micros() - ask.since.micros().rem_euclid(MINUTE);
+    let range = (ask.until.micros() - from).max(0);
+    let step = (range / FailureGroup::SPANS as i64).max(MINUTE);
+    let last = usize::try_from(range / step).unwrap_or(0).min(FailureGroup::SPANS - 1);
+    let spans = |shard: u16| cells![shard, from, step, ask.tenant.clone()];
+    let counted: Vec<Place> =
+        (0..shards.max(1)).map(|shard| flight.add(FAILURE_SPANS.with(spans(shard)))).collect();
     let mut answers = flight.send_last(tx).await?;
     let mut groups: BTreeMap<(String, String), FailureGroup> = BTreeMap::new();
     for row in places.into_iter().flat_map(|place| answers.take(place)) {
@@ -93,7 +100,12 @@ pub(crate) async fn failures(
         };
         groups.insert(key, group);
     }
+    for row in counted.into_iter().flat_map(|place| answers.take(place)) {
+        let Some(group) = groups.get_mut(&(row.text(0)?, row.text(1)?)) else { continue };
+        group.lately[row.number::<usize>(2)?.min(last)] += row.number::<u64>(3)?;
+    }
     let mut groups: Vec<FailureGroup> = groups.into_values().collect();
+    groups.iter_mut().for_each(|group| group.lately.truncate(last + 1));
     groups.sort_by(|a, b| (b.last_at, &b.fingerprint).cmp(&(a.last_at, &a.fingerprint)));
     groups.truncate(ask.limit as usize);
     Ok(groups)
@@ -116,10 +128,11 @@ fn read(row: &Row) -> Result<FailureGroup, StoreError> {
         first_at: row.time(5)?,
         last_at: row.time(6)?,
         last_run: row.run(7)?,
+        lately: vec![0; FailureGroup::SPANS],
     })
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&SERIES_SUMS, &SERIES_TIMES, &DEPTHS, &FAILURES];
+pub(super) static STATEMENTS: &[&Sql] = &[&SERIES_SUMS, &SERIES_TIMES, &DEPTHS, &FAILURES, &FAILURE_SPANS];
 
 const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text, Type::Text];
 
@@ -176,3 +189,12 @@ static FAILURES: Sql = Sql::new(
       order by f.last_at desc limit {p5}",
 )
 .takes(&[Type::Int, Type::Int, Type::Text, Type::Text, Type::Int]);
+
+static FAILURE_SPANS: Sql = Sql::new(
+    "failure_spans",
+    "select m.tenant, m.fingerprint, (m.minute - {p2}) / {p3}, cast(sum(m.runs) as bigint)
+       from outlast.failure_minutes as m
+      where m.shard = {p1} and m.minute >= {p2} and ({p4} is null or m.tenant = {p4})
+      group by 1, 2, 3",
+)
+.takes(&[Type::Int, Type::Int, Type::Int, Type::Text]);

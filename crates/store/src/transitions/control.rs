@@ -1,8 +1,9 @@
-//! What people and programs ask of runs and queues: cancel one, kill one, pause one, try one again, purge many.
+//! What people and programs ask of runs and queues: cancel one, kill one, pause one, have one sooner, try one again, purge many.
 
 use outlast_core::{Entry, Error, FailureDoc, Op, Payload, Phase, RunId, ShardCount, Status};
 
 use super::agenda::{self, AgendaRow, ByShard, by_shard};
+use super::due::due;
 use super::end;
 use super::flight::{Flight, Place};
 use super::keys;
@@ -44,6 +45,10 @@ pub(crate) async fn control(
         },
         Control::Resume { run } => match named(tx, run, shards).await? {
             Some(run) => resume(tx, run).await,
+            None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
+        },
+        Control::Due { run, seen, at } => match named(tx, run, shards).await? {
+            Some(run) => due(tx, run, *seen, *at).await,
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Retry { run, epoch, input, repair } => match named(tx, run, shards).await? {

@@ -15,6 +15,7 @@ mod claim_rows;
 mod commit;
 mod control;
 mod deliver;
+mod due;
 mod end;
 mod end_turn;
 mod expire;
@@ -70,7 +71,7 @@ pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted a
 pub(crate) use record::record;
 pub(crate) use renew::{free_strangers, renew};
 pub use roll::failure_of;
-pub(crate) use roll::roll;
+pub(crate) use roll::{MINUTE, roll};
 pub(crate) use schedule::{fire, read as read_schedule, schedule_columns};
 pub(crate) use single_out::single_out;
 pub(crate) use start::{start, start_all};
@@ -106,6 +107,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         control::STATEMENTS,
         repair::STATEMENTS,
         pause::STATEMENTS,
+        due::STATEMENTS,
         retry::STATEMENTS,
         &purge::statements(),
         kv::STATEMENTS,

@@ -12,12 +12,14 @@ use crate::rows::{ReadRow, cells, micros, plain};
 use crate::{Roll, Row, RunView, Sql, StoreError, Tx, Type};
 
 /// A minute in microseconds.
-const MINUTE: i64 = 60_000_000;
+pub(crate) const MINUTE: i64 = 60_000_000;
 /// How much of a message is kept.
 const MESSAGE: usize = 1_000;
 
 /// What sums are kept for: minute, tenant, definition, queue.
 type Key = (i64, String, String, String);
+/// What failures that are alike are counted by: minute, tenant, fingerprint.
+type Minute = (i64, String, String);
 
 /// What failures are alike in, and what is said of them.
 struct Alike {
@@ -50,8 +52,9 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
     };
 
     let (mut sums, mut times, mut alike) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut minutes = BTreeMap::new();
     for row in &ended {
-        add(row, &mut sums, &mut times, &mut alike)?;
+        add(row, &mut sums, &mut times, &mut alike, &mut minutes)?;
     }
     let sums =
         sums.into_iter().map(|((minute, tenant, definition, queue), [completed, failed, cancelled])| {
@@ -66,12 +69,16 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
             cells![tenant, fingerprint, definition, message, runs, first_at, last_at, last_run]
         },
     );
+    let minutes = minutes.into_iter().map(|((minute, tenant, fingerprint), runs): (Minute, i64)| {
+        cells![minute, tenant, fingerprint, runs]
+    });
     let mut flight = Flight::default();
     flight.each(&ROLL_SUMS, sums.collect(), cells![ask.shard]);
     flight.each(&ROLL_TIMES, times.collect(), cells![ask.shard]);
     flight.each(&ROLL_FAILURES, alike.collect(), cells![ask.shard]);
+    flight.each(&ROLL_FAILURE_MINUTES, minutes.collect(), cells![ask.shard]);
     flight.add(ROLLED_MOVE.with(cells![ask.shard, last.int(1)?, last.id(0)?]));
-    for sql in [&ROLLUPS_FORGET, &ROLLUP_TIMES_FORGET, &FAILURES_FORGET] {
+    for sql in [&ROLLUPS_FORGET, &ROLLUP_TIMES_FORGET, &FAILURES_FORGET, &FAILURE_MINUTES_FORGET] {
         flight.add(sql.with(cells![ask.shard, micros(ask.keep)]));
     }
     flight.send_last(tx).await?;
@@ -84,11 +91,13 @@ fn add(
     sums: &mut BTreeMap<Key, [i64; 3]>,
     times: &mut BTreeMap<(Key, i64), i64>,
     alike: &mut BTreeMap<(String, String), Alike>,
+    minutes: &mut BTreeMap<Minute, i64>,
 ) -> Result<(), StoreError> {
     let (run, finished_at, status) = (row.run(0)?, row.time(1)?, row.status(2)?);
     let (tenant, definition, queue) = (row.text(4)?, row.text(5)?, row.text(6)?);
     let at = finished_at.micros();
-    let key = (at - at.rem_euclid(MINUTE), tenant.clone(), definition.clone(), queue);
+    let minute = at - at.rem_euclid(MINUTE);
+    let key = (minute, tenant.clone(), definition.clone(), queue);
     let place = match status {
         Status::Completed => 0,
         Status::Failed => 1,
@@ -99,7 +108,9 @@ fn add(
     *times.entry((key, i64::from(took.ilog2()))).or_default() += 1;
     if status == Status::Failed {
         let message = kept_message(row.opt_text(3)?.as_deref());
-        let group = alike.entry((tenant, fingerprint(&definition, &message))).or_insert_with(|| Alike {
+        let fingerprint = fingerprint(&definition, &message);
+        *minutes.entry((minute, tenant.clone(), fingerprint.clone())).or_default() += 1;
+        let group = alike.entry((tenant, fingerprint)).or_insert_with(|| Alike {
             definition,
             message: String::new(),
             runs: 0,
@@ -132,10 +143,12 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &ROLL_SUMS,
     &ROLL_TIMES,
     &ROLL_FAILURES,
+    &ROLL_FAILURE_MINUTES,
     &ROLLED_MOVE,
     &ROLLUPS_FORGET,
     &ROLLUP_TIMES_FORGET,
     &FAILURES_FORGET,
+    &FAILURE_MINUTES_FORGET,
 ];
 
 static ROLLED_MAKE: Sql = Sql::new(
@@ -218,6 +231,15 @@ static ROLL_FAILURES: Sql = Sql::new(
 ])
 .takes(&[Type::Int]);
 
+static ROLL_FAILURE_MINUTES: Sql = Sql::new(
+    "roll_failure_minutes",
+    "insert into outlast.failure_minutes as u (shard, minute, tenant, fingerprint, runs)
+     select {p1}, b.minute, b.tenant, b.fingerprint, b.runs from {batch} where true
+     on conflict (shard, minute, tenant, fingerprint) do update set runs = u.runs + excluded.runs",
+)
+.rows(&[("minute", Type::Int), ("tenant", Type::Text), ("fingerprint", Type::Text), ("runs", Type::Int)])
+.takes(&[Type::Int]);
+
 static ROLLED_MOVE: Sql =
     Sql::new("rolled_move", "update outlast.rolled set finished_at = {p2}, run = {p3} where shard = {p1}")
         .takes(&[Type::Int, Type::Int, Type::Id]);
@@ -235,3 +257,9 @@ static ROLLUP_TIMES_FORGET: Sql = Sql::new(
 static FAILURES_FORGET: Sql =
     Sql::new("failures_forget", "delete from outlast.failures where shard = {p1} and last_at < {now} - {p2}")
         .takes(&[Type::Int, Type::Int]);
+
+static FAILURE_MINUTES_FORGET: Sql = Sql::new(
+    "failure_minutes_forget",
+    "delete from outlast.failure_minutes where shard = {p1} and minute < {now} - {p2}",
+)
+.takes(&[Type::Int, Type::Int]);

@@ -11,6 +11,7 @@ mod commit_effects;
 mod commit_moves;
 mod control;
 mod deliver;
+mod due;
 mod edges;
 mod keys;
 mod kill;

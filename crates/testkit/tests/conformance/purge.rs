@@ -61,6 +61,7 @@ async fn everything_of_a_run_goes(world: World) {
         "rollups",
         "rollup_times",
         "failures",
+        "failure_minutes",
         "meta",
         "migrations",
     ];

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use outlast_core::{QueueRules, Rate, Status, Timestamp, shard_of_key};
 use outlast_store::{
-    Access, Accessed, Address, Batch, Claim, Committed, Control, Controlled, Delivered, Ended, Expect, Fire,
-    Fired, Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind, Next,
-    Purge, Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
+    Access, Accessed, Address, Batch, Claim, Committed, Control, Controlled, Delivered, Due, Ended, Expect,
+    Fire, Fired, Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind,
+    Next, Purge, Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, step, store_test};
 
@@ -317,6 +317,17 @@ async fn control(world: World) {
     for run in [ready, held] {
         let (first, second) = twice(&world, async || world.control(&resume(run)).await).await;
         assert_eq!((first, second), (resumed(run, true), resumed(run, false)));
+    }
+
+    let seen = world.now().await + MINUTE;
+    let due = |run| Control::Due { run: Address::Run(run), seen, at: None };
+    let later = world.start("greet").due(Due::At(seen)).await.id;
+    let sleeps = world.start("greet").held_by("node").await;
+    world.commit(sleeps.suspend_until(seen)).await;
+    for run in [later, sleeps.run] {
+        let (first, second) = twice(&world, async || world.control(&due(run)).await).await;
+        let told = |by_this| Controlled::Due { run, by_this };
+        assert_eq!((first, second), (told(true), told(false)));
     }
 
     world.pass(DAY).await;

@@ -78,14 +78,22 @@ async fn failures_that_are_alike_are_one_group_with_its_last_run(world: World) {
     }
     world.pass(MINUTE).await;
     roll_all(&world).await;
+    world.pass(MINUTE * 10).await;
     ended(&world, Status::Failed, "order 333 was declined", SECOND).await;
     world.pass(MINUTE).await;
     roll_all(&world).await;
-    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), limit: 10 };
+    let until = world.now().await;
+    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), until, limit: 10 };
     let groups = world.store().failures(&ask).await.unwrap();
     let told: Vec<(&str, u64)> = groups.iter().map(|group| (group.message.as_str(), group.runs)).collect();
     assert_eq!(told, [("order 333 was declined", 3), ("no route to host", 1)]);
     assert!(groups[0].first_at < groups[0].last_at);
+    assert_eq!(groups.iter().map(|group| group.lately.iter().sum()).collect::<Vec<u64>>(), [3, 1]);
+    // The first two are not of the last minutes.
+    let since = Timestamp::from_micros(until.micros() - (MINUTE * 5).as_micros() as i64);
+    let groups = world.store().failures(&FailureAsk { since, ..ask.clone() }).await.unwrap();
+    let told: Vec<u64> = groups.iter().map(|group| group.lately.iter().sum()).collect();
+    assert_eq!((told, groups[0].lately.len()), (vec![1], 6), "a span is a minute at least");
     let other = FailureAsk { tenant: Some("acme".into()), ..ask };
     assert_eq!(world.store().failures(&other).await.unwrap(), []);
 }
@@ -104,7 +112,8 @@ async fn what_was_summed_up_is_forgotten_after_a_while(world: World) {
     world.pass(MINUTE).await;
     roll_all(&world).await;
     assert_eq!(sums(&series(&world, None, MINUTE).await), (u64::from(world.shards()), 0, 0));
-    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), limit: 10 };
+    let until = world.now().await;
+    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), until, limit: 10 };
     assert_eq!(world.store().failures(&ask).await.unwrap(), []);
 }
 

@@ -532,7 +532,7 @@ fn op_of(kind: NewsKind) -> Option<Op> {
         NewsKind::Event => Some(Op::Event),
         NewsKind::Settled | NewsKind::Rejected => Some(Op::Promise),
         NewsKind::Child => Some(Op::Child),
-        NewsKind::Cancel => None,
+        NewsKind::Cancel | NewsKind::Skip => None,
     }
 }
 
