@@ -286,7 +286,7 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
         _ => "definition 3@1".to_owned(),
     };
     if is_list(sql) {
-        // From the newest or the oldest on, of one definition, key or parent where the text is about that, of any status.
+        // From the newest or the oldest on, of one definition, queue, key or parent where the text is about that, of any status.
         let wanted = match (sql.name, at) {
             (name, 1) if name.ends_with("_oldest") => Some(Value::Int(i64::MIN)),
             (name, 2) if name.ends_with("_oldest") => {
@@ -295,6 +295,7 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
             (_, 1) => Some(Value::Int(i64::MAX)),
             (_, 2) => Some(value_of(world, &Uuid::max().to_string(), Type::Id)),
             ("list_definition" | "list_definition_oldest", 4) => Some(Value::Text("definition 3".into())),
+            ("list_queue" | "list_queue_oldest", 5) => Some(Value::Text("queue 3".into())),
             ("list_key" | "list_key_oldest", 6) => Some(Value::Text("key 4".into())),
             ("list_children" | "list_children_oldest", 7) => None,
             (_, 3..=9) => Some(Value::Null),
