@@ -49,6 +49,11 @@ const DOWNS: &[Down] = &[
         loses: &[("which nodes were lost", "outlast.lost")],
     },
     Down { number: 23, text: include_str!("../reverts/0023_loose_runs.sql"), loses: &[] },
+    Down {
+        number: 24,
+        text: include_str!("../reverts/0024_queues_and_failures.sql"),
+        loses: &[("when runs failed alike", "outlast.failure_minutes")],
+    },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.
