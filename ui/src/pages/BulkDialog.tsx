@@ -28,7 +28,7 @@ export function BulkDialog({ terms, failure, first = "cancel", onClose }: { term
   const filter = bulkWords(terms);
   const ask = (dryRun: boolean) => ({
     op, filter: filter ?? "", failure, all: !terms.length, dry_run: dryRun,
-    reason: NEEDS_REASON.includes(op) ? (dryRun ? "preview" : reason) : undefined,
+    reason: dryRun ? "preview" : reason || undefined,
   });
   const preview = useQuery({
     queryKey: ["bulk", "preview", op, filter, failure],
@@ -60,7 +60,7 @@ export function BulkDialog({ terms, failure, first = "cancel", onClose }: { term
           <ul>{found.runs.slice(0, 5).map((run) => <li key={run.run}>{run.definition} {run.key ?? `…${run.run.slice(-8)}`} <span className={css.muted}>({run.status})</span></li>)}</ul>
         </div>
       )}
-      {NEEDS_REASON.includes(op) && <ReasonField value={reason} onChange={setReason} required />}
+      <ReasonField value={reason} onChange={setReason} required={NEEDS_REASON.includes(op)} />
     </Ask>
   );
 }
