@@ -57,6 +57,7 @@ async function opened(path: string, theme: Theme): Promise<Page> {
   await page.setViewportSize({ width: 1120, height: 640 });
   await page.clock.setFixedTime(NOW);
   await page.route("**/version", (route) => route.fulfill({ json: { version: "1.0.0", api: "v1", store: "sqlite" }, headers: { date: new Date(NOW).toUTCString() } }));
+  await page.route("**/readyz", (route) => route.fulfill({ json: { status: "ok", checks: [] }, headers: { date: new Date(NOW).toUTCString() } }));
   await page.route("**/api/v1/**", async (route) => {
     const url = new URL(route.request().url());
     const rest = url.pathname.slice("/api/v1".length);
