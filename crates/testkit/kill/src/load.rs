@@ -1,6 +1,7 @@
 //! The load: runs that are started, fed what they wait for, and followed to their end.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -20,6 +21,9 @@ use crate::scene::Scene;
 const LOAD: u64 = 24;
 /// The same for runs that take longer than a lease.
 const LONG_LOAD: u64 = 8;
+/// The same for plain runs, of which it is measured how many end; and how long they go on before it is.
+const PACE: u64 = 16;
+const WARM: Duration = Duration::from_secs(2);
 /// How many runs are still started when no more faults come.
 const TAIL: u64 = 20;
 /// How long after the last kill everything must have ended.
@@ -74,6 +78,35 @@ impl Scene {
                 Ok(())
             });
         }
+    }
+
+    /// How many plain runs end in a second, looked at for so long: all alike, each started when the last of its place has
+    /// ended. The other load does not tell, because its places fill with the stories that last longest.
+    pub(crate) async fn pace(&self, look: Duration) -> Result<f64> {
+        let (ended, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let mut places: JoinSet<Result<()>> = JoinSet::new();
+        for _ in 0..PACE {
+            let (scene, ended, is_over) = (self.clone(), ended.clone(), is_over.clone());
+            places.spawn(async move {
+                while !is_over.load(Ordering::Relaxed) {
+                    let number = scene.paced.fetch_add(1, Ordering::Relaxed);
+                    let acts = (0..3).map(|_| Act::Step { ms: 1 }).collect();
+                    let plan = Plan { acts, from: 0 };
+                    scene.play(&format!("pace-{number}"), plan, &mut Rng::with_seed(number)).await?;
+                    ended.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            });
+        }
+        tokio::time::sleep(WARM).await;
+        let (before, since) = (ended.load(Ordering::Relaxed), Instant::now());
+        tokio::time::sleep(look).await;
+        let pace = (ended.load(Ordering::Relaxed) - before) as f64 / since.elapsed().as_secs_f64();
+        is_over.store(true, Ordering::Relaxed);
+        while let Some(place) = places.join_next().await {
+            place??;
+        }
+        Ok(pace)
     }
 
     /// Feeds a run that began before there was a client, and follows it to its end.

@@ -82,6 +82,8 @@ pub(crate) struct Scene {
     pub(crate) nodes: Arc<AtomicU64>,
     /// The number of the next run.
     pub(crate) next: Arc<AtomicU64>,
+    /// The number of the next plain run of [`Scene::pace`].
+    pub(crate) paced: Arc<AtomicU64>,
     /// The number of the last.
     pub(crate) tail: Arc<AtomicU64>,
     pub(crate) broken: Arc<AtomicBool>,
@@ -130,6 +132,7 @@ impl Scene {
             victim: victim.to_owned(),
             nodes: Arc::default(),
             next: Arc::default(),
+            paced: Arc::default(),
             tail: Arc::new(AtomicU64::new(u64::MAX)),
             broken: Arc::default(),
         })

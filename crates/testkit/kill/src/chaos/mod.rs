@@ -89,7 +89,8 @@ impl Chaos {
         if self.fault.outlasts_leases() {
             stage.scene.begin_long_load(&mut load, self.seed);
         }
-        let before = if is_alone { None } else { stage.throughput(self.calm).await? };
+        let is_paced = !self.calm.is_zero() && !is_alone;
+        let before = if is_paced { stage.scene.pace(self.calm).await? } else { 0.0 };
 
         stage.until = Instant::now() + self.lasts;
         stage.scene.fault(self.fault.name());
@@ -102,11 +103,10 @@ impl Chaos {
             load = stage.scene.begin_load(self.seed);
         }
         stage.scene.heal(&mut stage.nodes).await?;
-        let after = stage.throughput(self.calm).await?;
-        if let (Some(before), Some(after)) = (before, after) {
-            stage.number("bodies_per_second_before", format!("{before:.0}"));
-            stage.number("bodies_per_second_after", format!("{after:.0}"));
-            stage.number("after_of_before", format!("{:.0}%", 100.0 * after / before));
+        if is_paced {
+            let after = stage.scene.pace(self.calm).await?;
+            stage.number("runs_per_second", format!("{before:.0}_to_{after:.0}"));
+            stage.number("after_of_before", format!("{:.0}%", 100.0 * after / before.max(0.1)));
         }
         stage.scene.last_runs();
         let in_time = stage.scene.drain(load, healed).await?;

@@ -76,11 +76,11 @@ impl Stage {
         Ok(())
     }
 
-    /// What claims took in so long, in microseconds, and how many bodies ended in a second.
+    /// What claims took in so long, in microseconds, and how many plain runs ended in a second.
     async fn look_at_claims(&mut self, look: Duration) -> Result<(Vec<u64>, f64)> {
         let ledger = self.scene.folder.join("ledger");
         let from = Ledger::read(&ledger)?.len();
-        let throughput = self.throughput(look).await?.unwrap_or_default();
+        let throughput = self.scene.pace(look).await?;
         let lines = Ledger::read(&ledger)?;
         let mut took: Vec<u64> = lines[from.min(lines.len())..]
             .iter()

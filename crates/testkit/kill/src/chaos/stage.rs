@@ -203,16 +203,6 @@ impl Stage {
         wires.fold(self.gone, |sum, wire| sum + wire.counts())
     }
 
-    /// How many bodies end in a second, looked at for so long.
-    pub(super) async fn throughput(&mut self, calm: Duration) -> Result<Option<f64>> {
-        if calm.is_zero() {
-            return Ok(None);
-        }
-        let (before, since) = (self.watch.ends()?, Instant::now());
-        tokio::time::sleep(calm).await;
-        Ok(Some((self.watch.ends()? - before) as f64 / since.elapsed().as_secs_f64()))
-    }
-
     /// The time from now until a body has ended that began after now.
     pub(super) async fn recovery(&mut self) -> Result<Duration> {
         self.watch.new_end(now()).await
