@@ -421,7 +421,8 @@ impl Client {
         self.change_schedule(name, ScheduleChange::Pause).await?.ok_or_else(|| unknown(name))
     }
 
-    /// The schedule goes on with its next time; those that passed meanwhile start nothing: see [`Client::backfill`].
+    /// The schedule goes on with its next time; those that passed meanwhile, and those that waited for the end of the
+    /// run before when it was paused, start nothing: see [`Client::backfill`].
     pub async fn resume_schedule(&self, name: &str) -> Result<ScheduleView, Error> {
         let view = self.schedule_named(name).await?;
         let now = repeated(|| self.store().now()).await?;
