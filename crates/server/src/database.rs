@@ -43,7 +43,7 @@ impl Place {
 
     /// Opens it as a guest.
     pub(crate) async fn client(&self) -> Result<Client, Fault> {
-        let options = OpenOptions { no_migrate: true, ..OpenOptions::default() };
+        let options = OpenOptions { no_migrate: true, tells_first: true, ..OpenOptions::default() };
         Ok(Outlast::on(outlast_store::open(self.guest()?, options).await?).client())
     }
 

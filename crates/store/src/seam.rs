@@ -239,6 +239,9 @@ pub struct OpenOptions {
     pub up_to: Option<i64>,
     /// Only read: whatever would change something is refused. Nothing is created or migrated either.
     pub read_only: bool,
+    /// Whoever changes something gets the answer when other processes have heard of it: for a process that ends right
+    /// after it, and would take the hint with it. Otherwise they hear of it a moment later, and nobody waits for that.
+    pub tells_first: bool,
 }
 
 /// A store behind its seam.

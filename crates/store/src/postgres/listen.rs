@@ -3,7 +3,7 @@
 //! Within this process hints arrive at once. To the others they go on a connection of their own,
 //! gathered for a moment: inside the transactions that cause them, `NOTIFY` would take a lock that all
 //! of PostgreSQL's committers share. Whoever may have missed some is told that anything may have
-//! happened.
+//! happened. A process that is gone right after what it did tells them before it goes on.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -114,16 +114,20 @@ impl Hints {
         loop {
             self.wake.notified().await;
             sleep(GATHER).await;
-            let hints = std::mem::take(&mut *self.gathered.lock()).hints();
-            if hints.is_empty() {
-                continue;
-            }
-            let payloads: Vec<String> =
-                hints.into_iter().map(|hint| format!("{hint} {}", self.sender)).collect();
-            if let Err(error) = notify(&pool, &payloads).await {
-                // Others find out by themselves, later.
-                tracing::debug!(%error, "hints were not sent");
-            }
+            self.tell(&pool).await;
+        }
+    }
+
+    /// Tells other processes what has gathered.
+    pub(super) async fn tell(&self, pool: &Arc<Pool>) {
+        let hints = std::mem::take(&mut *self.gathered.lock()).hints();
+        if hints.is_empty() {
+            return;
+        }
+        let payloads: Vec<String> = hints.into_iter().map(|hint| format!("{hint} {}", self.sender)).collect();
+        if let Err(error) = notify(pool, &payloads).await {
+            // Others find out by themselves, later.
+            tracing::debug!(%error, "hints were not sent");
         }
     }
 

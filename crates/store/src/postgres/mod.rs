@@ -48,6 +48,8 @@ pub(crate) struct Postgres {
     pool: Arc<Pool>,
     texts: Texts,
     hints: Arc<Hints>,
+    /// Whether a transition waits until others have its hints.
+    tells_first: bool,
     /// Where the tasks run, also when somebody subscribes outside of it.
     runtime: Handle,
     carrier: AbortHandle,
@@ -64,7 +66,9 @@ pub(crate) async fn open(url: &str, options: OpenOptions) -> Result<Arc<Postgres
     pool.look_for_pooler().await?;
     pool.look_at_durability().await?;
 
-    Ok(Arc::new(Postgres::on(Handle::current(), pool, shards, options.clock)))
+    let mut postgres = Postgres::on(Handle::current(), pool, shards, options.clock);
+    postgres.tells_first = options.tells_first;
+    Ok(Arc::new(postgres))
 }
 
 /// Brings a schema up to date, or as far as the options say.
@@ -100,6 +104,7 @@ impl Postgres {
             pool,
             texts: Texts::new(Dialect::Postgres),
             hints,
+            tells_first: false,
             runtime,
             carrier,
             listener: OnceLock::new(),
@@ -170,6 +175,9 @@ impl Postgres {
             Ok(answer) => {
                 let signals = session.commit().await?;
                 self.hints.send(signals);
+                if self.tells_first {
+                    self.hints.tell(&self.pool).await;
+                }
                 Ok(answer)
             }
             Err(error) => {

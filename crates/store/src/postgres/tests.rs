@@ -2,6 +2,7 @@
 //!
 //! Each test has a database of its own in the cluster that `cargo xtask test` starts.
 
+mod hints;
 mod opening;
 mod statistics;
 mod users;
