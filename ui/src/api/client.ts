@@ -35,13 +35,14 @@ export function onTokenWanted(call: () => void): () => void {
 
 async function lossless(request: Request): Promise<Response> {
   let response: Response;
+  const asked = Date.now();
   try {
     response = await fetch(request);
   } catch (error) {
     if (error instanceof DOMException) throw error;
     throw new ApiError(0, "unreachable", "The server cannot be reached.");
   }
-  noteServerDate(response.headers.get("date"));
+  noteServerDate(response.headers.get("date"), asked);
   const text = await response.text();
   if (response.status === 401) tokenWanted.forEach((call) => call());
   if (!response.ok) throw problem(response.status, text);

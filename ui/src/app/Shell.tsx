@@ -171,7 +171,7 @@ function Help({ onClose }: { onClose: () => void }) {
     ["j k", "Down and up in the list of runs"], ["x", "Select a run"], ["Enter", "Open"], ["r", "Retry or rerun the run"], ["c", "Cancel the run"], ["[ ]", "The run before and after it in the list"], ["↑ ↓", "Steps of the timeline"], ["→ ←", "Open and close a child"], ["e w", "Open and close all children"], ["f", "First failure of a run"], ["Esc", "Close, or leave a field"],
   ];
   return (
-    <Ask title="Keys" action="Close" onDo={async () => {}} onClose={onClose}>
+    <Ask title="Keys" action="Close" isNote onDo={async () => {}} onClose={onClose}>
       <dl className={css.list}>
         {keys.map(([key, what]) => (
           <div key={key} style={{ display: "contents" }}>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { absolute, between, clock, duration, fieldTime, inZone, noteServerDate, readable, relative, serverNow, timeField } from "./time";
+import { absolute, between, clock, duration, fieldTime, inZone, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -24,6 +24,22 @@ describe("durations", () => {
     expect(serverNow() - Date.now()).toBeGreaterThan(55_000);
     noteServerDate(new Date().toUTCString());
     expect(Math.abs(serverNow() - Date.now())).toBeLessThan(5);
+  });
+  it("find a clock that is off by little more than a second, from answers that have whole seconds", () => {
+    const said = (server: number) => new Date(Math.floor(server / 1000) * 1000).toUTCString();
+    const hear = (off: number, from: number) => {
+      for (let at = from; at < from + 20_000; at += 730) noteServerDate(said(at + 50 + off), at, at + 100);
+      return skewNow();
+    };
+    expect(hear(900, 1_000_000)).toBe(0);
+    expect(Math.abs(hear(1500, 2_000_000) - 1500)).toBeLessThan(150);
+    expect(Math.abs(hear(-1500, 3_000_000) + 1500)).toBeLessThan(150);
+    expect(hear(-900, 4_000_000)).toBe(0);
+  });
+  it("are not corrected by an answer that took long", () => {
+    noteServerDate(new Date(5_000_000).toUTCString(), 5_000_000, 5_000_100);
+    noteServerDate(new Date(5_010_000).toUTCString(), 5_001_000, 5_030_000);
+    expect(skewNow()).toBe(0);
   });
   it("are said once in a sentence, even if the server says them twice", () => {
     const now = Date.parse("2026-11-16T12:00:00Z");

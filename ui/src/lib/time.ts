@@ -2,16 +2,24 @@
 // is a bug report.
 
 let skew = 0;
+/// How far the server's clock is ahead, at least and at most.
+let bounds: [number, number] = [-Infinity, Infinity];
+/// A clock that is less than this off misleads nobody.
+const LEAST = 1000;
 
-/// Notes the server's clock, as its answers tell it (to the second).
-export function noteServerDate(date: string | null, now = Date.now()) {
+/// Notes the server's clock. An answer tells it to the second, and that second was between the question and the answer:
+/// each answer narrows down by how much the clocks differ.
+export function noteServerDate(date: string | null, asked = Date.now(), now = Date.now()) {
   const server = date ? Date.parse(date) : NaN;
-  if (Number.isNaN(server)) return;
-  const difference = server + 500 - now;
-  skew = Math.abs(difference) > 2000 ? difference : 0;
+  const [low, high] = [server - now, server + 1000 - asked];
+  if (!(low <= high)) return;
+  const [lower, upper] = [Math.max(bounds[0], low), Math.min(bounds[1], high)];
+  // What was known before is over where somebody has set a clock.
+  bounds = lower <= upper ? [lower, upper] : [low, high];
+  skew = bounds[0] > LEAST || bounds[1] < -LEAST ? (bounds[0] + bounds[1]) / 2 : 0;
 }
 
-/// How far the server's clock is ahead of this machine's; nothing where it is less than answers can tell.
+/// How far the server's clock is ahead of this machine's; nothing where it is not certain that it is a second or more.
 export function skewNow(): number {
   return skew;
 }

@@ -8,7 +8,7 @@ import { useMay } from "../app/Shell";
 import { duration } from "../lib/time";
 import { Ask } from "../parts/Ask";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
-import { Spark } from "../parts/Spark";
+import { LongestWait, Spark } from "../parts/Spark";
 
 type Queue = Schemas["Queue"];
 type Act = "pause" | "resume" | "drain";
@@ -39,7 +39,7 @@ export function QueuesPage() {
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in 1h</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
+              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th className={css.num}>Longest wait</th><th>Ended in 1h</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
               {queues.data?.items.map((queue, at) => (
@@ -51,9 +51,10 @@ export function QueuesPage() {
                   <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
                   <td><Time at={queue.oldest_due_at} /></td>
+                  <td className={css.num} title="The longest that one was in line within 1h">{at < SPARKS && <LongestWait queue={queue.name} range="1h" />}</td>
                   <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range="1h" />}</td>
                   <td className={css.num}>{nodes.data ? serving(queue.name, nodes.data.items).toLocaleString("en") : ""}</td>
-                  <td className={css.muted}>{rules(queue)}</td>
+                  <td className={`${css.muted} ${css.whole}`}>{rules(queue)}</td>
                   {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}
                 </tr>
               ))}

@@ -10,8 +10,6 @@ import { isLate } from "./Schedules";
 import page from "./overview.module.css";
 
 const EVERY = 10_000;
-/// A clock that is further off than this shows times that mislead.
-const SKEW = 5000;
 
 export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
   const now = useNow();
@@ -35,7 +33,7 @@ export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
     }
   }
   for (const one of late) found.push([`schedule ${one.name}`, "amber", <>Schedule <Link to={"/schedules/$name" as string} params={{ name: one.name } as never}>{one.name}</Link> is late.</>]);
-  if (Math.abs(skewNow()) > SKEW) found.push(["clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>]);
+  if (skewNow()) found.push(["clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>]);
   if (!found.length) return null;
   return <div className={page.warnings} role="status" aria-label="Warnings">{found.map(([key, tone, text]) => <Note key={key} tone={tone}><span>{text}</span></Note>)}</div>;
 }

@@ -8,18 +8,22 @@ interface Asked {
   action: string;
   danger?: boolean;
   disabled?: boolean;
+  /// It only tells something: there is nothing to decline.
+  isNote?: boolean;
   children?: ReactNode;
   onDo: () => Promise<unknown>;
   onClose: () => void;
 }
 
-export function Ask({ title, action, danger, disabled, children, onDo, onClose }: Asked) {
+export function Ask({ title, action, danger, disabled, isNote, children, onDo, onClose }: Asked) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     dialog.current?.showModal();
+    // The browser scrolls to what it gives the focus to, which may be the last line.
+    dialog.current?.scrollTo(0, 0);
   }, []);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -40,7 +44,7 @@ export function Ask({ title, action, danger, disabled, children, onDo, onClose }
         {children}
         <Problem error={error} />
         <div className={css.foot}>
-          <button type="button" className={css.button} onClick={onClose}>Not now</button>
+          {!isNote && <button type="button" className={css.button} onClick={onClose}>Not now</button>}
           <button type="submit" className={`${css.button} ${danger ? css.danger : css.primary}`} disabled={busy || disabled}>
             {busy ? "…" : action}
           </button>

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import { ceiling, fold, line } from "../lib/chart";
+import { duration } from "../lib/time";
 import { css } from "./parts";
 
 /// Spans of a line this small.
@@ -9,14 +10,29 @@ const SPANS = 30;
 /// The server sums up every few seconds, and nobody reads seconds off a line of ninety pixels.
 const EVERY = 15_000;
 
-/// How many runs ended (or failed) over the range, of a queue or a definition.
-export function Spark({ of, range, what = "ended" }: { of: { queue?: string; def?: string }; range: string; what?: "ended" | "failed" }) {
-  const series = useQuery({
+interface Of {
+  queue?: string;
+  def?: string;
+}
+
+/// What is asked for once, however many show something of it.
+function useSeries(of: Of, range: string) {
+  return useQuery({
     queryKey: ["stats", "series", range, of.queue ?? "", of.def ?? ""],
     queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, ...of } } })),
     refetchInterval: EVERY, staleTime: EVERY, retry: false,
-  });
-  const points = series.data?.points;
+  }).data?.points;
+}
+
+/// How long the first in line had waited at most, over the range.
+export function LongestWait({ queue, range }: { queue: string; range: string }) {
+  const longest = Math.max(0, ...(useSeries({ queue }, range) ?? []).map((point) => point.queue_wait_ms ?? 0));
+  return <>{longest > 0 ? duration(longest) : "–"}</>;
+}
+
+/// How many runs ended (or failed) over the range, of a queue or a definition.
+export function Spark({ of, range, what = "ended" }: { of: Of; range: string; what?: "ended" | "failed" }) {
+  const points = useSeries(of, range);
   if (!points) return null;
   const counts = points.map((point) => (what === "failed" ? point.failed : point.completed + point.failed + point.cancelled));
   return <SparkLine counts={counts} range={range} what={what} />;

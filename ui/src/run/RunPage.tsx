@@ -34,8 +34,9 @@ export function RunPage() {
   const { id } = useParams({ strict: false }) as { id: string };
   const search = useSearch({ strict: false }) as { tab?: string; step?: string; idle?: string; zoom?: string };
   const navigate = useNavigate();
-  useTopics(`run:${id}`, `logs:${id}`);
   const run = useRun(id);
+  // The server refuses a stream about what it cannot know.
+  useTopics(...(run.error instanceof ApiError && run.error.code === "invalid_id" ? [] : [`run:${id}`, `logs:${id}`]));
   useKeys((key) => {
     const next = key === "[" ? neighbour(id, -1) : key === "]" ? neighbour(id, 1) : undefined;
     if (!next) return false;
@@ -54,8 +55,8 @@ export function RunPage() {
   const select = (step: string | undefined) => void navigate({ to: `/runs/${id}` as string, search: to({ step }), replace: true });
 
   if (!run.data) {
-    if (run.error instanceof ApiError && run.error.status === 404) {
-      return <div className={parts.empty}><h2>There is no such run</h2><p>It may have been deleted, or belong to another database. <Link to={"/runs" as string}>To the runs</Link></p></div>;
+    if (run.error instanceof ApiError && (run.error.status === 404 || run.error.code === "invalid_id")) {
+      return <div className={parts.empty}><h1>There is no such run</h1><p>{run.error.code === "invalid_id" ? `${run.error.message}. ` : ""}It may have been deleted, or belong to another database. <Link to={"/runs" as string}>To the runs</Link></p></div>;
     }
     return run.error ? <Problem error={run.error} /> : <Loading />;
   }
@@ -106,8 +107,13 @@ const SPENT: [Share, string][] = [["queued", "in line"], ["running", "running"],
 /// What the time went to.
 function Spent({ run, steps }: { run: Run; steps: Schemas["Step"][] }) {
   const now = useNow();
-  const from = millis(run.created_at) ?? now;
+  const began = millis(run.created_at) ?? now;
   const to = millis(run.finished_at) ?? now;
+  // One that continued as new has only what it did since then: what was before it was not spent in line.
+  const isLate = steps.length > 0 && (millis(steps[0]!.began_at) ?? began) > began + 1000;
+  const first = useQuery({ queryKey: ["run", run.id, "first"], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}/history", { params: { path: { id: run.id }, query: { limit: 1 } }, signal })), enabled: isLate, retry: false });
+  const anew = first.data?.items[0];
+  const from = isLate && anew?.op === "continue" ? (millis(anew.at) ?? began) : began;
   const spent = useMemo(() => shares(steps, from, to, to), [steps, from, to]);
   const whole = Math.max(1, to - from);
   const told = SPENT.filter(([share]) => spent[share] > 0);

@@ -9,13 +9,13 @@ import { absolute, between, duration, millis } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Divider, useShare } from "../parts/Divider";
 import { css as parts, Icon, useNow } from "../parts/parts";
-import { type Band, bars, ticks, wholeScale, type Bar, type Scale } from "./layout";
+import { type Band, bars, labels, wholeScale, type Bar, type Scale } from "./layout";
 import css from "./run.module.css";
 import { stepsOf } from "./steps";
 
 const ROW = 30;
-/// How much of the width names have, in percent, unless somebody moved the divider.
-const NAMES = 34;
+/// How much of the width names have, in percent, unless somebody moved the divider. On a telephone they need more of it.
+const NAMES = innerWidth < 700 ? 44 : 34;
 /// How many children are opened at once: each is asked for.
 const MOST_OPEN = 50;
 /// Of how many of them is heard as they go on; the server bounds it. The others are asked again now and then.
@@ -140,7 +140,7 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
         <span>{total && total > steps.length ? `${steps.length.toLocaleString("en")} of ${total.toLocaleString("en")} operations` : `${lines.length.toLocaleString("en")} ${lines.length === 1 ? "operation" : "operations"}`}{zoom && <button type="button" className={parts.bare} onClick={() => onZoom(undefined)}>show all</button>}</span>
         <div className={css.axisTrack} ref={track} title="Drag to look closer, double click for all" {...brush}>
           {drag && <span className={css.brush} style={{ left: Math.min(...drag), width: Math.abs(drag[1] - drag[0]) }} />}
-          {ticks(scale).map((time) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time, utc)}>{Math.abs(time - from) < 1 ? "0" : `+${duration(time - from)}`}</span>)}
+          {labels(scale, from).map(([time, label]) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time, utc)}>{label}</span>)}
           {scale.bands.map((band) => (
             <button key={band.from} type="button" className={css.bandName} style={nameAt(band, width)} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
               {duration(band.to - band.from)}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../lib/state";
-import { BAND, LEAST, bars, idle, scale, segments, shares, ticks, wholeScale } from "./layout";
+import { BAND, bars, idle, labels, LEAST, scale, segments, shares, ticks, wholeScale } from "./layout";
 
 const at = (ms: number) => new Date(ms).toISOString();
 function step(op: string, from: number, to: number | null, more: Partial<Step> = {}): Step {
@@ -58,6 +58,16 @@ describe("the timeline", () => {
     }
     expect(one.x(100_000)).toBeCloseTo(500);
     expect(ticks(one).every((time) => !one.bands.some((band) => time > band.from && time < band.to))).toBe(true);
+  });
+  it("says nothing twice along the axis, and nothing where a band says how long it is", () => {
+    const steps = [step("step", 0, 200), step("sleep", 200, HOUR), step("step", HOUR, HOUR + 200), step("sleep", HOUR + 200, 2 * HOUR), step("step", 2 * HOUR, 2 * HOUR + 200)];
+    const whole = wholeScale(steps, 0, 2 * HOUR + 200, 600, true, new Set());
+    expect(whole.bands).toHaveLength(2);
+    const shown = labels(whole, 0).filter(([, label]) => label);
+    expect(shown[0]).toEqual([0, "0"]);
+    expect(shown.length).toBeGreaterThan(2);
+    expect(new Set(shown.map(([, label]) => label)).size).toBe(shown.length);
+    for (const [time, label] of shown) for (const band of whole.bands) expect(whole.x(time) > band.left + band.width / 2 || whole.x(time) + 6 * label.length < band.left + band.width / 2).toBe(true);
   });
   it("shows a stretch alone, and knows which time a pixel is", () => {
     const steps = [step("step", 0, 1000), step("event", 1000, HOUR), step("step", HOUR, HOUR + 1000)];

@@ -4,7 +4,7 @@
 // runs are idle: a run that waits an hour for a person would otherwise show its seconds of work as hairlines. They are
 // drawn as narrow bands that say how long they are.
 import type { Step } from "../lib/state";
-import { millis } from "../lib/time";
+import { duration, millis } from "../lib/time";
 
 export type SegmentKind = "run" | "backoff" | "wait";
 export interface Segment {
@@ -191,6 +191,26 @@ export function ticks(scale: Scale, apart = 90): number[] {
     time += step;
   }
   return found;
+}
+
+/// How wide a letter of the axis is, about.
+const LETTER = 7;
+
+/// What stands at those times. Where the length of a band stands nothing else does, and nothing is said twice in a row.
+export function labels(scale: Scale, began: number): [number, string][] {
+  let last = "";
+  return ticks(scale).map((time) => {
+    const label = Math.abs(time - began) < 1 ? "0" : `+${duration(time - began)}`;
+    const [left, right] = [scale.x(time), scale.x(time) + 5 + LETTER * label.length];
+    const isCovered = scale.bands.some((band) => {
+      const half = (LETTER * duration(band.to - band.from).length) / 2 + 2;
+      const middle = clamp(band.left + band.width / 2, half, scale.width - half);
+      return left < middle + half && right > middle - half;
+    });
+    if (isCovered || label === last) return [time, ""];
+    last = label;
+    return [time, label];
+  });
 }
 
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 216e5, 432e5, 864e5, 6048e5];
