@@ -39,7 +39,7 @@ export function QueuesPage() {
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th className={css.num}>Longest wait</th><th>Ended in 1h</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
+              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in 1h</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
               {queues.data?.items.map((queue, at) => (
@@ -50,8 +50,7 @@ export function QueuesPage() {
                   <td className={css.num}>{queue.later.toLocaleString("en")}</td>
                   <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
-                  <td><Time at={queue.oldest_due_at} /></td>
-                  <td className={css.num} title="The longest that one was in line within 1h">{at < SPARKS && <LongestWait queue={queue.name} range="1h" />}</td>
+                  <td><Time at={queue.oldest_due_at} />{at < SPARKS && <LongestWait queue={queue.name} range="1h" />}</td>
                   <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range="1h" />}</td>
                   <td className={css.num}>{nodes.data ? serving(queue.name, nodes.data.items).toLocaleString("en") : ""}</td>
                   <td className={`${css.muted} ${css.whole}`}>{rules(queue)}</td>

@@ -27,7 +27,7 @@ function useSeries(of: Of, range: string) {
 /// How long the first in line had waited at most, over the range.
 export function LongestWait({ queue, range }: { queue: string; range: string }) {
   const longest = Math.max(0, ...(useSeries({ queue }, range) ?? []).map((point) => point.queue_wait_ms ?? 0));
-  return <>{longest > 0 ? duration(longest) : "–"}</>;
+  return longest > 0 && <div className={css.muted} title={`The longest that one was in line within ${range}`}>at most {duration(longest)}</div>;
 }
 
 /// How many runs ended (or failed) over the range, of a queue or a definition.
