@@ -1,6 +1,6 @@
 //! The `outlast` binary. Everything it does is in the library, for other binaries to do too.
 
-/// Runs allocate little and often, on many threads: with the system's allocator steps are recorded a tenth slower.
+/// Runs allocate little and often, on many threads, which the system's allocator is slow at: see docs/performance.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
