@@ -66,7 +66,7 @@ pub struct RunView {
     pub node: Option<NodeId>,
     /// Its epoch: raised by every claim, and by whoever takes it from a node.
     pub epoch: i64,
-    /// Number of the current attempt (jobs).
+    /// Number of the current attempt; of a job that ended, how many it took.
     pub attempt: u32,
     /// Why it is blocked or paused, or what is left of an undo that gave up.
     pub reason: Option<String>,

@@ -54,6 +54,20 @@ engine_test! {
         assert_eq!(run.status().await.unwrap().status, Status::Failed);
     }
 
+    async fn how_many_attempts_a_job_took_is_seen_when_it_has_ended(lab: Lab) {
+        let job = Job::new("third", |job: JobCtx, most: u32| async move {
+            if job.attempt() < most { Err(AnyError::new("not yet")) } else { Ok(()) }
+        }).retry(Retry::fixed(3, Duration::ZERO));
+        lab.start(|app| app.job(job.clone())).await;
+        let mut seen = Vec::new();
+        for most in [1, 3, 4] {
+            let run = lab.app().start(job.clone(), most).await.unwrap();
+            let ended = run.result().await.is_ok();
+            seen.push((ended, run.status().await.unwrap().attempt));
+        }
+        assert_eq!(seen, [(true, 1), (true, 3), (false, 3)]);
+    }
+
     async fn a_terminal_failure_and_an_undecodable_input_are_not_tried_again(lab: Lab) {
         let job = Job::new("strict", |job: JobCtx, n: u32| async move {
             job.state::<Ledger>().note("try");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outlast_core::{NodeId, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, NodeId, Op, Phase, RunId, ShardCount, Status, Timestamp};
 
 use super::turns::DOING;
 use crate::rows::{self, RUN_COLUMNS, ReadRow, cells, ids, micros, run_columns};
@@ -10,8 +10,8 @@ use crate::transitions::{
     Flight, KeyName, LOST_FOR, NOW, Place, add_definitions, add_look, found_definitions, found_keys,
 };
 use crate::{
-    Address, DefinitionCard, Doing, Ended, LogLine, LostNode, NodeView, Row, RunView, Sql, StoreError, Tx,
-    Type, code,
+    Address, DefinitionCard, Doing, Ended, LogLine, LostNode, NodeView, Row, RunKind, RunView, Sql,
+    StoreError, Tx, Type, code,
 };
 
 /// One run.
@@ -77,7 +77,7 @@ pub(super) fn view(row: &Row) -> Result<Option<RunView>, StoreError> {
     }))
 }
 
-/// Adds tags and steps in progress. Ends the transaction.
+/// Adds tags, steps in progress and how many attempts jobs took that ended. Ends the transaction.
 pub(super) async fn with_details(
     tx: &mut dyn Tx,
     views: impl Iterator<Item = Result<RunView, StoreError>>,
@@ -94,6 +94,15 @@ pub(super) async fn with_details(
         let tags = flight.add(TAGS.with(cells![shard, runs.clone()]));
         places.push((tags, flight.add(DOING.with(cells![shard, runs]))));
     }
+    let mut tried: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
+    for RunView { record, .. } in views.iter().filter(|view| is_ended_job(view)) {
+        tried.entry(record.id.shard()).or_default().push(record.id);
+    }
+    let attempt = Entry::kind_code(Op::Job, Phase::Attempt);
+    let tried: Vec<Place> = tried
+        .into_iter()
+        .map(|(shard, runs)| flight.add(TRIED.with(cells![shard, ids(&runs), attempt])))
+        .collect();
     let mut answers = flight.send_last(tx).await?;
 
     let mut tags: HashMap<RunId, Vec<(String, String)>> = HashMap::new();
@@ -107,12 +116,26 @@ pub(super) async fn with_details(
             doing.entry(run).or_default().push(step);
         }
     }
+    let mut failed: HashMap<RunId, u32> = HashMap::new();
+    for row in tried.into_iter().flat_map(|place| answers.take(place)) {
+        failed.insert(row.run(0)?, row.number(1)?);
+    }
     for view in &mut views {
+        if is_ended_job(view) {
+            let failed = failed.get(&view.record.id).copied().unwrap_or_default();
+            // The last one of a job that failed is among those that were recorded.
+            view.attempt = if view.status == Status::Failed { failed.max(1) } else { failed + 1 };
+        }
         view.tags = tags.remove(&view.record.id).unwrap_or_default();
         view.tags.sort();
         view.doing = doing.remove(&view.record.id).unwrap_or_default();
     }
     Ok(views)
+}
+
+/// Whose place in line, which says its attempt, is gone; what it recorded is not.
+fn is_ended_job(view: &RunView) -> bool {
+    view.ended.is_some() && view.record.kind == RunKind::Job
 }
 
 /// The run that an address names, if it exists. A key that only has messages names none.
@@ -257,7 +280,7 @@ pub(crate) async fn now(tx: &mut dyn Tx) -> Result<Timestamp, StoreError> {
     rows.first().map_or(Ok(Timestamp::default()), |row| row.time(0))
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES, &LOST];
+pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &TRIED, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES, &LOST];
 
 static VIEW: Sql = Sql::new(
     "view",
@@ -272,6 +295,13 @@ static VIEW: Sql = Sql::new(
     ),
 )
 .takes(&[Type::Int, Type::Id]);
+
+static TRIED: Sql = Sql::new(
+    "tried",
+    "select j.run, count(*) from outlast.journal as j
+      where j.shard = {p1} and j.run {in:p2} and j.kind = {p3} group by j.run",
+)
+.takes(&[Type::Int, Type::Ids, Type::Int]);
 
 static TAGS: Sql = Sql::new(
     "tags",
