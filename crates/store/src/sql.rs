@@ -21,6 +21,8 @@
 //! values that stands alone (`{p1}` of [`Type::Texts`]) is an array on PostgreSQL and JSON text on SQLite:
 //! `unnest({p1})`, `json_each({p1})`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -73,6 +75,8 @@ pub enum Cell {
     Int(i64),
     /// Text.
     Text(String),
+    /// Text that others have too, on its way in: a name stands in thousands of rows.
+    Shared(Arc<str>),
     /// Bytes.
     Bytes(Bytes),
     /// An id.
@@ -108,6 +112,7 @@ cell_from!(
     Int(u8),
     Text(String),
     Text(&str),
+    Shared(Arc<str>),
     Bytes(Bytes),
     Id(Uuid)
 );

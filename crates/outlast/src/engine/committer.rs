@@ -75,7 +75,8 @@ struct Gathered {
 
 /// What one run wants committed.
 struct Waiting {
-    commit: RunCommit,
+    /// Boxed: it is large, and goes from hand to hand on its way into a batch.
+    commit: Box<RunCommit>,
     upto: u32,
     who: Arc<dyn Hears>,
     /// The database refused what the run recorded, and this is what blocks the run instead.
@@ -91,7 +92,7 @@ impl Committer {
     /// Takes what a run recorded. `who` hears when it is durable.
     pub(crate) fn submit(&self, commit: RunCommit, upto: u32, who: Arc<dyn Hears>) {
         let lane = &self.lanes[usize::from(commit.run.shard()) % self.lanes.len()];
-        lane.gathered.lock().add(Waiting { commit, upto, who, refused: false });
+        lane.gathered.lock().add(Waiting { commit: Box::new(commit), upto, who, refused: false });
         lane.more.notify_one();
     }
 
@@ -244,8 +245,9 @@ impl Waiting {
         let (run, epoch) = (self.commit.run, self.commit.epoch);
         let entries = std::mem::take(&mut self.commit.entries);
         let first = RunCommit { entries, ..RunCommit::new(run, epoch) };
-        let commit = RunCommit { entries: rest, ..std::mem::replace(&mut self.commit, first) };
-        let rest = Waiting { commit, upto: self.upto, who: self.who.clone(), refused: false };
+        let commit = RunCommit { entries: rest, ..std::mem::replace(&mut *self.commit, first) };
+        let rest =
+            Waiting { commit: Box::new(commit), upto: self.upto, who: self.who.clone(), refused: false };
         self.upto = upto;
         Some(rest)
     }
@@ -255,7 +257,7 @@ impl Waiting {
         if self.refused {
             return;
         }
-        let (to, from) = (&mut self.commit, newer.commit);
+        let (to, from) = (&mut *self.commit, *newer.commit);
         to.entries.extend(from.entries);
         to.consumed.extend(from.consumed);
         to.starts.extend(from.starts);
@@ -322,7 +324,7 @@ async fn commit_batch(engine: Arc<Engine>, lane: Arc<Lane>, waiting: Vec<Waiting
     let mut who = Vec::with_capacity(waiting.len());
     for Waiting { commit, upto, who: hears, refused } in waiting {
         who.push((upto, hears, refused));
-        runs.push(commit);
+        runs.push(*commit);
     }
     metrics::histogram!("outlast_commit_runs").record(runs.len() as f64);
     metrics::counter!("outlast_commit_entries_total")
@@ -332,19 +334,20 @@ async fn commit_batch(engine: Arc<Engine>, lane: Arc<Lane>, waiting: Vec<Waiting
         Ok(answers) => answers.into_iter().map(Ok).collect(),
         Err(error) => refused_batch(&engine, &batch, error).await,
     };
-    let batch = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
     let mut again = Vec::new();
     let mut told = Vec::with_capacity(who.len());
-    for ((commit, (upto, who, refused)), answer) in batch.runs.into_iter().zip(who).zip(answers) {
+    for ((commit, (upto, who, refused)), answer) in batch.runs.iter().zip(who).zip(answers) {
         match answer {
-            Ok(Committed::Busy) => again.push(Waiting { commit, upto, who, refused }),
+            Ok(Committed::Busy) => {
+                again.push(Waiting { commit: Box::new(commit.clone()), upto, who, refused });
+            }
             // Another try would be refused too, and so would every turn: the run waits for a person.
             Err(error) if !refused && error.is_final() => {
                 let (run, epoch) = (commit.run, commit.epoch);
                 tracing::error!(%error, %run, "blocked: the database refuses what the run recorded");
                 let reason = format!("the database refuses what the run recorded: {error}");
                 let next = Some(Next::Block { reason });
-                let commit = RunCommit { next, did: false, ..RunCommit::new(run, epoch) };
+                let commit = Box::new(RunCommit { next, did: false, ..RunCommit::new(run, epoch) });
                 lane.forget(run, epoch);
                 again.push(Waiting { commit, upto, who, refused: true });
             }

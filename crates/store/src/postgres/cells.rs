@@ -99,6 +99,7 @@ impl ToSql for Bound {
             (Cell::Null, _) => Ok(IsNull::Yes),
             (Cell::Int(value), &PgType::INT8) => value.to_sql(kind, out),
             (Cell::Text(value), &PgType::TEXT) => value.to_sql(kind, out),
+            (Cell::Shared(value), &PgType::TEXT) => value.as_ref().to_sql(kind, out),
             (Cell::Bytes(value), &PgType::BYTEA) => value.as_ref().to_sql(kind, out),
             (Cell::Id(value), &PgType::UUID) => value.to_sql(kind, out),
             (Cell::Ints(values), &PgType::INT8_ARRAY) => values.to_sql(kind, out),

@@ -161,6 +161,7 @@ impl ToSql for Bound<'_> {
             Bound::All(Cell::Null) => borrowed(ValueRef::Null),
             Bound::All(Cell::Int(value)) => borrowed(ValueRef::Integer(*value)),
             Bound::All(Cell::Text(value)) => borrowed(ValueRef::Text(value.as_bytes())),
+            Bound::All(Cell::Shared(value)) => borrowed(ValueRef::Text(value.as_bytes())),
             Bound::All(Cell::Bytes(value)) => borrowed(ValueRef::Blob(value)),
             Bound::All(Cell::Id(value)) => borrowed(ValueRef::Blob(value.as_bytes())),
             Bound::All(Cell::Ints(values)) => json(serde_json::to_string(values)),

@@ -17,7 +17,7 @@ pub fn gathered(commits: Vec<RunCommit>) -> Vec<RunCommit> {
     }
     let mut lane = committer.lanes[0].gathered.lock();
     let batches = std::iter::from_fn(|| Some(lane.take(1)).filter(|batch| !batch.is_empty()));
-    batches.flatten().map(|waiting| waiting.commit).collect()
+    batches.flatten().map(|waiting| *waiting.commit).collect()
 }
 
 struct Nobody;

@@ -37,7 +37,7 @@ fn results(pos: u32, sizes: &[usize]) -> Vec<Entry> {
 
 fn waiting(run: RunId, entries: Vec<Entry>) -> Waiting {
     let upto = entries.last().map_or(0, |entry| entry.pos);
-    let commit = RunCommit { entries, ..RunCommit::new(run, 1) };
+    let commit = Box::new(RunCommit { entries, ..RunCommit::new(run, 1) });
     Waiting { commit, upto, who: Arc::new(Heard::default()), refused: false }
 }
 

@@ -62,7 +62,7 @@ fn add_all<'a>(
 pub(crate) fn entry_row(run: RunId, epoch: i64, entry: &Entry) -> Vec<Cell> {
     let (codec, body) = payload_cells(entry.body.as_ref());
     let kind = Entry::kind_code(entry.op, entry.phase);
-    cells![run, epoch, entry.pos, kind, &*entry.name, codec, body]
+    cells![run, epoch, entry.pos, kind, entry.name.clone(), codec, body]
 }
 
 #[derive(Default)]

@@ -50,7 +50,7 @@ pub(super) async fn commit(tx: &mut dyn Tx, batch: &Batch, run: &RunCommit) -> R
 
 fn entry(entry: &Entry) -> Vec<Cell> {
     let (codec, body) = payload_cells(entry.body.as_ref());
-    cells![entry.pos, Entry::kind_code(entry.op, entry.phase), &*entry.name, codec, body]
+    cells![entry.pos, Entry::kind_code(entry.op, entry.phase), entry.name.clone(), codec, body]
 }
 
 fn ended(end: &Ended) -> Vec<Cell> {
