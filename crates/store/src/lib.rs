@@ -7,6 +7,7 @@
 pub mod adapters;
 mod address;
 mod backup;
+mod chain;
 mod clock;
 mod driver;
 mod ended;
@@ -32,6 +33,7 @@ mod views;
 mod vitals;
 
 pub use backup::backup;
+pub use chain::{ChainBreak, ChainChecked, ChainPage, ChainView, Link, check_chain};
 pub use clock::Clock;
 pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
 pub use error::{DriverError, StoreError};

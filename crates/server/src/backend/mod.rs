@@ -16,17 +16,20 @@ use outlast::{
     BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
     QueueRules, QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
 };
-use outlast_store::{FailureGroup, Signal, TokenView};
+use outlast_store::{AuditList, FailureGroup, Link, Signal, TokenView};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 
 pub(crate) use self::asks::{
     BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version,
 };
-use self::noted::Change;
+use self::noted::{Change, Made};
 pub(crate) use self::noted::{stoppable, until};
 pub(crate) use self::remote::{Remote, ServerUrl};
 use crate::fault::Fault;
+use crate::http::{AuditJson, CHAIN_LINES, ChainJson, look_at_chain};
+use crate::standing;
 use crate::words::took;
 
 /// Where commands find what they ask for.
@@ -236,7 +239,12 @@ impl Backend {
     pub(crate) async fn start(&self, ask: StartAsk) -> Result<(RunId, bool), Fault> {
         both!(self, client => {
             let change = Change::new("run.start", &ask.definition);
-            change.named(client, direct::start(client, ask), |(run, _)| Some(run.to_string())).await
+            let input = standing::hash(ask.input.get().as_bytes());
+            let after = json!({ "definition": ask.definition, "input": input });
+            let made = |(run, created): &(RunId, bool)| {
+                Made { target: Some(run.to_string()), after: Some(with(after, "created", *created)) }
+            };
+            change.made(client, direct::start(client, ask), made).await
         }, server => server.start(ask).await)
     }
 
@@ -250,7 +258,11 @@ impl Backend {
     ) -> Result<Option<String>, Fault> {
         both!(self, client => {
             let change = direct::change_of(client, "run.send", to).await;
-            change.noted(client, direct::send(client, to, name, data, key)).await.map(Some)
+            let hash = standing::hash(data.get().as_bytes());
+            let made = |event: &String| {
+                Made::stands(json!({ "sent": { "event": event, "name": name, "data": hash } }))
+            };
+            change.made(client, direct::send(client, to, name, data, key), made).await.map(Some)
         },
             server => server.message(to, "events", name, data, key).await)
     }
@@ -259,7 +271,9 @@ impl Backend {
     pub(crate) async fn settle(&self, of: &Which, name: &str, data: &RawValue) -> Result<(), Fault> {
         both!(self, client => {
             let change = direct::change_of(client, "run.settle", of).await;
-            change.noted(client, client.settle(of.target(), name, data)).await
+            let hash = standing::hash(data.get().as_bytes());
+            let made = |(): &()| Made::stands(json!({ "sent": { "promise": name, "data": hash } }));
+            change.made(client, client.settle(of.target(), name, data), made).await
         },
             server => server.message(of, "promises", name, data, None).await.map(drop))
     }
@@ -316,7 +330,7 @@ impl Backend {
     pub(crate) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
         both!(self, client => {
             let change = Change::of_run(client, "run.delete", run).await.because(Some(reason));
-            change.noted(client, direct::delete(client, run)).await
+            change.made(client, direct::delete(client, run), |()| Made::stands(json!({ "deleted": true }))).await
         }, server => server.delete(run, reason).await)
     }
 
@@ -324,7 +338,8 @@ impl Backend {
     pub(crate) async fn purge(&self, older_than: Duration) -> Result<u64, Fault> {
         let client = self.direct("purge")?;
         let change = Change::new("run.purge", format!("older than {}", took(older_than)));
-        change.noted(client, client.purge(older_than)).await
+        let made = |runs: &u64| Made::stands(json!({ "deleted": runs }));
+        change.made(client, client.purge(older_than), made).await
     }
 
     /// Tries a run again, or gives a step of it another result.
@@ -347,7 +362,8 @@ impl Backend {
     pub(crate) async fn fork(&self, run: RunId, ask: &ForkAsk) -> Result<RunId, Fault> {
         both!(self, client => {
             let change = Change::of_run(client, "run.fork", run).await.because(ask.reason.as_deref());
-            change.noted(client, direct::fork(client, run, ask)).await
+            let made = |fork: &RunId| Made::stands(json!({ "sent": { "fork": fork.to_string() } }));
+            change.made(client, direct::fork(client, run, ask), made).await
         }, server => server.fork(run, ask).await)
     }
 
@@ -364,17 +380,26 @@ impl Backend {
     }
 
     pub(crate) async fn pause_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Change::new("queue.pause", name).noted(client, client.pause_queue(name)).await,
+        both!(self, client => {
+            let change = Change::of_queue(client, "queue.pause", name).await;
+            change.made(client, client.pause_queue(name), |card| Made::stands(standing::queue(card))).await
+        },
             server => server.change_queue(name, "pause").await)
     }
 
     pub(crate) async fn resume_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Change::new("queue.resume", name).noted(client, client.resume_queue(name)).await,
+        both!(self, client => {
+            let change = Change::of_queue(client, "queue.resume", name).await;
+            change.made(client, client.resume_queue(name), |card| Made::stands(standing::queue(card))).await
+        },
             server => server.change_queue(name, "resume").await)
     }
 
     pub(crate) async fn drain_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Change::new("queue.drain", name).noted(client, client.drain_queue(name)).await,
+        both!(self, client => {
+            let change = Change::of_queue(client, "queue.drain", name).await;
+            change.made(client, client.drain_queue(name), |card| Made::stands(standing::queue(card))).await
+        },
             server => server.change_queue(name, "drain").await)
     }
 
@@ -386,36 +411,52 @@ impl Backend {
     ) -> Result<QueueCard, Fault> {
         both!(self, client => {
             let action = if rules.is_some() { "queue.limit" } else { "queue.reset" };
-            Change::new(action, name).noted(client, client.set_queue_rules(name, rules)).await
+            let change = Change::of_queue(client, action, name).await;
+            let made = |card: &QueueCard| Made::stands(standing::queue(card));
+            change.made(client, client.set_queue_rules(name, rules), made).await
         },
             server => server.set_queue_rules(name, rules).await)
     }
 
     pub(crate) async fn set_schedule(&self, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
         both!(self, client => {
-            let change = Change::new("schedule.set", &ask.name);
-            change.noted(client, direct::set_schedule(client, ask)).await
+            let change = Change::of_schedule(client, "schedule.set", &ask.name).await;
+            let made = |view: &ScheduleView| Made::stands(standing::schedule(view));
+            change.made(client, direct::set_schedule(client, ask), made).await
         },
             server => server.set_schedule(ask).await)
     }
 
     pub(crate) async fn pause_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
-        both!(self, client => Change::new("schedule.pause", name).noted(client, client.pause_schedule(name)).await,
+        both!(self, client => {
+            let change = Change::of_schedule(client, "schedule.pause", name).await;
+            change.made(client, client.pause_schedule(name), |view| Made::stands(standing::schedule(view))).await
+        },
             server => server.change_schedule(name, "pause").await)
     }
 
     pub(crate) async fn resume_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
-        both!(self, client => Change::new("schedule.resume", name).noted(client, client.resume_schedule(name)).await,
+        both!(self, client => {
+            let change = Change::of_schedule(client, "schedule.resume", name).await;
+            change.made(client, client.resume_schedule(name), |view| Made::stands(standing::schedule(view))).await
+        },
             server => server.change_schedule(name, "resume").await)
     }
 
     pub(crate) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
-        both!(self, client => Change::new("schedule.trigger", name).noted(client, client.trigger_schedule(name)).await,
+        both!(self, client => {
+            let change = Change::of_schedule(client, "schedule.trigger", name).await;
+            let made = |run: &RunId| Made::stands(json!({ "started": run.to_string() }));
+            change.made(client, client.trigger_schedule(name), made).await
+        },
             server => server.trigger_schedule(name).await)
     }
 
     pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), Fault> {
-        both!(self, client => Change::new("schedule.delete", name).noted(client, client.delete_schedule(name)).await,
+        both!(self, client => {
+            let change = Change::of_schedule(client, "schedule.delete", name).await;
+            change.made(client, client.delete_schedule(name), |_| Made::stands(json!({ "deleted": true }))).await
+        },
             server => server.delete_schedule(name).await)
     }
 
@@ -426,7 +467,12 @@ impl Backend {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<RunId>, Fault> {
-        both!(self, client => Change::new("schedule.backfill", name).noted(client, client.backfill(name, from, to)).await,
+        both!(self, client => {
+            let change = Change::of_schedule(client, "schedule.backfill", name).await;
+            let span = json!({ "from": from.to_string(), "to": to.to_string() });
+            let made = |runs: &Vec<RunId>| Made::stands(with(span, "started", runs.len()));
+            change.made(client, client.backfill(name, from, to), made).await
+        },
             server => server.backfill(name, from, to).await)
     }
 
@@ -440,7 +486,11 @@ impl Backend {
         both!(self, client => {
             let bulk = direct::bulk(client, ask);
             let change = Change::new("bulk.create", ask.op.word()).because(ask.why());
-            change.named(client, bulk.start(), |run| Some(run.id().to_string())).await.map(|run| run.id())
+            let made = |run: &outlast::BulkRun| {
+                let after = json!({ "op": ask.op.word(), "all": ask.all });
+                Made { target: Some(run.id().to_string()), after: Some(after) }
+            };
+            change.made(client, bulk.start(), made).await.map(|run| run.id())
         },
             server => server.bulk(ask).await)
     }
@@ -451,6 +501,25 @@ impl Backend {
             server => server.bulk_report(run).await)
     }
 
+    /// Lines of the audit log, newest first.
+    pub(crate) async fn audit(&self, target: Option<String>, limit: u32) -> Result<Vec<AuditJson>, Fault> {
+        both!(self, client => {
+            let ask = AuditList { target, limit, ..AuditList::default() };
+            Ok(client.store().audit(&ask).await?.into_iter().map(AuditJson::new).collect())
+        },
+            server => server.audit(target, limit).await)
+    }
+
+    /// Looks through the next part of the audit log's chain.
+    pub(crate) async fn look_at_chain(
+        &self,
+        after: Option<&Link>,
+        known: Option<&Link>,
+    ) -> Result<ChainJson, Fault> {
+        both!(self, client => Ok(look_at_chain(client, after, known, CHAIN_LINES).await?),
+            server => server.look_at_chain(after, known).await)
+    }
+
     pub(crate) async fn tokens(&self) -> Result<Vec<TokenView>, Fault> {
         both!(self, client => Ok(client.store().tokens().await?), server => server.tokens().await)
     }
@@ -458,17 +527,30 @@ impl Backend {
     pub(crate) async fn create_token(&self, ask: TokenAsk) -> Result<MadeToken, Fault> {
         both!(self, client => {
             let change = Change::new("token.create", &ask.subject);
-            let name = |made: &MadeToken| Some(crate::http::token_name(made.view.card.id));
-            change.named(client, direct::create_token(client, ask), name).await
+            let made = |made: &MadeToken| Made {
+                target: Some(crate::http::token_name(made.view.card.id)),
+                after: Some(standing::token(&made.view)),
+            };
+            change.made(client, direct::create_token(client, ask), made).await
         },
             server => server.create_token(ask).await)
     }
 
     /// From now on it opens nothing; `None` where there is no such token.
     pub(crate) async fn revoke_token(&self, name: &str) -> Result<Option<TokenView>, Fault> {
-        both!(self, client => Change::new("token.revoke", name).noted(client, direct::revoke_token(client, name)).await,
+        both!(self, client => {
+            let change = Change::of_token(client, "token.revoke", name).await;
+            let made = |view: &Option<TokenView>| Made { target: None, after: view.as_ref().map(standing::token) };
+            change.made(client, direct::revoke_token(client, name), made).await
+        },
             server => server.revoke_token(name).await)
     }
+}
+
+/// An object with one more field.
+fn with(mut object: Value, name: &str, value: impl Into<Value>) -> Value {
+    object[name] = value.into();
+    object
 }
 
 /// Why a command wants the database itself.

@@ -74,7 +74,7 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
         let body = read_body(&api, route, &parts.headers, sent).await?;
         let original = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let base = original.path().strip_suffix(parts.uri.path()).unwrap_or_default().to_owned();
-        let notes = Arc::new(Mutex::new(Notes::default()));
+        let notes = Arc::new(Mutex::new(Notes { kept: !route.looks, ..Notes::default() }));
         let call = Call {
             api: api.clone(),
             caller: caller.clone(),

@@ -3,7 +3,8 @@
 //!
 //! The answer waits for its line. So whoever was told that something is done finds it in the log.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -36,6 +37,8 @@ pub(super) async fn note(
         reason: notes.reason.map(|reason| outlast_core::shorten(&reason, 1000)),
         request: names.request,
         status,
+        before: notes.before,
+        after: notes.after,
     };
     api.client.store().access(&Access::Note(note)).await?;
     Ok(())
@@ -53,24 +56,35 @@ pub(super) async fn note_session(call: &Call, caller: Caller, action: &str) -> R
         reason: None,
         request: call.names.request.clone(),
         status: 204,
+        before: None,
+        after: None,
     };
     call.api.client.store().access(&Access::Note(note)).await?;
     Ok(())
 }
 
 /// A line of the audit log.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Audit)]
 pub(crate) struct AuditJson {
-    at: String,
-    actor: String,
+    pub(crate) id: String,
+    pub(crate) at: String,
+    pub(crate) actor: String,
     token: Option<String>,
-    action: String,
-    target: String,
-    reason: Option<String>,
+    pub(crate) action: String,
+    pub(crate) target: String,
+    pub(crate) reason: Option<String>,
     request_id: String,
-    status: u16,
+    pub(crate) status: u16,
     tenant: String,
+    /// How what was changed stood before; of what people sent there is only the hash.
+    #[schema(value_type = Option<serde_json::Value>)]
+    before: Option<Box<RawValue>>,
+    /// How it stood afterwards.
+    #[schema(value_type = Option<serde_json::Value>)]
+    after: Option<Box<RawValue>>,
+    /// Its place in the chain; `null` until it has one.
+    place: Option<i64>,
 }
 
 /// Lines of the audit log.
@@ -128,7 +142,7 @@ pub(crate) async fn of_run(call: Call) -> Answer {
     let (tenant, target) = (call.caller.tenant.clone(), Some(run.to_string()));
     let ask = AuditList { tenant, target, before: None, limit: ACTIONS };
     let lines = call.api.client.store().audit(&ask).await?;
-    let action = |AuditView { note, at }| {
+    let action = |AuditView { note, at, .. }| {
         let AuditNote { actor, action, reason, status, .. } = note;
         ActionJson { at: at.to_string(), actor, action, reason, status }
     };
@@ -136,9 +150,15 @@ pub(crate) async fn of_run(call: Call) -> Answer {
 }
 
 impl AuditJson {
-    fn new(line: AuditView) -> AuditJson {
-        let AuditNote { tenant, actor, token, action, target, reason, request, status, .. } = line.note;
+    pub(crate) fn new(line: AuditView) -> AuditJson {
+        let AuditNote { id, tenant, actor, token, action, target, reason, request, status, before, after } =
+            line.note;
+        // What somebody wrote by hand may be no JSON, and is shown all the same.
+        let raw = |text: String| {
+            RawValue::from_string(text).or_else(|_| RawValue::from_string("\"unreadable\"".to_owned())).ok()
+        };
         AuditJson {
+            id: id.to_string(),
             at: line.at.to_string(),
             actor,
             token: token.map(token_name),
@@ -148,6 +168,9 @@ impl AuditJson {
             request_id: request,
             status,
             tenant,
+            before: before.and_then(raw),
+            after: after.and_then(raw),
+            place: line.place,
         }
     }
 }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use outlast::{RunId, Target};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -22,6 +23,7 @@ use super::problem::{Names, Problem};
 use super::query::{Param, Query};
 use super::reply::Answer;
 use super::{Inner, body};
+use crate::standing;
 
 type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
@@ -141,9 +143,13 @@ pub(crate) struct Call {
 /// What a handler says of what it did, for the audit log.
 #[derive(Default)]
 pub(crate) struct Notes {
+    /// Whether there will be a line: whoever only looks pays for none.
+    pub(crate) kept: bool,
     pub(crate) target: Option<String>,
     pub(crate) tenant: Option<String>,
     pub(crate) reason: Option<String>,
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 impl Call {
@@ -187,6 +193,22 @@ impl Call {
     /// Why, for the audit log and for whoever looks at the run later.
     pub(crate) fn because(&self, reason: Option<&str>) {
         self.notes.lock().reason = reason.map(str::to_owned);
+    }
+
+    /// How it stood before, for the audit log.
+    pub(crate) fn was(&self, stands: impl FnOnce() -> Value) {
+        let mut notes = self.notes.lock();
+        if notes.kept {
+            notes.before = Some(standing::text(&stands()));
+        }
+    }
+
+    /// How it stands now, for the audit log.
+    pub(crate) fn is_now(&self, stands: impl FnOnce() -> Value) {
+        let mut notes = self.notes.lock();
+        if notes.kept {
+            notes.after = Some(standing::text(&stands()));
+        }
     }
 
     /// The address of something of the API.

@@ -9,6 +9,7 @@
 
 mod access;
 mod agenda;
+mod audit;
 mod claim;
 mod claim_queue;
 mod claim_rows;
@@ -50,6 +51,7 @@ mod unique;
 mod wake_short;
 
 pub(crate) use access::{HOME as ACCESS_HOME, access, read_token, token_columns};
+pub(crate) use audit::note as note_all;
 pub(crate) use claim::{NOW, claim};
 pub(crate) use claim_queue::claim_queue;
 pub(crate) use commit::{commit, commit_both, commit_short, left, together};
@@ -86,6 +88,7 @@ use crate::Sql;
 pub(crate) fn statements() -> Vec<&'static Sql> {
     [
         access::STATEMENTS,
+        audit::STATEMENTS,
         agenda::STATEMENTS,
         keys::STATEMENTS,
         post::STATEMENTS,

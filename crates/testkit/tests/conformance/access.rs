@@ -36,6 +36,8 @@ pub(crate) fn note(id: u128, tenant: &str, target: &str) -> AuditNote {
         reason: Some("wrong address".into()),
         request: "req-1".into(),
         status: 200,
+        before: Some(r#"{"status":"waiting"}"#.into()),
+        after: None,
     }
 }
 
