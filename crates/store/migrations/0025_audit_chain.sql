@@ -18,3 +18,8 @@ create table outlast.audit_chain (
     begun_at {big} not null,
     primary key (shard)
 );
+
+-- Whether what a request with an idempotency key asked for was done, and changed something: noted in the same transaction, so
+-- that whoever takes the request over does it no second time.
+alter table outlast.replies add column changed {small};
+create index replies_by_holder on outlast.replies (shard, holder) where status is null;

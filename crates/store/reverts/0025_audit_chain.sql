@@ -1,3 +1,5 @@
+drop index outlast.replies_by_holder;
+alter table outlast.replies drop column changed;
 drop table outlast.audit_chain;
 drop index outlast.audit_loose;
 drop index outlast.audit_by_place;

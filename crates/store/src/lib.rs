@@ -13,6 +13,7 @@ mod driver;
 mod ended;
 mod error;
 mod gather;
+mod held;
 mod migrate;
 mod model;
 mod postgres;
@@ -37,6 +38,7 @@ pub use chain::{ChainBreak, ChainChecked, ChainPage, ChainView, Link, check_chai
 pub use clock::Clock;
 pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
 pub use error::{DriverError, StoreError};
+pub use held::holding;
 pub use model::*;
 pub use render::{Dialect, Rendered, Shape, render};
 pub use schema::{Schema, SchemaFile, migrate, revert, schema, schema_text};

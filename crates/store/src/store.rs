@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 
 use crate::address::{Place, place, refused};
 use crate::gather::Gather;
+use crate::held::holder;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
@@ -303,6 +304,10 @@ impl Store for SqlStore {
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
         let kind = if control.takes_from_node() { TxKind::Fenced } else { TxKind::Plain };
         let (control, shards) = (Arc::new(control.clone()), self.shards());
+        if let Some(holder) = holder() {
+            let work = work!(|tx, control| transitions::control_once(tx, &control, shards, holder));
+            return self.transact(kind, work).await;
+        }
         self.transact(kind, work!(|tx, control| transitions::control(tx, &control, shards))).await
     }
 

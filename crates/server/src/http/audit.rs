@@ -24,11 +24,13 @@ pub(super) async fn note(
     route: &Route,
     (caller, names, path): (Caller, Names, Vec<(String, String)>),
     notes: Notes,
-    status: u16,
+    (status, seed): (u16, Option<Uuid>),
 ) -> Result<(), Problem> {
+    // Whoever answers a request again that had its line has written it.
+    let id = seed.map(|seed| Uuid::new_v5(&seed, format!("{} {status}", route.action).as_bytes()));
     let target = notes.target.or_else(|| path.into_iter().next().map(|(_, value)| value));
     let note = AuditNote {
-        id: Uuid::from_u128(fastrand::u128(..)),
+        id: id.unwrap_or_else(|| Uuid::from_u128(fastrand::u128(..))),
         tenant: notes.tenant.or(caller.tenant).unwrap_or_default(),
         actor: caller.actor,
         token: caller.token,

@@ -279,7 +279,9 @@ pub(crate) async fn get(call: Call) -> Answer {
 pub(crate) async fn abort(call: Call) -> Answer {
     let run = found(&call).await?.record.id;
     let by = format!("aborted by {}", call.caller.actor);
-    call.api.client.cancel(run, &by).await?;
+    if call.done.is_none() {
+        call.api.client.cancel(run, &by).await?;
+    }
     let view = call.api.client.status(run).await?;
     call.is_now(|| standing::run(&view));
     Reply::json(&BulkJson::new(&view))

@@ -106,20 +106,29 @@ async fn found(call: &Call) -> Result<QueueCard, Problem> {
 }
 
 pub(crate) async fn pause(call: Call) -> Answer {
-    let name = found(&call).await?.name;
-    let card = call.api.client.pause_queue(&name).await?;
+    let before = found(&call).await?;
+    let card = match call.done {
+        Some(_) => before,
+        None => call.api.client.pause_queue(&before.name).await?,
+    };
     told(&call, card).await
 }
 
 pub(crate) async fn resume(call: Call) -> Answer {
-    let name = found(&call).await?.name;
-    let card = call.api.client.resume_queue(&name).await?;
+    let before = found(&call).await?;
+    let card = match call.done {
+        Some(_) => before,
+        None => call.api.client.resume_queue(&before.name).await?,
+    };
     told(&call, card).await
 }
 
 pub(crate) async fn drain(call: Call) -> Answer {
-    let name = found(&call).await?.name;
-    let card = call.api.client.drain_queue(&name).await?;
+    let before = found(&call).await?;
+    let card = match call.done {
+        Some(_) => before,
+        None => call.api.client.drain_queue(&before.name).await?,
+    };
     told(&call, card).await
 }
 

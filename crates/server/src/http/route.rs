@@ -135,6 +135,8 @@ pub(crate) struct Call {
     pub(crate) names: Names,
     /// What new things are made of, so that whoever does this request again makes the same.
     pub(crate) seed: Option<Uuid>,
+    /// Whether this was done by somebody who could not answer any more, and whether it changed something then.
+    pub(crate) done: Option<bool>,
     pub(crate) path: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
     pub(super) notes: Arc<Mutex<Notes>>,
@@ -227,7 +229,7 @@ pub(crate) fn scope_word(scope: Scope) -> &'static str {
     }
 }
 
-/// Has a call made of a seed.
-pub(crate) fn seeded(call: Call, seed: Uuid) -> Call {
-    Call { seed: Some(seed), ..call }
+/// Has a call made of a seed, and told what became of it before.
+pub(crate) fn seeded(call: Call, seed: Uuid, done: Option<bool>) -> Call {
+    Call { seed: Some(seed), done, ..call }
 }

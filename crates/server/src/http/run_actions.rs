@@ -268,7 +268,11 @@ pub(crate) async fn settle(call: Call) -> Answer {
 pub(crate) async fn cancel(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
-    let changed = call.api.client.cancel(run, &reason(&call, given)).await?;
+    let reason = reason(&call, given);
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.cancel(run, &reason).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -276,7 +280,11 @@ pub(crate) async fn cancel(call: Call) -> Answer {
 pub(crate) async fn kill(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
-    let changed = call.api.client.kill(run, &reason(&call, given)).await?;
+    let reason = reason(&call, given);
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.kill(run, &reason).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -284,7 +292,11 @@ pub(crate) async fn kill(call: Call) -> Answer {
 pub(crate) async fn pause(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
-    let changed = call.api.client.pause(run, &reason(&call, given)).await?;
+    let reason = reason(&call, given);
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.pause(run, &reason).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -293,7 +305,10 @@ pub(crate) async fn resume(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(given.as_deref());
-    let changed = call.api.client.resume(run).await?;
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.resume(run).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -302,6 +317,9 @@ pub(crate) async fn due(call: Call) -> Answer {
     let Due { at, seen, reason } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(reason.as_deref());
+    if let Some(changed) = call.done {
+        return acted(&call, run, changed).await;
+    }
     let told = call.api.client.explain(run).await?;
     let is_seen = seen.is_none_or(|Time(seen)| told.why.later().is_some_and(|later| later.at() == seen));
     let changed = is_seen && call.api.client.make_due_as(&told, at.map(|Time(at)| at)).await?;
@@ -313,6 +331,9 @@ pub(crate) async fn retry(call: Call) -> Answer {
     let Retry { from, input, reason, dry_run } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(reason.as_deref());
+    if let Some(changed) = call.done {
+        return acted(&call, run, changed).await;
+    }
     let mut repair = call.api.client.repair(run).by(&call.caller.actor);
     if let Some(from) = from {
         repair = repair.from(from);
@@ -335,6 +356,9 @@ pub(crate) async fn replace(call: Call) -> Answer {
     let Replace { step, result, reason, dry_run } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(Some(&reason));
+    if let Some(changed) = call.done {
+        return acted(&call, run, changed).await;
+    }
     let result = data(result)?;
     let repair = call.api.client.repair(run).by(&call.caller.actor).replace(step, &result).reason(reason);
     if dry_run {

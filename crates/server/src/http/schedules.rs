@@ -200,13 +200,19 @@ pub(crate) async fn delete(call: Call) -> Answer {
 }
 
 pub(crate) async fn pause(call: Call) -> Answer {
-    let name = find(&call).await?.name;
-    stands(&call, &call.api.client.pause_schedule(&name).await?)
+    let view = find(&call).await?;
+    match call.done {
+        Some(_) => stands(&call, &view),
+        None => stands(&call, &call.api.client.pause_schedule(&view.name).await?),
+    }
 }
 
 pub(crate) async fn resume(call: Call) -> Answer {
-    let name = find(&call).await?.name;
-    stands(&call, &call.api.client.resume_schedule(&name).await?)
+    let view = find(&call).await?;
+    match call.done {
+        Some(_) => stands(&call, &view),
+        None => stands(&call, &call.api.client.resume_schedule(&view.name).await?),
+    }
 }
 
 /// Says how it stands after something was done to it.

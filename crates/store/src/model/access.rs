@@ -88,6 +88,8 @@ pub enum Accessed {
     Reserved {
         /// The same for everybody who ever answers this request.
         seed: Uuid,
+        /// Whether somebody who had it before did what it asks for ([`crate::holding`]), and whether that changed something.
+        changed: Option<bool>,
     },
     /// Somebody else is about to answer it.
     Busy {

@@ -91,6 +91,7 @@ async fn reserve(tx: &mut dyn Tx, ask: &Reserve) -> Result<Accessed, StoreError>
 
     let mut flight = Flight::default();
     let seed = row.id(2)?;
+    let changed = row.opt_int(9)?.map(|changed| changed == 1);
     let answer = if row.text(0)? != ask.route || row.bytes(1)? != ask.body_hash {
         Accessed::Other
     } else if let Some(status) = row.opt_int(5)? {
@@ -98,13 +99,13 @@ async fn reserve(tx: &mut dyn Tx, ask: &Reserve) -> Result<Accessed, StoreError>
         let (headers, body) = (row.opt_text(6)?.unwrap_or_default(), row.opt_bytes(7)?.unwrap_or_default());
         Accessed::Replied(Reply { status, headers, body })
     } else if row.id(3)? == ask.holder {
-        Accessed::Reserved { seed }
+        Accessed::Reserved { seed, changed }
     } else if row.int(8)? == 1 {
         Accessed::Busy { until: row.time(4)? }
     } else {
         let holder = cells![HOME, &*ask.actor, &*ask.key, ask.holder, micros(ask.hold)];
         flight.add(REPLY_TAKE.with(holder));
-        Accessed::Reserved { seed }
+        Accessed::Reserved { seed, changed }
     };
     flight.send_last(tx).await?;
     Ok(answer)
@@ -253,7 +254,7 @@ static REPLY_MAKE: Sql = Sql::new(
 static REPLY_LOOK: Sql = Sql::new(
     "reply_look",
     "select r.route, r.body_hash, r.seed, r.holder, r.held_until, r.status, r.headers, r.body,
-            case when r.held_until > {now} then 1 else 0 end
+            case when r.held_until > {now} then 1 else 0 end, r.changed
        from outlast.replies as r where r.shard = {p1} and r.actor = {p2} and r.key = {p3} {for_update}",
 )
 .takes(&[Type::Int, Type::Text, Type::Text]);
@@ -270,16 +271,19 @@ static REPLY_PUT: Sql = Sql::new(
     "update outlast.replies set status = {p3}, headers = {p4}, body = {p5}
       where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Text, Type::Bytes]);
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Text, Type::Bytes])
+.by("replies_by_holder");
 
 static REPLY_RELEASE: Sql = Sql::new(
     "reply_release",
     "delete from outlast.replies where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id]);
+.takes(&[Type::Int, Type::Id])
+.by("replies_by_holder");
 
 static REPLY_YIELD: Sql = Sql::new(
     "reply_yield",
     "update outlast.replies set held_until = 0 where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id]);
+.takes(&[Type::Int, Type::Id])
+.by("replies_by_holder");

@@ -29,6 +29,7 @@ mod kv;
 mod leave;
 mod listen;
 mod measure;
+mod once;
 mod orphans;
 mod own;
 mod pause;
@@ -67,6 +68,7 @@ pub(crate) use kv::{kv_write, shard_of as shard_of_kv};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use measure::measure;
+pub(crate) use once::control_once;
 pub(crate) use orphans::stop_orphans;
 pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
@@ -89,6 +91,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
     [
         access::STATEMENTS,
         audit::STATEMENTS,
+        once::STATEMENTS,
         agenda::STATEMENTS,
         keys::STATEMENTS,
         post::STATEMENTS,
