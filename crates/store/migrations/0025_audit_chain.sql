@@ -1,4 +1,5 @@
--- What was changed: how it stood before and after, without what people sent.
+-- From which address it was asked for, and what was changed: how it stood before and after, without what people sent.
+alter table outlast.audit add column ip text;
 alter table outlast.audit add column before text;
 alter table outlast.audit add column after text;
 -- Each line has the hash of itself and of the hash before it: whoever changes or removes one breaks the chain. Lines of

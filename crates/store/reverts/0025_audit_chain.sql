@@ -7,3 +7,4 @@ alter table outlast.audit drop column hash;
 alter table outlast.audit drop column place;
 alter table outlast.audit drop column after;
 alter table outlast.audit drop column before;
+alter table outlast.audit drop column ip;

@@ -137,6 +137,7 @@ pub(crate) fn hash_of(before: &str, place: i64, note: &AuditNote, at: Timestamp)
     part(note.reason.as_ref().map(String::as_bytes));
     part(Some(note.request.as_bytes()));
     part(Some(&note.status.to_be_bytes()));
+    part(note.ip.as_ref().map(String::as_bytes));
     part(note.before.as_ref().map(String::as_bytes));
     part(note.after.as_ref().map(String::as_bytes));
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

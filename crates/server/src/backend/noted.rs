@@ -164,6 +164,7 @@ impl Change {
             reason: self.reason.map(|reason| outlast_core::shorten(&reason, 1000)),
             request: "command line".to_owned(),
             status,
+            ip: None,
             before: self.before.as_ref().map(standing::text),
             after: self.after.as_ref().map(standing::text),
         };

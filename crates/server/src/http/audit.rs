@@ -39,6 +39,7 @@ pub(super) async fn note(
         reason: notes.reason.map(|reason| outlast_core::shorten(&reason, 1000)),
         request: names.request,
         status,
+        ip: names.ip.map(|ip| ip.to_string()),
         before: notes.before,
         after: notes.after,
     };
@@ -58,6 +59,7 @@ pub(super) async fn note_session(call: &Call, caller: Caller, action: &str) -> R
         reason: None,
         request: call.names.request.clone(),
         status: 204,
+        ip: call.names.ip.map(|ip| ip.to_string()),
         before: None,
         after: None,
     };
@@ -79,6 +81,8 @@ pub(crate) struct AuditJson {
     request_id: String,
     pub(crate) status: u16,
     tenant: String,
+    /// From which address it was asked for; `null` for commands on the database. A proxy's, where there is one.
+    ip: Option<String>,
     /// How what was changed stood before; of what people sent there is only the hash.
     #[schema(value_type = Option<serde_json::Value>)]
     before: Option<Box<RawValue>>,
@@ -153,8 +157,20 @@ pub(crate) async fn of_run(call: Call) -> Answer {
 
 impl AuditJson {
     pub(crate) fn new(line: AuditView) -> AuditJson {
-        let AuditNote { id, tenant, actor, token, action, target, reason, request, status, before, after } =
-            line.note;
+        let AuditNote {
+            id,
+            tenant,
+            actor,
+            token,
+            action,
+            target,
+            reason,
+            request,
+            status,
+            ip,
+            before,
+            after,
+        } = line.note;
         // What somebody wrote by hand may be no JSON, and is shown all the same.
         let raw = |text: String| {
             RawValue::from_string(text).or_else(|_| RawValue::from_string("\"unreadable\"".to_owned())).ok()
@@ -170,6 +186,7 @@ impl AuditJson {
             request_id: request,
             status,
             tenant,
+            ip,
             before: before.and_then(raw),
             after: after.and_then(raw),
             place: line.place,

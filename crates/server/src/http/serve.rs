@@ -4,7 +4,7 @@
 //! as a handler.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,16 +61,17 @@ pub async fn serve_unix(listener: tokio::net::UnixListener, router: Router, stop
 trait Accept {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// The next, and from which address it comes.
+    fn accept_one(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
 }
 
 impl Accept for TcpListener {
     type Stream = tokio::net::TcpStream;
 
-    async fn accept_one(&self) -> io::Result<Self::Stream> {
-        let (socket, _) = self.accept().await?;
+    async fn accept_one(&self) -> io::Result<(Self::Stream, Option<IpAddr>)> {
+        let (socket, from) = self.accept().await?;
         let _ = socket.set_nodelay(true);
-        Ok(socket)
+        Ok((socket, Some(from.ip().to_canonical())))
     }
 }
 
@@ -78,8 +79,8 @@ impl Accept for TcpListener {
 impl Accept for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
 
-    async fn accept_one(&self) -> io::Result<Self::Stream> {
-        Ok(self.accept().await?.0)
+    async fn accept_one(&self) -> io::Result<(Self::Stream, Option<IpAddr>)> {
+        Ok((self.accept().await?.0, None))
     }
 }
 
@@ -98,8 +99,8 @@ async fn answer_all(
             accepted = listener.accept_one() => accepted,
             () = stopping.cancelled() => break,
         };
-        let socket = match accepted {
-            Ok(socket) => socket,
+        let (socket, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, mostly: others have to end first.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -107,14 +108,14 @@ async fn answer_all(
                 continue;
             }
         };
-        let (router, builder, tls, stopping) =
-            (router.clone(), builder.clone(), tls.clone(), stopping.clone());
+        let bounds = Bounds { from, stopping: stopping.clone(), idle };
+        let (router, builder, tls) = (router.clone(), builder.clone(), tls.clone());
         tokio::spawn(async move {
             let ended = match tls {
-                None => attend(&builder, begun(socket), router, stopping, idle).await,
+                None => attend(&builder, begun(socket), router, bounds).await,
                 // Whoever takes long for it holds nobody else up.
                 Some(tls) => match tls.accept(socket).await {
-                    Ok(stream) => attend(&builder, begun(stream), router, stopping, idle).await,
+                    Ok(stream) => attend(&builder, begun(stream), router, bounds).await,
                     Err(error) => Err(error),
                 },
             };
@@ -131,20 +132,31 @@ async fn answer_all(
     }
 }
 
+/// Where a connection comes from, and how long it may be there.
+struct Bounds {
+    from: Option<IpAddr>,
+    stopping: CancellationToken,
+    idle: Duration,
+}
+
+/// The address from which a request came.
+#[derive(Clone, Copy)]
+pub(super) struct Origin(pub(super) Option<IpAddr>);
+
 /// Answers the requests of one connection until it ends; asks it to when the server stops, or when nobody asks anything.
 async fn attend<S>(
     builder: &Builder<TokioExecutor>,
     stream: TokioIo<Prompt<S>>,
     router: Router,
-    stopping: CancellationToken,
-    idle: Duration,
+    Bounds { from, stopping, idle }: Bounds,
 ) -> Result<(), String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let requests = Requests::new();
     let (counted, inner) = (requests.clone(), TowerToHyperService::new(router));
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Origin(from));
         let (answering, answer) = (counted.begin(), inner.call(request));
         async move { answer.await.map(|response| answering.with(response)) }
     });

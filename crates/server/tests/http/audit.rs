@@ -16,6 +16,7 @@ async fn lines_say_how_things_stood(kind: StoreKind) {
     let run = lab.start(r#"{"definition":"approve","input":"a secret","delay_ms":9000000}"#).await;
     let started = line(&lab, "run.start").await;
     assert_eq!((&started["before"], &started["after"]["created"]), (&Value::Null, &json!(true)));
+    assert_eq!(started["ip"], "127.0.0.1");
     let hash = started["after"]["input"].as_str().unwrap();
     assert!(hash.starts_with("sha256:") && hash.len() == 71, "{started}");
 

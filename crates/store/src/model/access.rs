@@ -173,6 +173,8 @@ pub struct AuditNote {
     pub request: String,
     /// What they were answered: a status of HTTP.
     pub status: u16,
+    /// From which address; `None` where it came by no network.
+    pub ip: Option<String>,
     /// How what they changed stood before, as JSON; of what people sent there is only the hash.
     pub before: Option<String>,
     /// How it stood afterwards.

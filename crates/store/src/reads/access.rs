@@ -80,7 +80,7 @@ fn read_chain(row: &Row) -> Result<ChainView, StoreError> {
 
 fn read_line(row: &Row) -> Result<(Link, AuditView), StoreError> {
     let view = read_audit(row)?;
-    let link = Link { place: view.place.unwrap_or_default(), hash: row.opt_text(13)?.unwrap_or_default() };
+    let link = Link { place: view.place.unwrap_or_default(), hash: row.opt_text(14)?.unwrap_or_default() };
     Ok((link, view))
 }
 
@@ -96,10 +96,11 @@ pub(crate) fn read_audit(row: &Row) -> Result<AuditView, StoreError> {
         reason: row.opt_text(7)?,
         request: row.text(8)?,
         status: row.number(9)?,
-        before: row.opt_text(10)?,
-        after: row.opt_text(11)?,
+        ip: row.opt_text(10)?,
+        before: row.opt_text(11)?,
+        after: row.opt_text(12)?,
     };
-    Ok(AuditView { note, at: row.time(1)?, place: row.opt_int(12)? })
+    Ok(AuditView { note, at: row.time(1)?, place: row.opt_int(13)? })
 }
 
 pub(super) static STATEMENTS: &[&Sql] = &[
@@ -139,7 +140,7 @@ static TOKENS: Sql =
 /// The columns of [`read_audit`].
 macro_rules! audit_columns {
     () => {
-        "select a.id, a.at, a.tenant, a.actor, a.token, a.action, a.target, a.reason, a.request, a.status, a.before,
+        "select a.id, a.at, a.tenant, a.actor, a.token, a.action, a.target, a.reason, a.request, a.status, a.ip, a.before,
                 a.after, a.place, a.hash
            from outlast.audit as a "
     };

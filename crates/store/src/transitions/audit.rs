@@ -27,10 +27,22 @@ pub(crate) async fn note(tx: &mut dyn Tx, notes: &[AuditNote]) -> Result<(), Sto
     for note in notes.iter().filter(|note| known.insert(note.id)) {
         let note = stored(note);
         end = Link { hash: hash_of(&end.hash, end.place + 1, &note, at), place: end.place + 1 };
-        let AuditNote { id, tenant, actor, token, action, target, reason, request, status, before, after } =
-            note;
+        let AuditNote {
+            id,
+            tenant,
+            actor,
+            token,
+            action,
+            target,
+            reason,
+            request,
+            status,
+            ip,
+            before,
+            after,
+        } = note;
         rows.push(cells![
-            id, tenant, actor, token, action, target, reason, request, status, before, after, end.place,
+            id, tenant, actor, token, action, target, reason, request, status, ip, before, after, end.place,
             &*end.hash
         ]);
     }
@@ -91,7 +103,7 @@ pub(crate) async fn forget(
 
 /// A line as it will be read again.
 fn stored(note: &AuditNote) -> AuditNote {
-    let AuditNote { tenant, actor, action, target, reason, request, before, after, .. } = note;
+    let AuditNote { tenant, actor, action, target, reason, request, ip, before, after, .. } = note;
     let some = |text: &Option<String>| text.as_deref().map(plain);
     AuditNote {
         tenant: plain(tenant),
@@ -100,6 +112,7 @@ fn stored(note: &AuditNote) -> AuditNote {
         target: plain(target),
         reason: some(reason),
         request: plain(request),
+        ip: some(ip),
         before: some(before),
         after: some(after),
         ..*note
@@ -190,9 +203,9 @@ static AUDIT_KNOWN: Sql =
 
 static AUDIT_PUT: Sql = Sql::new(
     "audit_put",
-    "insert into outlast.audit (shard, id, at, tenant, actor, token, action, target, reason, request, status, before,
+    "insert into outlast.audit (shard, id, at, tenant, actor, token, action, target, reason, request, status, ip, before,
                                 after, place, hash)
-     select {p1}, b.id, {p2}, b.tenant, b.actor, b.token, b.action, b.target, b.reason, b.request, b.status, b.before,
+     select {p1}, b.id, {p2}, b.tenant, b.actor, b.token, b.action, b.target, b.reason, b.request, b.status, b.ip, b.before,
             b.after, b.place, b.hash
        from {batch}",
 )
@@ -206,6 +219,7 @@ static AUDIT_PUT: Sql = Sql::new(
     ("reason", Type::Text),
     ("request", Type::Text),
     ("status", Type::Int),
+    ("ip", Type::Text),
     ("before", Type::Text),
     ("after", Type::Text),
     ("place", Type::Int),

@@ -36,6 +36,7 @@ pub(crate) fn note(id: u128, tenant: &str, target: &str) -> AuditNote {
         reason: Some("wrong address".into()),
         request: "req-1".into(),
         status: 200,
+        ip: Some("::1".into()),
         before: Some(r#"{"status":"waiting"}"#.into()),
         after: None,
     }
