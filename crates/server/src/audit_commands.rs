@@ -77,6 +77,7 @@ async fn verify(client: &Backend, args: AuditVerifyArgs, format: Format) -> Resu
     });
     print_one(format, &told, &last.end, || {
         let mut text = match broken {
+            0 if lines == 0 => "no line is in the chain".to_owned(),
             0 => format!("{} follow from each other", count(lines, "line")),
             _ => format!("{}, of which not all follow from each other", count(lines, "line")),
         };

@@ -31,6 +31,8 @@ const HEAD: usize = 16 << 10;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a connection may be there on which nobody asks anything; HTTP/1 has less.
 const IDLE: Duration = Duration::from_secs(60);
+/// How long somebody who asks nothing has to say that they heard of the end.
+const MOMENT: Duration = Duration::from_secs(2);
 /// The most connections at once: others wait to be taken.
 const CONNECTIONS: usize = 2048;
 /// How long requests that are being answered may take when the server stops.
@@ -167,9 +169,10 @@ where
         () = stopping.cancelled() => {}
         () = unused.as_mut() => {}
     }
-    // What is being answered is answered; who asks nothing any more has a moment to say that they heard.
+    // What is being answered is answered. Who asks nothing any more has a moment to say that they heard, and holds up no
+    // server that stops.
     connection.as_mut().graceful_shutdown();
-    let mut unused = pin!(requests.none_for(HEAD_TIMEOUT));
+    let mut unused = pin!(requests.none_for(MOMENT));
     tokio::select! {
         ended = connection => ended.map_err(|error| error.to_string()),
         () = unused.as_mut() => Err("nobody asked anything".to_owned()),
@@ -212,6 +215,7 @@ mod tests {
     use bytes::Bytes;
     use http_body_util::{BodyExt, Empty};
     use hyper::client::conn::http2;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
     use tokio::sync::mpsc;
 
@@ -259,11 +263,14 @@ mod tests {
         let frame = events.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), "news");
         assert!(!listening.is_finished());
-        // A server that stops waits for it.
+        // A server that stops waits for it, and not for one that never says that it heard.
+        let mut deaf = TcpStream::connect(address).await.unwrap();
+        deaf.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        deaf.read_u8().await.unwrap();
         stopping.cancel();
         say.send(Ok(Bytes::from_static(b"last"))).await.unwrap();
         drop(say);
         assert_eq!(events.collect().await.unwrap().to_bytes(), "last");
-        server.await.unwrap();
+        tokio::time::timeout(DRAIN - MOMENT, server).await.expect("it waits for nobody").unwrap();
     }
 }
