@@ -88,6 +88,8 @@ fn goes_back(shop: &Shop, prefix: &str) {
     let told = shop.refused(&["migrate", "down", "--to", "18"], 2);
     assert!(told.contains("is at version 17: `migrate up` leads to 18"), "{told}");
 
+    shop.ok(&["migrate", "up", "--to", "22"]);
+    assert!(shop.refused(&["list"], 4).contains("has schema version 22"));
     // A token is a row that no older schema has a place for, and so is what was noted about it.
     shop.ok(&["migrate", "up"]);
     shop.ok(&["token", "create", "ann"]);
@@ -103,9 +105,8 @@ fn goes_back(shop: &Shop, prefix: &str) {
     assert!(told.contains("a node is up: stop all programs that use it first"), "{told}");
     dev.signal("TERM");
     dev.end();
-    assert!(down("22", &[]).out.contains("to 22"));
-    assert!(shop.refused(&["list"], 4).contains("has schema version 22"));
-    shop.ok(&["migrate", "up"]);
+    let told = shop.refused(&["migrate", "down", "--to", "22"], 4);
+    assert!(told.contains("the chain of the audit log would be lost"), "{told}");
     assert!(shop.ok(&["token", "list"]).contains("ann"));
 }
 
