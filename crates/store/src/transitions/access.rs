@@ -271,19 +271,16 @@ static REPLY_PUT: Sql = Sql::new(
     "update outlast.replies set status = {p3}, headers = {p4}, body = {p5}
       where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Text, Type::Bytes])
-.by("replies_by_holder");
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Text, Type::Bytes]);
 
 static REPLY_RELEASE: Sql = Sql::new(
     "reply_release",
     "delete from outlast.replies where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id])
-.by("replies_by_holder");
+.takes(&[Type::Int, Type::Id]);
 
 static REPLY_YIELD: Sql = Sql::new(
     "reply_yield",
     "update outlast.replies set held_until = 0 where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id])
-.by("replies_by_holder");
+.takes(&[Type::Int, Type::Id]);

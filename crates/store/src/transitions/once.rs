@@ -88,8 +88,7 @@ static REPLY_HELD: Sql = Sql::new(
     "select r.holder from outlast.replies as r
       where r.shard = {p1} and r.holder = {p2} and r.status is null {for_update}",
 )
-.takes(&[Type::Int, Type::Id])
-.by("replies_by_holder");
+.takes(&[Type::Int, Type::Id]);
 
 // A try whose reply got lost may have been what did it: what it noted stays.
 static REPLY_DONE: Sql = Sql::new(
@@ -97,5 +96,4 @@ static REPLY_DONE: Sql = Sql::new(
     "update outlast.replies set changed = coalesce(changed, {p3})
       where shard = {p1} and holder = {p2} and status is null",
 )
-.takes(&[Type::Int, Type::Id, Type::Int])
-.by("replies_by_holder");
+.takes(&[Type::Int, Type::Id, Type::Int]);
