@@ -3,6 +3,7 @@
 //! Only shapes are here. What a value means is looked at by the command that needs it, so that every
 //! refusal is one line of the same form.
 
+mod audit;
 mod care;
 mod config;
 mod control;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::audit::{AuditArgs, AuditCommand, AuditVerifyArgs};
 pub(crate) use self::care::{
     BackupArgs, BenchArgs, CompletionArgs, DoctorArgs, HealthArgs, ManArgs, MigrateCommand,
 };
@@ -178,6 +180,9 @@ pub(crate) enum Command {
     /// Say who may use the HTTP API
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Say who changed what, and whether the log of it is what was written
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Print the OpenAPI document of the HTTP API
     Openapi,
     /// Bring the database's schema up to date, or say where it stands

@@ -4,6 +4,7 @@
 //! The commands live in this library, apart from the binary, so that a binary with workflows of its own
 //! can have them too. Each command is a module; `output` is the only one that prints.
 
+mod audit_commands;
 mod backend;
 mod bench;
 mod bulk;
@@ -38,6 +39,7 @@ mod shapes;
 mod show;
 #[cfg(unix)]
 mod socket;
+mod standing;
 mod story;
 mod token_commands;
 mod watch;
@@ -331,6 +333,7 @@ async fn one(
         | Command::Healthcheck(_)
         | Command::Doctor(_)
         | Command::Check(_) => Ok(()),
+        Command::Audit(command) => audit_commands::audit(client, command, format).await,
         Command::Token(command) => token_commands::token(client, command, format).await,
         Command::List(args) => list::list(client, args, format).await,
         Command::Show(cli::ShowArgs { id, step, input, result, .. }) => {

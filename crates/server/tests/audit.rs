@@ -81,3 +81,71 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
     let runs: Vec<&str> = lines[..8].iter().map(|(_, target)| target.as_str()).collect();
     assert!(runs[0].starts_with("run_") && runs.iter().all(|run| *run == runs[0]), "{runs:?}");
 }
+
+/// Whether `audit verify` finds something in a database that `change` can be done to, on it and through a server.
+fn lines_that_were_changed_by_hand_are_named(shop: &Shop, change: impl Fn(&str)) {
+    let dev = shop.dev_with(&["--port", "0"]);
+    let url = support::until("dev says where it is", || {
+        let told = dev.told();
+        told.split_whitespace()
+            .find(|word| word.starts_with("http://"))
+            .map(|url| url.trim_end_matches('/').to_owned())
+    });
+    let url = url.trim_end_matches("/ui").to_owned();
+    for name in ["one", "two", "three"] {
+        shop.ok(&["schedule", "add", name, "0 3 * * *", "ship", "--input", "\"tea\""]);
+        shop.ok(&["schedule", "pause", name]);
+    }
+    let ways: [&[&str]; 2] = [&[], &["--url", &url]];
+    let with = |way: &[&str], args: &[&str]| shop.run(&[args, way].concat());
+    let end = shop.ok(&["audit", "verify", "-o", "name"]).trim().to_owned();
+    for way in ways {
+        let listed = with(way, &["audit", "list", "two", "-o", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+        let actions: Vec<&str> =
+            listed["items"].as_array().unwrap().iter().map(|line| line["action"].as_str().unwrap()).collect();
+        assert_eq!(actions, ["schedule.pause", "schedule.set"], "{way:?}");
+        assert_eq!(listed["items"][0]["after"]["paused"], true);
+        let text = with(way, &["audit", "list"]);
+        assert!(text.out.contains("ACTION") && text.out.contains("schedule.pause"), "{text:?}");
+        let fine = with(way, &["audit", "verify", "--known", &end]);
+        assert!(fine.code == 0 && fine.out.contains("follow from each other"), "{way:?}: {fine:?}");
+        assert_eq!(with(way, &["audit", "verify", "--known", "7"]).code, 2);
+    }
+    change("update {audit} set target = 'four' where target = 'two' and action = 'schedule.pause'");
+    for way in ways {
+        let found = with(way, &["audit", "verify"]);
+        assert_eq!(found.code, 4, "{found:?}");
+        assert!(found.out.contains("(schedule.pause of \"four\" by "), "{found:?}");
+    }
+    change("delete from {audit} where target = 'four'");
+    let found = shop.run(&["audit", "verify", "-o", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!((found.code, &told["broken"]), (4, &1.into()), "{told}");
+    assert!(told["breaks"][0]["what"].as_str().unwrap().contains("is missing"), "{told}");
+    drop(dev);
+}
+
+#[test]
+fn whoever_changes_a_line_by_hand_is_found_out() {
+    let shop = Shop::new();
+    lines_that_were_changed_by_hand_are_named(&shop, |sql| {
+        let file = rusqlite::Connection::open(shop.folder().join("outlast.db")).unwrap();
+        file.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert!(file.execute(&sql.replace("{audit}", "outlast_audit"), []).unwrap() > 0);
+    });
+}
+
+#[test]
+fn on_postgres_too_whoever_changes_a_line_by_hand_is_found_out() {
+    if outlast_testkit::skipped() {
+        println!("skipped: OUTLAST_SKIP_POSTGRES=1");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let world = runtime.block_on(outlast_testkit::World::open(outlast_testkit::StoreKind::Postgres, 1));
+    let shop = Shop::at(world.url());
+    lines_that_were_changed_by_hand_are_named(&shop, |sql| {
+        runtime.block_on(world.raw(&sql.replace("{audit}", "outlast.audit")));
+    });
+}

@@ -7,11 +7,13 @@
 pub mod adapters;
 mod address;
 mod backup;
+mod chain;
 mod clock;
 mod driver;
 mod ended;
 mod error;
 mod gather;
+mod held;
 mod migrate;
 mod model;
 mod postgres;
@@ -32,9 +34,11 @@ mod views;
 mod vitals;
 
 pub use backup::backup;
+pub use chain::{ChainBreak, ChainChecked, ChainPage, ChainView, Link, check_chain};
 pub use clock::Clock;
 pub use driver::{CONFLICT_TRIES, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Tx, TxKind, Work};
 pub use error::{DriverError, StoreError};
+pub use held::holding;
 pub use model::*;
 pub use render::{Dialect, Rendered, Shape, render};
 pub use schema::{Schema, SchemaFile, migrate, revert, schema, schema_text};

@@ -58,6 +58,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     added(22, "lost_nodes_and_audit", include_str!("../migrations/0022_lost_nodes_and_audit.sql"), 17),
     added(23, "loose_runs", include_str!("../migrations/0023_loose_runs.sql"), 17),
     added(24, "queues_and_failures", include_str!("../migrations/0024_queues_and_failures.sql"), 17),
+    added(25, "audit_chain", include_str!("../migrations/0025_audit_chain.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -54,6 +54,11 @@ const DOWNS: &[Down] = &[
         text: include_str!("../reverts/0024_queues_and_failures.sql"),
         loses: &[("when runs failed alike", "outlast.failure_minutes")],
     },
+    Down {
+        number: 25,
+        text: include_str!("../reverts/0025_audit_chain.sql"),
+        loses: &[("the chain of the audit log", "outlast.audit_chain")],
+    },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.

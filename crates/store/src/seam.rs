@@ -12,12 +12,13 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use crate::{
-    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, Ended,
-    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView,
-    Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
+    Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
+    Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
+    KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page,
+    QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
+    SessionView, Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
+    Vitals,
 };
 
 /// Where runs live.
@@ -218,6 +219,9 @@ pub trait Reads: Send + Sync + 'static {
 
     /// Lines of the audit log, newest first.
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError>;
+
+    /// Lines of the audit log's chain, in its order, and what it says of itself: for [`crate::check_chain`].
+    async fn audit_chain(&self, ask: ChainList) -> Result<ChainPage, StoreError>;
 
     /// How the database is doing: facts for whoever looks after it. Takes a while, and reads much of an SQLite file.
     async fn vitals(&self) -> Result<Vitals, StoreError>;

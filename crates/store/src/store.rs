@@ -13,16 +13,17 @@ use tokio::sync::broadcast;
 
 use crate::address::{Place, place, refused};
 use crate::gather::Gather;
+use crate::held::holder;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
 use crate::{
-    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
-    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, OpenOptions,
-    Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
-    SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, Tx, TxKind,
-    UserTx, VerifyMark, VerifyPage, Vitals, Work, reads, transitions,
+    Access, Accessed, Address, AuditList, AuditNote, AuditView, Batch, ChainList, ChainPage, Claim, Claimed,
+    Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk,
+    DepthPoint, DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList,
+    KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News,
+    NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll,
+    RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep,
+    Swept, TokenView, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Vitals, Work, reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -65,7 +66,8 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<DynStore, StoreErro
         Place::Postgres(url) => Database::Postgres(postgres::open(&url.0, options).await?),
     };
     let starts = Arc::new(Gather::on(Handle::current()));
-    Ok(Arc::new(SqlStore { database, read_only, starts }))
+    let notes = Arc::new(Gather::on(Handle::current()));
+    Ok(Arc::new(SqlStore { database, read_only, starts, notes }))
 }
 
 /// A store on SQLite or PostgreSQL.
@@ -73,6 +75,7 @@ pub struct SqlStore {
     database: Database,
     read_only: bool,
     starts: Arc<Gather<StartCall, Vec<Started>>>,
+    notes: Arc<Gather<AuditNote, ()>>,
 }
 
 /// A call of [`Store::start`].
@@ -128,6 +131,14 @@ async fn start_together(
     database.transact_here(TxKind::Plain, long).await
 }
 
+/// All of them wait for the same row: the chain's.
+async fn note_together(database: Arc<Postgres>, notes: Arc<[AuditNote]>) -> Result<Vec<()>, StoreError> {
+    let count = notes.len();
+    let work = work!(|tx, notes| transitions::note_all(tx, &notes));
+    database.transact_here(TxKind::Plain, work).await?;
+    Ok(vec![(); count])
+}
+
 /// What a short way answered; nothing when it met something that it takes for new and that is there already.
 fn if_new<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
@@ -139,7 +150,8 @@ fn if_new<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
 impl SqlStore {
     pub(crate) fn on_sqlite(database: Sqlite) -> SqlStore {
         let starts = Arc::new(Gather::on(Handle::current()));
-        SqlStore { database: Database::Sqlite(Arc::new(database)), read_only: false, starts }
+        let notes = Arc::new(Gather::on(Handle::current()));
+        SqlStore { database: Database::Sqlite(Arc::new(database)), read_only: false, starts, notes }
     }
 
     /// Refuses what changes something, where nothing may be changed.
@@ -292,6 +304,10 @@ impl Store for SqlStore {
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
         let kind = if control.takes_from_node() { TxKind::Fenced } else { TxKind::Plain };
         let (control, shards) = (Arc::new(control.clone()), self.shards());
+        if let Some(holder) = holder() {
+            let work = work!(|tx, control| transitions::control_once(tx, &control, shards, holder));
+            return self.transact(kind, work).await;
+        }
         self.transact(kind, work!(|tx, control| transitions::control(tx, &control, shards))).await
     }
 
@@ -306,6 +322,13 @@ impl Store for SqlStore {
     }
 
     async fn access(&self, ask: &Access) -> Result<Accessed, StoreError> {
+        if let (Database::Postgres(database), Access::Note(note)) = (&self.database, ask) {
+            self.may(TxKind::Plain)?;
+            let database = database.clone();
+            let add = move |notes: Arc<[AuditNote]>| note_together(database.clone(), notes).boxed();
+            self.notes.call(note.clone(), add).await?;
+            return Ok(Accessed::Done);
+        }
         let ask = Arc::new(ask.clone());
         self.transact(TxKind::Plain, work!(|tx, ask| transitions::access(tx, &ask))).await
     }
@@ -407,7 +430,8 @@ impl Store for SqlStore {
         let Database::Postgres(database) = &self.database else { return None };
         let database = Database::Postgres(Arc::new(database.apart(runtime)));
         let starts = Arc::new(Gather::on(runtime.clone()));
-        Some(Arc::new(SqlStore { database, read_only: self.read_only, starts }))
+        let notes = Arc::new(Gather::on(runtime.clone()));
+        Some(Arc::new(SqlStore { database, read_only: self.read_only, starts, notes }))
     }
 }
 
@@ -550,6 +574,10 @@ impl Reads for SqlStore {
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         let ask = Arc::new(ask.clone());
         self.transact(TxKind::Read, work!(|tx, ask| reads::audit(tx, &ask))).await
+    }
+
+    async fn audit_chain(&self, ask: ChainList) -> Result<ChainPage, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::audit_chain(tx, ask))).await
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

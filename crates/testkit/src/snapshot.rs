@@ -8,9 +8,10 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 34] = [
+pub const TABLES: [(&str, &str); 35] = [
     ("agenda", "*"),
     ("audit", "*"),
+    ("audit_chain", "*"),
     ("definitions", "shard, name, version, kind, active, signature, queue, priority, options"),
     ("deliveries", "*"),
     ("depths", "*"),

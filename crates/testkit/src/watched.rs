@@ -12,13 +12,13 @@ use std::sync::{Arc, OnceLock, mpsc};
 use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
-    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
-    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
-    SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
-    Vitals,
+    Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
+    DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
+    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard,
+    NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView,
+    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx,
+    VerifyMark, VerifyPage, Vitals,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -546,6 +546,10 @@ impl Reads for Watched {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         pass_on!(self.audit(ask))
+    }
+
+    async fn audit_chain(&self, ask: ChainList) -> Result<ChainPage, StoreError> {
+        pass_on!(self.audit_chain(ask))
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

@@ -21,6 +21,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether lines of the audit log were changed or removed by hand: part by part, from the first */
+        get: operations["audit_verify"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/bulk": {
         parameters: {
             query?: never;
@@ -1113,7 +1130,19 @@ export interface components {
         Audit: {
             action: string;
             actor: string;
+            /** @description How it stood afterwards. */
+            after?: unknown;
             at: string;
+            /** @description How what was changed stood before; of what people sent there is only the hash. */
+            before?: unknown;
+            id: string;
+            /** @description From which address it was asked for; `null` for commands on the database. A proxy's, where there is one. */
+            ip?: string | null;
+            /**
+             * Format: int64
+             * @description Its place in the chain; `null` until it has one.
+             */
+            place?: number | null;
             reason?: string | null;
             request_id: string;
             /** Format: int32 */
@@ -1122,11 +1151,45 @@ export interface components {
             tenant: string;
             token?: string | null;
         };
+        /** @description Something that does not fit. */
+        AuditBreak: {
+            /** @description The line there, if there is one. */
+            line?: string | null;
+            /**
+             * Format: int64
+             * @description The place in the chain.
+             */
+            place: number;
+            what: string;
+        };
         /** @description Lines of the audit log. */
         AuditPage: {
             items: components["schemas"]["Audit"][];
             /** @description Where the next page begins; `null` at the end. */
             next_cursor?: string | null;
+        };
+        /** @description What was found in a part of the audit log's chain. */
+        AuditVerified: {
+            /** @description The line behind which the chain begins: those before were kept long enough. `PLACE:HASH`. */
+            begin: string;
+            /** @description What does not fit: lines that were changed or removed by hand. */
+            breaks: components["schemas"]["AuditBreak"][];
+            /** @description Its last line, `PLACE:HASH`. Whoever keeps it elsewhere and gives it back as `known` finds out if all was written anew. */
+            end: string;
+            /** @description How many lines were looked at. */
+            lines: number;
+            /**
+             * Format: int64
+             * @description How many lines have no place yet: older programs wrote them, and a server gives them one within a minute.
+             */
+            loose: number;
+            /** @description Where to go on, for `after`; `null` at the end. */
+            next?: string | null;
+            /**
+             * Format: int64
+             * @description How many lines are older than the chain, and in none.
+             */
+            older: number;
         };
         /** @description Times in the past for each of which a run shall have been started. */
         Backfill: {
@@ -2050,6 +2113,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    audit_verify: {
+        parameters: {
+            query?: {
+                /** @description Behind this line, PLACE:HASH: the next of the part before */
+                after?: string;
+                /** @description A line that you know, PLACE:HASH: an end that you were told once */
+                known?: string;
+                /** @description At most so many lines: 1 to 20000, 5000 unless said */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerified"];
                 };
             };
             /** @description Not done: see `code` */

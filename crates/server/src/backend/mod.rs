@@ -5,6 +5,7 @@
 //! twice, and both ways say the same.
 
 mod asks;
+mod changes;
 mod direct;
 mod noted;
 mod read;
@@ -14,20 +15,18 @@ use std::time::Duration;
 
 use outlast::{
     BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
-    QueueRules, QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
+    QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
 };
-use outlast_store::{FailureGroup, Signal, TokenView};
-use serde_json::value::RawValue;
+use outlast_store::{AuditList, FailureGroup, Link, Signal, TokenView};
 use tokio::sync::broadcast::Receiver;
 
 pub(crate) use self::asks::{
     BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version,
 };
-use self::noted::Change;
 pub(crate) use self::noted::{stoppable, until};
 pub(crate) use self::remote::{Remote, ServerUrl};
 use crate::fault::Fault;
-use crate::words::took;
+use crate::http::{AuditJson, CHAIN_LINES, ChainJson, look_at_chain};
 
 /// Where commands find what they ask for.
 pub(crate) enum Backend {
@@ -138,6 +137,8 @@ macro_rules! both {
     };
 }
 
+use both;
+
 impl Backend {
     /// The client, for what only a database can do; else says how to ask for it.
     pub(crate) fn direct(&self, command: &str) -> Result<&Client, Fault> {
@@ -232,123 +233,10 @@ impl Backend {
         }, server => server.export(which).await)
     }
 
-    /// Starts a run; says whether it was not there before.
-    pub(crate) async fn start(&self, ask: StartAsk) -> Result<(RunId, bool), Fault> {
-        both!(self, client => {
-            let change = Change::new("run.start", &ask.definition);
-            change.named(client, direct::start(client, ask), |(run, _)| Some(run.to_string())).await
-        }, server => server.start(ask).await)
-    }
-
-    /// Sends an event and gives its id, where the server tells it. The same `key` sends it once.
-    pub(crate) async fn send(
-        &self,
-        to: &Which,
-        name: &str,
-        data: &RawValue,
-        key: Option<&str>,
-    ) -> Result<Option<String>, Fault> {
-        both!(self, client => {
-            let change = direct::change_of(client, "run.send", to).await;
-            change.noted(client, direct::send(client, to, name, data, key)).await.map(Some)
-        },
-            server => server.message(to, "events", name, data, key).await)
-    }
-
-    /// Settles a promise.
-    pub(crate) async fn settle(&self, of: &Which, name: &str, data: &RawValue) -> Result<(), Fault> {
-        both!(self, client => {
-            let change = direct::change_of(client, "run.settle", of).await;
-            change.noted(client, client.settle(of.target(), name, data)).await
-        },
-            server => server.message(of, "promises", name, data, None).await.map(drop))
-    }
-
-    /// Asks a run to stop; `false` when it has ended.
-    pub(crate) async fn cancel(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.cancel", run).await.because(Some(reason));
-            change.noted(client, client.cancel(run, reason)).await
-        },
-            server => server.act(run, "cancel", Some(reason)).await)
-    }
-
-    /// Ends a run at once; `false` when it has ended.
-    pub(crate) async fn kill(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.kill", run).await.because(Some(reason));
-            change.noted(client, client.kill(run, reason)).await
-        },
-            server => server.act(run, "kill", Some(reason)).await)
-    }
-
-    /// Holds a run back; `false` when it has ended.
-    pub(crate) async fn pause(&self, run: RunId, reason: &str) -> Result<bool, Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.pause", run).await.because(Some(reason));
-            change.noted(client, client.pause(run, reason)).await
-        },
-            server => server.act(run, "pause", Some(reason)).await)
-    }
-
-    /// Lets a run go on; `false` when it was not paused.
-    pub(crate) async fn resume(&self, run: RunId, reason: Option<&str>) -> Result<bool, Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.resume", run).await.because(reason);
-            change.noted(client, client.resume(run)).await
-        }, server => server.act(run, "resume", reason).await)
-    }
-
-    /// Has a run go on now, or at another time; `false` when there was no time to change.
-    pub(crate) async fn make_due(
-        &self,
-        run: RunId,
-        at: Option<Timestamp>,
-        reason: Option<&str>,
-    ) -> Result<bool, Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.due", run).await.because(reason);
-            change.noted(client, client.make_due(run, at)).await
-        }, server => server.make_due(run, at, reason).await)
-    }
-
-    /// Deletes a run that has ended, with everything of it.
-    pub(crate) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.delete", run).await.because(Some(reason));
-            change.noted(client, direct::delete(client, run)).await
-        }, server => server.delete(run, reason).await)
-    }
-
-    /// Deletes runs that ended so long ago; says how many.
-    pub(crate) async fn purge(&self, older_than: Duration) -> Result<u64, Fault> {
-        let client = self.direct("purge")?;
-        let change = Change::new("run.purge", format!("older than {}", took(older_than)));
-        change.noted(client, client.purge(older_than)).await
-    }
-
-    /// Tries a run again, or gives a step of it another result.
-    pub(crate) async fn repair(&self, run: RunId, ask: &RepairAsk) -> Result<bool, Fault> {
-        both!(self, client => {
-            let action = if ask.replace.is_some() { "run.replace" } else { "run.retry" };
-            let change = Change::of_run(client, action, run).await.because(ask.reason.as_deref());
-            change.noted(client, direct::repair(client, run, ask)).await
-        },
-            server => server.repair(run, ask).await)
-    }
-
     /// What that would do.
     pub(crate) async fn plan_repair(&self, run: RunId, ask: &RepairAsk) -> Result<RepairPlan, Fault> {
         both!(self, client => Ok(direct::repair(client, run, ask).plan().await?),
             server => server.plan_repair(run, ask).await)
-    }
-
-    /// Starts another run from a step of one.
-    pub(crate) async fn fork(&self, run: RunId, ask: &ForkAsk) -> Result<RunId, Fault> {
-        both!(self, client => {
-            let change = Change::of_run(client, "run.fork", run).await.because(ask.reason.as_deref());
-            change.noted(client, direct::fork(client, run, ask)).await
-        }, server => server.fork(run, ask).await)
     }
 
     /// What that would do.
@@ -363,86 +251,9 @@ impl Backend {
             server => server.queue(name).await)
     }
 
-    pub(crate) async fn pause_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Change::new("queue.pause", name).noted(client, client.pause_queue(name)).await,
-            server => server.change_queue(name, "pause").await)
-    }
-
-    pub(crate) async fn resume_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Change::new("queue.resume", name).noted(client, client.resume_queue(name)).await,
-            server => server.change_queue(name, "resume").await)
-    }
-
-    pub(crate) async fn drain_queue(&self, name: &str) -> Result<QueueCard, Fault> {
-        both!(self, client => Change::new("queue.drain", name).noted(client, client.drain_queue(name)).await,
-            server => server.change_queue(name, "drain").await)
-    }
-
-    /// Sets rules of people's own; `None`: back to what code says.
-    pub(crate) async fn set_queue_rules(
-        &self,
-        name: &str,
-        rules: Option<QueueRules>,
-    ) -> Result<QueueCard, Fault> {
-        both!(self, client => {
-            let action = if rules.is_some() { "queue.limit" } else { "queue.reset" };
-            Change::new(action, name).noted(client, client.set_queue_rules(name, rules)).await
-        },
-            server => server.set_queue_rules(name, rules).await)
-    }
-
-    pub(crate) async fn set_schedule(&self, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
-        both!(self, client => {
-            let change = Change::new("schedule.set", &ask.name);
-            change.noted(client, direct::set_schedule(client, ask)).await
-        },
-            server => server.set_schedule(ask).await)
-    }
-
-    pub(crate) async fn pause_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
-        both!(self, client => Change::new("schedule.pause", name).noted(client, client.pause_schedule(name)).await,
-            server => server.change_schedule(name, "pause").await)
-    }
-
-    pub(crate) async fn resume_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
-        both!(self, client => Change::new("schedule.resume", name).noted(client, client.resume_schedule(name)).await,
-            server => server.change_schedule(name, "resume").await)
-    }
-
-    pub(crate) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
-        both!(self, client => Change::new("schedule.trigger", name).noted(client, client.trigger_schedule(name)).await,
-            server => server.trigger_schedule(name).await)
-    }
-
-    pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), Fault> {
-        both!(self, client => Change::new("schedule.delete", name).noted(client, client.delete_schedule(name)).await,
-            server => server.delete_schedule(name).await)
-    }
-
-    /// Starts a run for each time that has none; gives those.
-    pub(crate) async fn backfill(
-        &self,
-        name: &str,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<Vec<RunId>, Fault> {
-        both!(self, client => Change::new("schedule.backfill", name).noted(client, client.backfill(name, from, to)).await,
-            server => server.backfill(name, from, to).await)
-    }
-
     /// What a bulk would do.
     pub(crate) async fn preview(&self, ask: &BulkAsk) -> Result<Preview, Fault> {
         both!(self, client => Ok(direct::bulk(client, ask).preview().await?), server => server.preview(ask).await)
-    }
-
-    /// Begins a bulk.
-    pub(crate) async fn bulk(&self, ask: &BulkAsk) -> Result<RunId, Fault> {
-        both!(self, client => {
-            let bulk = direct::bulk(client, ask);
-            let change = Change::new("bulk.create", ask.op.word()).because(ask.why());
-            change.named(client, bulk.start(), |run| Some(run.id().to_string())).await.map(|run| run.id())
-        },
-            server => server.bulk(ask).await)
     }
 
     /// What became of a bulk.
@@ -451,23 +262,27 @@ impl Backend {
             server => server.bulk_report(run).await)
     }
 
+    /// Lines of the audit log, newest first.
+    pub(crate) async fn audit(&self, target: Option<String>, limit: u32) -> Result<Vec<AuditJson>, Fault> {
+        both!(self, client => {
+            let ask = AuditList { target, limit, ..AuditList::default() };
+            Ok(client.store().audit(&ask).await?.into_iter().map(AuditJson::new).collect())
+        },
+            server => server.audit(target, limit).await)
+    }
+
+    /// Looks through the next part of the audit log's chain.
+    pub(crate) async fn look_at_chain(
+        &self,
+        after: Option<&Link>,
+        known: Option<&Link>,
+    ) -> Result<ChainJson, Fault> {
+        both!(self, client => Ok(look_at_chain(client, after, known, CHAIN_LINES).await?),
+            server => server.look_at_chain(after, known).await)
+    }
+
     pub(crate) async fn tokens(&self) -> Result<Vec<TokenView>, Fault> {
         both!(self, client => Ok(client.store().tokens().await?), server => server.tokens().await)
-    }
-
-    pub(crate) async fn create_token(&self, ask: TokenAsk) -> Result<MadeToken, Fault> {
-        both!(self, client => {
-            let change = Change::new("token.create", &ask.subject);
-            let name = |made: &MadeToken| Some(crate::http::token_name(made.view.card.id));
-            change.named(client, direct::create_token(client, ask), name).await
-        },
-            server => server.create_token(ask).await)
-    }
-
-    /// From now on it opens nothing; `None` where there is no such token.
-    pub(crate) async fn revoke_token(&self, name: &str) -> Result<Option<TokenView>, Fault> {
-        both!(self, client => Change::new("token.revoke", name).noted(client, direct::revoke_token(client, name)).await,
-            server => server.revoke_token(name).await)
     }
 }
 

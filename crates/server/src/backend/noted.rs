@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use outlast::{Client, RunId};
 use outlast_store::{Access, AuditNote};
+use serde_json::Value;
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
 use crate::dev::StopSignals;
 use crate::fault::{Exit, Fault};
-use crate::http::Code;
+use crate::http::{Code, token_name};
+use crate::standing;
 use crate::words::user;
 
 /// Read by every change in hand. Whoever writes waits for those, and no other begins meanwhile.
@@ -54,17 +56,60 @@ pub(super) struct Change {
     pub(super) target: String,
     pub(super) tenant: String,
     pub(super) reason: Option<String>,
+    /// The run that it changes, of which is looked afterwards how it stands.
+    run: Option<RunId>,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+/// What is told of a change once it is made.
+#[derive(Default)]
+pub(super) struct Made {
+    /// What has a name only now.
+    pub(super) target: Option<String>,
+    /// How it stands.
+    pub(super) after: Option<Value>,
+}
+
+impl Made {
+    /// It stands like this.
+    pub(super) fn stands(after: Value) -> Made {
+        Made { target: None, after: Some(after) }
+    }
 }
 
 impl Change {
     pub(super) fn new(action: &'static str, target: impl ToString) -> Change {
-        Change { action, target: target.to_string(), tenant: String::new(), reason: None }
+        let target = target.to_string();
+        Change { action, target, tenant: String::new(), reason: None, run: None, before: None, after: None }
     }
 
     /// A change of a run, whose tenant finds it in the log too. Asked before: afterwards it may be gone.
     pub(super) async fn of_run(client: &Client, action: &'static str, run: RunId) -> Change {
-        let tenant = client.status(run).await.map(|view| view.record.tenant).unwrap_or_default();
-        Change { tenant, ..Change::new(action, run) }
+        let view = client.status(run).await.ok();
+        let before = view.as_ref().map(standing::run);
+        let tenant = view.map(|view| view.record.tenant).unwrap_or_default();
+        Change { tenant, before, run: Some(run), ..Change::new(action, run) }
+    }
+
+    /// A change of a queue.
+    pub(super) async fn of_queue(client: &Client, action: &'static str, name: &str) -> Change {
+        let card = crate::queue_commands::known(client, name).await.ok();
+        Change { before: card.as_ref().map(standing::queue), ..Change::new(action, name) }
+    }
+
+    /// A change of a schedule.
+    pub(super) async fn of_schedule(client: &Client, action: &'static str, name: &str) -> Change {
+        let views = client.schedules().await.unwrap_or_default();
+        let found = views.iter().find(|view| view.name == name);
+        Change { before: found.map(standing::schedule), ..Change::new(action, name) }
+    }
+
+    /// A change of a token.
+    pub(super) async fn of_token(client: &Client, action: &'static str, name: &str) -> Change {
+        let views = client.store().tokens().await.unwrap_or_default();
+        let found = views.iter().find(|view| token_name(view.card.id) == name);
+        Change { before: found.map(standing::token), ..Change::new(action, name) }
     }
 
     pub(super) fn because(self, reason: Option<&str>) -> Change {
@@ -77,20 +122,25 @@ impl Change {
         client: &Client,
         change: impl IntoFuture<Output = Result<T, E>>,
     ) -> Result<T, Fault> {
-        self.named(client, change, |_| None).await
+        self.made(client, change, |_| Made::default()).await
     }
 
-    /// The same for what has a name only once it is made.
-    pub(super) async fn named<T, E: Into<Fault>>(
+    /// The same for what has a name only once it is made, or says itself how it stands.
+    pub(super) async fn made<T, E: Into<Fault>>(
         mut self,
         client: &Client,
         change: impl IntoFuture<Output = Result<T, E>>,
-        name: impl FnOnce(&T) -> Option<String>,
+        tell: impl FnOnce(&T) -> Made,
     ) -> Result<T, Fault> {
         let _in_hand = IN_HAND.read().await;
         match change.await.map_err(Into::into) {
             Ok(done) => {
-                self.target = name(&done).unwrap_or(self.target);
+                let Made { target, after } = tell(&done);
+                self.target = target.unwrap_or(self.target);
+                self.after = match (after, self.run) {
+                    (None, Some(run)) => client.status(run).await.ok().as_ref().map(standing::run),
+                    (after, _) => after,
+                };
                 self.note(client, 200).await?;
                 Ok(done)
             }
@@ -114,6 +164,9 @@ impl Change {
             reason: self.reason.map(|reason| outlast_core::shorten(&reason, 1000)),
             request: "command line".to_owned(),
             status,
+            ip: None,
+            before: self.before.as_ref().map(standing::text),
+            after: self.after.as_ref().map(standing::text),
         };
         client.store().access(&Access::Note(note)).await?;
         Ok(())

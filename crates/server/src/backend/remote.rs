@@ -11,7 +11,7 @@ use outlast::{
     Bulk, BulkReport, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
     QueueRules, QueueView, Rate, RepairPlan, RunId, RunView, ScheduleView, Timestamp,
 };
-use outlast_store::{FailureGroup, TokenView};
+use outlast_store::{FailureGroup, Link, TokenView};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
@@ -27,7 +27,7 @@ use super::read::{
 use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
 use crate::doctor::CheckJson;
 use crate::fault::Fault;
-use crate::http::DEFAULT_AGE;
+use crate::http::{AuditJson, ChainJson, DEFAULT_AGE, write_link};
 
 /// The id of something that was made.
 #[derive(Deserialize)]
@@ -286,6 +286,26 @@ impl Remote {
 
     pub(super) async fn bulk_report(&self, run: RunId) -> Result<BulkReport, Fault> {
         self.get(&["bulk", &run.to_string()]).await
+    }
+
+    pub(super) async fn audit(&self, target: Option<String>, limit: u32) -> Result<Vec<AuditJson>, Fault> {
+        let request = Request::new(Method::GET, &["audit"]).with("limit", limit);
+        let request = target.into_iter().fold(request, |request, target| request.with("target", target));
+        Ok(self.ask::<Items<AuditJson>>(request).await?.items)
+    }
+
+    pub(super) async fn look_at_chain(
+        &self,
+        after: Option<&Link>,
+        known: Option<&Link>,
+    ) -> Result<ChainJson, Fault> {
+        let mut request = Request::new(Method::GET, &["audit", "verify"]);
+        for (name, link) in [("after", after), ("known", known)] {
+            if let Some(link) = link {
+                request = request.with(name, write_link(link));
+            }
+        }
+        self.ask(request).await
     }
 
     pub(super) async fn tokens(&self) -> Result<Vec<TokenView>, Fault> {

@@ -64,7 +64,8 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
     if let Err(problem) = allow(route, &caller) {
         // Whoever tries what they may not is in the log; whoever only looked is not.
         if !route.looks {
-            audit::note(&api, route, (caller, names, path), Notes::default(), problem.code.status).await?;
+            let status = (problem.code.status, None);
+            audit::note(&api, route, (caller, names, path), Notes::default(), status).await?;
         }
         return Err(problem);
     }
@@ -74,7 +75,7 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
         let body = read_body(&api, route, &parts.headers, sent).await?;
         let original = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let base = original.path().strip_suffix(parts.uri.path()).unwrap_or_default().to_owned();
-        let notes = Arc::new(Mutex::new(Notes::default()));
+        let notes = Arc::new(Mutex::new(Notes { kept: !route.looks, ..Notes::default() }));
         let call = Call {
             api: api.clone(),
             caller: caller.clone(),
@@ -83,6 +84,7 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
             base,
             names: names.clone(),
             seed: None,
+            done: None,
             path,
             body,
             notes: notes.clone(),
@@ -186,13 +188,14 @@ async fn handle(api: &Inner, route: &Route, call: Call) -> Answer {
 async fn change(api: &Inner, route: &Route, call: Call, notes: Arc<Mutex<Notes>>) -> Answer {
     let noted = |call: Call| async {
         let who = (call.caller.clone(), call.names.clone(), call.path.clone());
+        let seed = call.seed;
         let answer = handle(api, route, call).await;
         let status = match &answer {
             Ok(reply) => reply.status,
             Err(problem) => problem.code.status,
         };
         let notes = std::mem::take(&mut *notes.lock());
-        audit::note(api, route, who, notes, status).await?;
+        audit::note(api, route, who, notes, (status, seed)).await?;
         answer
     };
     let body = call.body.clone().unwrap_or_default();

@@ -3,7 +3,8 @@
 //!
 //! The answer waits for its line. So whoever was told that something is done finds it in the log.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -23,11 +24,13 @@ pub(super) async fn note(
     route: &Route,
     (caller, names, path): (Caller, Names, Vec<(String, String)>),
     notes: Notes,
-    status: u16,
+    (status, seed): (u16, Option<Uuid>),
 ) -> Result<(), Problem> {
+    // Whoever answers a request again that had its line has written it.
+    let id = seed.map(|seed| Uuid::new_v5(&seed, format!("{} {status}", route.action).as_bytes()));
     let target = notes.target.or_else(|| path.into_iter().next().map(|(_, value)| value));
     let note = AuditNote {
-        id: Uuid::from_u128(fastrand::u128(..)),
+        id: id.unwrap_or_else(|| Uuid::from_u128(fastrand::u128(..))),
         tenant: notes.tenant.or(caller.tenant).unwrap_or_default(),
         actor: caller.actor,
         token: caller.token,
@@ -36,6 +39,9 @@ pub(super) async fn note(
         reason: notes.reason.map(|reason| outlast_core::shorten(&reason, 1000)),
         request: names.request,
         status,
+        ip: names.ip.map(|ip| ip.to_string()),
+        before: notes.before,
+        after: notes.after,
     };
     api.client.store().access(&Access::Note(note)).await?;
     Ok(())
@@ -53,24 +59,38 @@ pub(super) async fn note_session(call: &Call, caller: Caller, action: &str) -> R
         reason: None,
         request: call.names.request.clone(),
         status: 204,
+        ip: call.names.ip.map(|ip| ip.to_string()),
+        before: None,
+        after: None,
     };
     call.api.client.store().access(&Access::Note(note)).await?;
     Ok(())
 }
 
 /// A line of the audit log.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Audit)]
 pub(crate) struct AuditJson {
-    at: String,
-    actor: String,
+    pub(crate) id: String,
+    pub(crate) at: String,
+    pub(crate) actor: String,
     token: Option<String>,
-    action: String,
-    target: String,
-    reason: Option<String>,
+    pub(crate) action: String,
+    pub(crate) target: String,
+    pub(crate) reason: Option<String>,
     request_id: String,
-    status: u16,
+    pub(crate) status: u16,
     tenant: String,
+    /// From which address it was asked for; `null` for commands on the database. A proxy's, where there is one.
+    ip: Option<String>,
+    /// How what was changed stood before; of what people sent there is only the hash.
+    #[schema(value_type = Option<serde_json::Value>)]
+    before: Option<Box<RawValue>>,
+    /// How it stood afterwards.
+    #[schema(value_type = Option<serde_json::Value>)]
+    after: Option<Box<RawValue>>,
+    /// Its place in the chain; `null` until it has one.
+    place: Option<i64>,
 }
 
 /// Lines of the audit log.
@@ -128,7 +148,7 @@ pub(crate) async fn of_run(call: Call) -> Answer {
     let (tenant, target) = (call.caller.tenant.clone(), Some(run.to_string()));
     let ask = AuditList { tenant, target, before: None, limit: ACTIONS };
     let lines = call.api.client.store().audit(&ask).await?;
-    let action = |AuditView { note, at }| {
+    let action = |AuditView { note, at, .. }| {
         let AuditNote { actor, action, reason, status, .. } = note;
         ActionJson { at: at.to_string(), actor, action, reason, status }
     };
@@ -136,9 +156,27 @@ pub(crate) async fn of_run(call: Call) -> Answer {
 }
 
 impl AuditJson {
-    fn new(line: AuditView) -> AuditJson {
-        let AuditNote { tenant, actor, token, action, target, reason, request, status, .. } = line.note;
+    pub(crate) fn new(line: AuditView) -> AuditJson {
+        let AuditNote {
+            id,
+            tenant,
+            actor,
+            token,
+            action,
+            target,
+            reason,
+            request,
+            status,
+            ip,
+            before,
+            after,
+        } = line.note;
+        // What somebody wrote by hand may be no JSON, and is shown all the same.
+        let raw = |text: String| {
+            RawValue::from_string(text).or_else(|_| RawValue::from_string("\"unreadable\"".to_owned())).ok()
+        };
         AuditJson {
+            id: id.to_string(),
             at: line.at.to_string(),
             actor,
             token: token.map(token_name),
@@ -148,6 +186,10 @@ impl AuditJson {
             request_id: request,
             status,
             tenant,
+            ip,
+            before: before.and_then(raw),
+            after: after.and_then(raw),
+            place: line.place,
         }
     }
 }

@@ -3,6 +3,7 @@
 use axum::http::header;
 use outlast::{Bulk, BulkCall, BulkReport, Filter, RunId, RunView, Status};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -14,6 +15,7 @@ use super::reply::{Answer, Reply};
 use super::route::Call;
 use super::runs::find;
 use crate::list::filter;
+use crate::standing;
 
 /// The definition of which bulks are runs.
 const DEFINITION: &str = "outlast.bulk";
@@ -168,6 +170,7 @@ pub(crate) async fn create(call: Call) -> Answer {
         count => format!("{} {count} runs", ask.op),
     });
     let dry_run = ask.dry_run;
+    let asked = json!({ "op": ask.op, "filter": ask.filter, "failure": ask.failure, "all": ask.all, "runs": ask.ids.len() });
     let bulk = prepare(&call, ask).await?;
     if dry_run {
         let preview = bulk.preview().await?;
@@ -188,6 +191,7 @@ pub(crate) async fn create(call: Call) -> Answer {
     };
     let run = bulk.start().await?;
     call.to(run.id());
+    call.is_now(|| asked);
     let location = call.address(&format!("/bulk/{}", run.id()));
     Ok(Reply::json(&BulkJson::new(&run.status().await?))?.status(202).with(header::LOCATION, location))
 }
@@ -275,6 +279,10 @@ pub(crate) async fn get(call: Call) -> Answer {
 pub(crate) async fn abort(call: Call) -> Answer {
     let run = found(&call).await?.record.id;
     let by = format!("aborted by {}", call.caller.actor);
-    call.api.client.cancel(run, &by).await?;
-    Reply::json(&BulkJson::new(&call.api.client.status(run).await?))
+    if call.done.is_none() {
+        call.api.client.cancel(run, &by).await?;
+    }
+    let view = call.api.client.status(run).await?;
+    call.is_now(|| standing::run(&view));
+    Reply::json(&BulkJson::new(&view))
 }

@@ -17,6 +17,7 @@ use tracing::Instrument;
 use super::Hosts;
 use super::code::Code;
 use super::problem::{Names, Problem};
+use super::serve::Origin;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -38,6 +39,7 @@ pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -
         request: request_id(request.headers()),
         trace: trace_id(request.headers()),
         path: outlast_core::shorten(request.uri().path(), 200),
+        ip: request.extensions().get::<Origin>().and_then(|Origin(from)| *from),
     };
     request.extensions_mut().insert(names.clone());
     let span = tracing::info_span!(

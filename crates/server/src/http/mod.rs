@@ -23,6 +23,7 @@ mod answer;
 mod audit;
 mod body;
 mod bulks;
+mod chain;
 mod code;
 mod cursor;
 #[cfg(feature = "embed")]
@@ -30,6 +31,7 @@ mod dashboard;
 mod eye;
 mod guard;
 mod health;
+mod idle;
 mod live;
 mod logs;
 mod openapi;
@@ -57,7 +59,8 @@ mod tokens;
 mod ui_proxy;
 
 pub(crate) use self::access::{DEFAULT_AGE, Role, Tokens, create as create_token, tokens};
-pub(crate) use self::audit::token_name;
+pub(crate) use self::audit::{AuditJson, token_name};
+pub(crate) use self::chain::{ChainJson, LINES as CHAIN_LINES, look as look_at_chain, read_link, write_link};
 pub(crate) use self::code::Code;
 #[cfg(feature = "otlp")]
 pub(crate) use self::guard::traceparent;

@@ -3,6 +3,8 @@
 //! Each names the thing, the limit and the remedy in `detail`, and has a `code` for programs. What went wrong inside is
 //! told to the log alone; the document has the request's id, under which the log has it.
 
+use std::net::IpAddr;
+
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -75,6 +77,8 @@ pub(crate) struct Names {
     pub(crate) request: String,
     pub(crate) trace: Option<String>,
     pub(crate) path: String,
+    /// From which address it came, for the audit log; a proxy's, where there is one.
+    pub(crate) ip: Option<IpAddr>,
 }
 
 impl Problem {

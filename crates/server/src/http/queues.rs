@@ -14,6 +14,7 @@ use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::queue_commands::known;
 use crate::shapes::QueueJson;
+use crate::standing;
 
 /// All queues.
 #[derive(Serialize, ToSchema)]
@@ -97,21 +98,37 @@ pub(crate) async fn get(call: Call) -> Answer {
     told(&call, card).await
 }
 
+/// The queue that the path names.
+async fn found(call: &Call) -> Result<QueueCard, Problem> {
+    let card = known(&call.api.client, call.part("name")).await?;
+    call.was(|| standing::queue(&card));
+    Ok(card)
+}
+
 pub(crate) async fn pause(call: Call) -> Answer {
-    let name = known(&call.api.client, call.part("name")).await?.name;
-    let card = call.api.client.pause_queue(&name).await?;
+    let before = found(&call).await?;
+    let card = match call.done {
+        Some(_) => before,
+        None => call.api.client.pause_queue(&before.name).await?,
+    };
     told(&call, card).await
 }
 
 pub(crate) async fn resume(call: Call) -> Answer {
-    let name = known(&call.api.client, call.part("name")).await?.name;
-    let card = call.api.client.resume_queue(&name).await?;
+    let before = found(&call).await?;
+    let card = match call.done {
+        Some(_) => before,
+        None => call.api.client.resume_queue(&before.name).await?,
+    };
     told(&call, card).await
 }
 
 pub(crate) async fn drain(call: Call) -> Answer {
-    let name = known(&call.api.client, call.part("name")).await?.name;
-    let card = call.api.client.drain_queue(&name).await?;
+    let before = found(&call).await?;
+    let card = match call.done {
+        Some(_) => before,
+        None => call.api.client.drain_queue(&before.name).await?,
+    };
     told(&call, card).await
 }
 
@@ -127,7 +144,7 @@ pub(crate) async fn reset(call: Call) -> Answer {
 }
 
 async fn set(call: &Call, rules: Option<QueueRules>) -> Answer {
-    let (client, before) = (&call.api.client, known(&call.api.client, call.part("name")).await?);
+    let (client, before) = (&call.api.client, found(call).await?);
     let changes = match call.headers.get(header::IF_MATCH) {
         None => None,
         Some(any) if any == "*" => None,
@@ -153,6 +170,7 @@ fn read_tag(tag: &str) -> Option<i64> {
 /// Says how a queue stands.
 async fn told(call: &Call, card: QueueCard) -> Answer {
     call.to(&card.name);
+    call.is_now(|| standing::queue(&card));
     let found = call.api.client.queues().await?.into_iter().find(|view| view.queue.name == card.name);
     let tag = format!("\"{}\"", card.changes);
     // What we did is what we say, whatever others have done since.

@@ -2,13 +2,14 @@
 //!
 //! Whoever comes first takes the right to answer, durably, for a while; then does it; then keeps the answer for a day. A
 //! server that dies in between leaves a right that runs out, one that fails gives it on at once, and whoever has it next
-//! makes the same things of the same seed: a run with the same id, an event that arrives once.
+//! makes the same things of the same seed: a run with the same id, an event that arrives once. What changes something that is
+//! there already is noted together with the change ([`holding`]): whoever takes over what was done only answers.
 
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use bytes::Bytes;
-use outlast_store::{Access, Accessed, Reply as Kept, Reserve};
+use outlast_store::{Access, Accessed, Reply as Kept, Reserve, holding};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -72,8 +73,8 @@ where
         keep: KEEP,
     };
     let store = api.client.store();
-    let seed = match store.access(&Access::Reserve(ask)).await? {
-        Accessed::Reserved { seed } => seed,
+    let (seed, changed) = match store.access(&Access::Reserve(ask)).await? {
+        Accessed::Reserved { seed, changed } => (seed, changed),
         Accessed::Replied(kept) => return Ok(replayed(kept)),
         Accessed::Busy { .. } => {
             let detail =
@@ -85,7 +86,7 @@ where
             return Err(Problem::new(Code::IDEMPOTENCY_MISMATCH, detail));
         }
     };
-    let answer = work(seeded(call, seed)).await;
+    let answer = holding(holder, work(seeded(call, seed, changed))).await;
     let end = match &answer {
         Ok(reply) => kept(reply).map_or(Access::Release { holder }, |reply| Access::Reply { holder, reply }),
         // It may have been done, all but the line in the audit log: whoever asks again makes the same of it.

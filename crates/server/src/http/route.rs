@@ -13,6 +13,7 @@ use bytes::Bytes;
 use outlast::{RunId, Target};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -22,6 +23,7 @@ use super::problem::{Names, Problem};
 use super::query::{Param, Query};
 use super::reply::Answer;
 use super::{Inner, body};
+use crate::standing;
 
 type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
@@ -133,6 +135,8 @@ pub(crate) struct Call {
     pub(crate) names: Names,
     /// What new things are made of, so that whoever does this request again makes the same.
     pub(crate) seed: Option<Uuid>,
+    /// Whether this was done by somebody who could not answer any more, and whether it changed something then.
+    pub(crate) done: Option<bool>,
     pub(crate) path: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
     pub(super) notes: Arc<Mutex<Notes>>,
@@ -141,9 +145,13 @@ pub(crate) struct Call {
 /// What a handler says of what it did, for the audit log.
 #[derive(Default)]
 pub(crate) struct Notes {
+    /// Whether there will be a line: whoever only looks pays for none.
+    pub(crate) kept: bool,
     pub(crate) target: Option<String>,
     pub(crate) tenant: Option<String>,
     pub(crate) reason: Option<String>,
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 impl Call {
@@ -189,6 +197,22 @@ impl Call {
         self.notes.lock().reason = reason.map(str::to_owned);
     }
 
+    /// How it stood before, for the audit log.
+    pub(crate) fn was(&self, stands: impl FnOnce() -> Value) {
+        let mut notes = self.notes.lock();
+        if notes.kept {
+            notes.before = Some(standing::text(&stands()));
+        }
+    }
+
+    /// How it stands now, for the audit log.
+    pub(crate) fn is_now(&self, stands: impl FnOnce() -> Value) {
+        let mut notes = self.notes.lock();
+        if notes.kept {
+            notes.after = Some(standing::text(&stands()));
+        }
+    }
+
     /// The address of something of the API.
     pub(crate) fn address(&self, path: &str) -> String {
         format!("{}/api/v1{path}", self.base)
@@ -205,7 +229,7 @@ pub(crate) fn scope_word(scope: Scope) -> &'static str {
     }
 }
 
-/// Has a call made of a seed.
-pub(crate) fn seeded(call: Call, seed: Uuid) -> Call {
-    Call { seed: Some(seed), ..call }
+/// Has a call made of a seed, and told what became of it before.
+pub(crate) fn seeded(call: Call, seed: Uuid, done: Option<bool>) -> Call {
+    Call { seed: Some(seed), done, ..call }
 }

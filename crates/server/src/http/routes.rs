@@ -6,8 +6,8 @@ use super::access::Scope::{Admin, Operate, Public, Read, Start};
 use super::query::Param;
 use super::route::{Route, route};
 use super::{
-    audit, bulks, health, live, logs, openapi, queues, run_actions, runs, schedules, sessions, shared, start,
-    stats, tokens,
+    audit, bulks, chain, health, live, logs, openapi, queues, run_actions, runs, schedules, sessions, shared,
+    start, stats, tokens,
 };
 
 const NONE: &[Param] = &[];
@@ -363,5 +363,10 @@ fn of_access() -> Vec<Route> {
             .query(audit::QUERY)
             .about("Who changed what, newest first")
             .gives::<audit::AuditPage>(200),
+        get("/api/v1/audit/verify", Admin, "audit.verify", chain::verify)
+            .shared()
+            .query(chain::QUERY)
+            .about("Whether lines of the audit log were changed or removed by hand: part by part, from the first")
+            .gives::<chain::ChainJson>(200),
     ]
 }

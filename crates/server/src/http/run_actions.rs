@@ -4,6 +4,7 @@ use axum::http::header;
 use outlast::{Error, RepairPlan, RunId, RunView, Status, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -13,6 +14,7 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use super::runs::find;
+use crate::standing;
 
 /// Something for a run.
 #[derive(Deserialize, ToSchema)]
@@ -183,8 +185,9 @@ impl PlanJson {
 
 /// Says how the run stands now.
 async fn acted(call: &Call, run: RunId, changed: bool) -> Answer {
-    let status = call.api.client.status(run).await?.status;
-    Reply::json(&Acted { id: run.to_string(), status, changed, event: None })
+    let view = call.api.client.status(run).await?;
+    call.is_now(|| standing::run(&view));
+    Reply::json(&Acted { id: run.to_string(), status: view.status, changed, event: None })
 }
 
 /// The reason that was given, for the audit log too; else words that say by whom.
@@ -212,15 +215,26 @@ async fn addressed(call: &Call) -> Result<Target, Problem> {
 }
 
 /// Says how the run stands that was sent something; 202 while there is none.
-async fn told(call: &Call, to: Target, event: Option<String>) -> Answer {
+async fn told(call: &Call, to: Target, sent: Value, event: Option<String>) -> Answer {
     match call.api.client.find(to).await {
         Ok(run) => {
-            let status = call.api.client.status(run).await?.status;
+            let view = call.api.client.status(run).await?;
+            let status = view.status;
+            call.is_now(|| with(standing::run(&view), sent));
             Reply::json(&Acted { id: run.to_string(), status, changed: true, event })
         }
-        Err(Error::UnknownRun { .. }) => Ok(Reply::json(&Kept { kept: true, event })?.status(202)),
+        Err(Error::UnknownRun { .. }) => {
+            call.is_now(|| with(json!({ "kept": true }), sent));
+            Ok(Reply::json(&Kept { kept: true, event })?.status(202))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// How something stands, and what it was sent.
+fn with(mut stands: Value, sent: Value) -> Value {
+    stands["sent"] = sent;
+    stands
 }
 
 /// How people name an event that was sent.
@@ -235,22 +249,30 @@ pub(crate) async fn send(call: Call) -> Answer {
     let (client, data) = (&call.api.client, data(given)?);
     let id = call.seed.unwrap_or_else(|| Uuid::from_u128(fastrand::u128(..)));
     client.send_as(id, to.clone(), &name, &data).await?;
-    told(&call, to, Some(event_name(id))).await
+    let sent =
+        json!({ "event": event_name(id), "name": name, "data": standing::hash(data.get().as_bytes()) });
+    told(&call, to, sent, Some(event_name(id))).await
 }
 
 /// Settles a promise.
 pub(crate) async fn settle(call: Call) -> Answer {
     let Message { name, data: given } = call.json()?;
     let of = addressed(&call).await?;
-    call.api.client.settle(of.clone(), &name, &data(given)?).await?;
-    told(&call, of, None).await
+    let data = data(given)?;
+    call.api.client.settle(of.clone(), &name, &data).await?;
+    let sent = json!({ "promise": name, "data": standing::hash(data.get().as_bytes()) });
+    told(&call, of, sent, None).await
 }
 
 /// Asks it to stop. One that has ended stays as it is.
 pub(crate) async fn cancel(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
-    let changed = call.api.client.cancel(run, &reason(&call, given)).await?;
+    let reason = reason(&call, given);
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.cancel(run, &reason).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -258,7 +280,11 @@ pub(crate) async fn cancel(call: Call) -> Answer {
 pub(crate) async fn kill(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
-    let changed = call.api.client.kill(run, &reason(&call, given)).await?;
+    let reason = reason(&call, given);
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.kill(run, &reason).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -266,7 +292,11 @@ pub(crate) async fn kill(call: Call) -> Answer {
 pub(crate) async fn pause(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
-    let changed = call.api.client.pause(run, &reason(&call, given)).await?;
+    let reason = reason(&call, given);
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.pause(run, &reason).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -275,7 +305,10 @@ pub(crate) async fn resume(call: Call) -> Answer {
     let Reason { reason: given } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(given.as_deref());
-    let changed = call.api.client.resume(run).await?;
+    let changed = match call.done {
+        Some(changed) => changed,
+        None => call.api.client.resume(run).await?,
+    };
     acted(&call, run, changed).await
 }
 
@@ -284,6 +317,9 @@ pub(crate) async fn due(call: Call) -> Answer {
     let Due { at, seen, reason } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(reason.as_deref());
+    if let Some(changed) = call.done {
+        return acted(&call, run, changed).await;
+    }
     let told = call.api.client.explain(run).await?;
     let is_seen = seen.is_none_or(|Time(seen)| told.why.later().is_some_and(|later| later.at() == seen));
     let changed = is_seen && call.api.client.make_due_as(&told, at.map(|Time(at)| at)).await?;
@@ -295,6 +331,9 @@ pub(crate) async fn retry(call: Call) -> Answer {
     let Retry { from, input, reason, dry_run } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(reason.as_deref());
+    if let Some(changed) = call.done {
+        return acted(&call, run, changed).await;
+    }
     let mut repair = call.api.client.repair(run).by(&call.caller.actor);
     if let Some(from) = from {
         repair = repair.from(from);
@@ -317,6 +356,9 @@ pub(crate) async fn replace(call: Call) -> Answer {
     let Replace { step, result, reason, dry_run } = call.json()?;
     let run = find(&call).await?.record.id;
     call.because(Some(&reason));
+    if let Some(changed) = call.done {
+        return acted(&call, run, changed).await;
+    }
     let result = data(result)?;
     let repair = call.api.client.repair(run).by(&call.caller.actor).replace(step, &result).reason(reason);
     if dry_run {
@@ -378,6 +420,7 @@ async fn forked(call: Call, ask: Fork) -> Answer {
         fork = fork.once_for(RunId::from_uuid(seed));
     }
     let id = fork.await?;
+    call.is_now(|| with(standing::run(&view), json!({ "fork": id.to_string() })));
     let location = call.address(&format!("/runs/{id}"));
     let forked = Forked { id: id.to_string(), fork_of: run.to_string() };
     Ok(Reply::json(&forked)?.status(201).with(header::LOCATION, location))

@@ -19,6 +19,7 @@ use crate::explain::ExplainedJson;
 use crate::list::filter;
 use crate::redact::hides;
 use crate::shapes::{EntryJson, ErrorJson, RunJson, StepJson, raw};
+use crate::standing;
 use crate::story::{Operation, Story, failure};
 
 /// Which runs: the same words as behind `outlast list`.
@@ -108,6 +109,7 @@ pub(crate) async fn find(call: &Call) -> Result<RunView, Problem> {
     let view = visible(&call.api.client, &call.caller, run).await?;
     call.to(run);
     call.of_tenant(&view.record.tenant);
+    call.was(|| standing::run(&view));
     Ok(view)
 }
 

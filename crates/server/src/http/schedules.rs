@@ -8,6 +8,7 @@ use outlast::{CatchUp, Overlap, Schedule, ScheduleView, Timetable};
 use outlast_core::check_count;
 use outlast_store::ScheduleCard;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -21,6 +22,7 @@ use super::route::Call;
 use super::start::seed_parts;
 use crate::schedule_commands::{BACKFILL, NextJson, Plan};
 use crate::shapes::ScheduleJson;
+use crate::standing;
 
 /// All schedules.
 #[derive(Serialize, ToSchema)]
@@ -110,6 +112,7 @@ async fn find(call: &Call) -> Result<ScheduleView, Problem> {
     let view = found.ok_or_else(|| Problem::not_found(format_args!("schedule {name:?}")))?;
     call.to(&view.name);
     call.of_tenant(&Plan::read(&view.card).options.tenant);
+    call.was(|| standing::schedule(&view));
     Ok(view)
 }
 
@@ -158,8 +161,10 @@ fn check_tag(call: &Call, view: Option<&ScheduleView>) -> Result<(), Problem> {
 pub(crate) async fn set(call: Call) -> Answer {
     let ask: SetSchedule = call.json()?;
     let (client, name) = (&call.api.client, call.part("name"));
-    if call.headers.contains_key(header::IF_MATCH) {
-        check_tag(&call, client.schedules().await?.iter().find(|view| view.name == name))?;
+    let before = client.schedules().await?.into_iter().find(|view| view.name == name);
+    check_tag(&call, before.as_ref())?;
+    if let Some(before) = &before {
+        call.was(|| standing::schedule(before));
     }
     let zone = ask.zone.as_deref().unwrap_or("UTC");
     let mut schedule = Schedule::cron(name, &ask.expression).zone(zone);
@@ -176,6 +181,7 @@ pub(crate) async fn set(call: Call) -> Answer {
     }
     let input = ask.input.as_ref().map_or("null", |input| input.get());
     let view = client.schedule_by_name(schedule, &ask.definition, input).await?;
+    call.is_now(|| standing::schedule(&view));
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
     let now = client.store().now().await?;
     let next = NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now);
@@ -194,13 +200,25 @@ pub(crate) async fn delete(call: Call) -> Answer {
 }
 
 pub(crate) async fn pause(call: Call) -> Answer {
-    let name = find(&call).await?.name;
-    Reply::json(&ScheduleJson::new(&call.api.client.pause_schedule(&name).await?))
+    let view = find(&call).await?;
+    match call.done {
+        Some(_) => stands(&call, &view),
+        None => stands(&call, &call.api.client.pause_schedule(&view.name).await?),
+    }
 }
 
 pub(crate) async fn resume(call: Call) -> Answer {
-    let name = find(&call).await?.name;
-    Reply::json(&ScheduleJson::new(&call.api.client.resume_schedule(&name).await?))
+    let view = find(&call).await?;
+    match call.done {
+        Some(_) => stands(&call, &view),
+        None => stands(&call, &call.api.client.resume_schedule(&view.name).await?),
+    }
+}
+
+/// Says how it stands after something was done to it.
+fn stands(call: &Call, view: &ScheduleView) -> Answer {
+    call.is_now(|| standing::schedule(view));
+    Reply::json(&ScheduleJson::new(view))
 }
 
 /// Starts a run of it now.
@@ -210,6 +228,7 @@ pub(crate) async fn trigger(call: Call) -> Answer {
         Some((time, random)) => call.api.client.trigger_schedule_as(&name, time, random).await?,
         None => call.api.client.trigger_schedule(&name).await?,
     };
+    call.is_now(|| json!({ "started": run.to_string() }));
     Ok(Reply::json(&Triggered { id: run.to_string() })?.status(201))
 }
 
@@ -243,6 +262,7 @@ pub(crate) async fn backfill(call: Call) -> Answer {
         true => Vec::new(),
         false => call.api.client.backfill(&view.name, from, to).await?,
     };
+    call.is_now(|| json!({ "from": from.to_string(), "to": to.to_string(), "started": runs.len() }));
     let started = runs.iter().map(ToString::to_string).collect();
     Reply::json(&Backfilled { times, started })
 }

@@ -4,6 +4,7 @@ use axum::http::header;
 use outlast::{Client, Error, RunId};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -13,6 +14,7 @@ use super::guard::{traceparent, tracestate};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use crate::standing;
 
 /// A run to start.
 #[derive(Deserialize, ToSchema)]
@@ -161,6 +163,7 @@ pub(crate) async fn start(call: Call) -> Answer {
         Err(error) => return Err(error.into()),
     };
     call.to(run.id());
+    call.is_now(|| json!({ "created": run.created(), "definition": ask.definition, "input": standing::hash(input.as_bytes()) }));
     let location = call.address(&format!("/runs/{}", run.id()));
     let started = Started { id: run.id().to_string(), created: run.created() };
     let reply = Reply::json(&started)?.status(if run.created() { 201 } else { 200 });

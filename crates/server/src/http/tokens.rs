@@ -14,6 +14,7 @@ use super::code::Code;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use crate::standing;
 
 /// Whoever asks.
 #[derive(Serialize, ToSchema)]
@@ -136,6 +137,7 @@ pub(crate) async fn create(call: Call) -> Answer {
         create_token(&call.api.client, &subject, role, tenant, age, &call.caller.actor).await?;
     call.api.door.close();
     call.to(token_name(view.card.id));
+    call.is_now(|| standing::token(&view));
     let made = MadeToken { token: TokenJson::new(&view, view.created_at), secret: secret.shown().to_owned() };
     let location = call.address(&format!("/tokens/{}", made.token.id));
     Ok(Reply::json(&made)?.status(201).with(header::LOCATION, location))
@@ -148,8 +150,14 @@ pub(crate) async fn revoke(call: Call) -> Answer {
     let unknown = || Problem::not_found(format_args!("token {name:?}"));
     let token = parse_token_name(name).ok_or_else(unknown)?;
     let store = call.api.client.store();
+    if let Some(view) = store.tokens().await?.iter().find(|view| view.card.id == token) {
+        call.was(|| standing::token(view));
+    }
     match store.access(&Access::Revoke { token }).await? {
-        Accessed::Token(Some(view)) => Reply::json(&TokenJson::new(&view, store.now().await?)),
+        Accessed::Token(Some(view)) => {
+            call.is_now(|| standing::token(&view));
+            Reply::json(&TokenJson::new(&view, store.now().await?))
+        }
         _ => Err(unknown()),
     }
 }

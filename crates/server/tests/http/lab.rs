@@ -213,7 +213,7 @@ impl Lab {
     }
 }
 
-async fn listen(api: Api, stopping: &CancellationToken) -> String {
+pub(crate) async fn listen(api: Api, stopping: &CancellationToken) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(serve(listener, api.router().await.unwrap(), stopping.clone()));

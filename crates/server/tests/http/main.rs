@@ -1,9 +1,11 @@
 //! The HTTP API as programs see it: a server that listens, an engine that runs, requests over TCP.
 
 mod access;
+mod audit;
 mod bad_input;
 #[cfg(feature = "embed")]
 mod dashboard;
+mod deaths;
 mod idempotency;
 mod lab;
 mod limits;

@@ -42,9 +42,10 @@ pub enum Access {
         /// Of which.
         hash: Bytes,
     },
-    /// Adds to the audit log.
+    /// Adds to the audit log, and to its chain.
     Note(AuditNote),
-    /// Forgets lines of the audit log that are older than this, the oldest first.
+    /// Forgets lines of the audit log that are older than this, the oldest first, and notes where its chain begins then. Lines
+    /// that have no place in the chain are given one.
     Forget {
         /// How long lines are kept.
         keep: Duration,
@@ -87,6 +88,8 @@ pub enum Accessed {
     Reserved {
         /// The same for everybody who ever answers this request.
         seed: Uuid,
+        /// Whether somebody who had it before did what it asks for ([`crate::holding`]), and whether that changed something.
+        changed: Option<bool>,
     },
     /// Somebody else is about to answer it.
     Busy {
@@ -170,6 +173,12 @@ pub struct AuditNote {
     pub request: String,
     /// What they were answered: a status of HTTP.
     pub status: u16,
+    /// From which address; `None` where it came by no network.
+    pub ip: Option<String>,
+    /// How what they changed stood before, as JSON; of what people sent there is only the hash.
+    pub before: Option<String>,
+    /// How it stood afterwards.
+    pub after: Option<String>,
 }
 
 /// A line of the audit log, with its time.
@@ -179,6 +188,17 @@ pub struct AuditView {
     pub note: AuditNote,
     /// When.
     pub at: Timestamp,
+    /// Its place in the chain; `None` until it has one.
+    pub place: Option<i64>,
+}
+
+/// Which lines of the audit log's chain to read, in its order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChainList {
+    /// Behind this place.
+    pub after: i64,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// Which lines of the audit log to read, newest first.

@@ -16,7 +16,7 @@ mod verify;
 mod views;
 mod waits;
 
-pub(crate) use access::{audit, session, token, tokens};
+pub(crate) use access::{audit, audit_chain, audit_columns, read_audit, session, token, tokens};
 pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::{count, list};

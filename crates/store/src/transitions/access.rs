@@ -2,11 +2,10 @@
 //!
 //! All of it is in the first shard: there is little of it, and none of it concerns a run.
 
+use super::audit;
 use super::flight::Flight;
-use crate::rows::{ReadRow, cells, micros, plain};
-use crate::{
-    Access, Accessed, AuditNote, Reply, Reserve, Row, Sql, StoreError, TokenCard, TokenView, Tx, Type,
-};
+use crate::rows::{ReadRow, cells, micros};
+use crate::{Access, Accessed, Reply, Reserve, Row, Sql, StoreError, TokenCard, TokenView, Tx, Type};
 
 /// The shard of all of it.
 pub(crate) const HOME: u16 = 0;
@@ -45,24 +44,11 @@ pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, St
         Access::Seen { hash } => flight.add(SESSION_SEEN.with(cells![HOME, hash.clone()])),
         Access::Leave { hash } => flight.add(SESSION_END.with(cells![HOME, hash.clone()])),
         Access::Forget { keep, limit } => {
-            let gone = flight.add(AUDIT_FORGET.with(cells![HOME, micros(*keep), *limit]));
-            let gone = flight.send_last(tx).await?.take(gone).len();
-            return Ok(Accessed::Forgotten(u32::try_from(gone).unwrap_or(u32::MAX)));
+            return audit::forget(tx, *keep, *limit).await.map(Accessed::Forgotten);
         }
         Access::Note(note) => {
-            let AuditNote { id, tenant, actor, token, action, target, reason, request, status } = note;
-            flight.add(AUDIT_PUT.with(cells![
-                HOME,
-                *id,
-                plain(tenant),
-                plain(actor),
-                *token,
-                plain(action),
-                plain(target),
-                reason.as_deref().map(plain),
-                plain(request),
-                *status,
-            ]))
+            audit::note(tx, std::slice::from_ref(note)).await?;
+            return Ok(Accessed::Done);
         }
         Access::Reserve(ask) => return reserve(tx, ask).await,
         Access::Reply { holder, reply } => flight.add(REPLY_PUT.with(cells![
@@ -105,6 +91,7 @@ async fn reserve(tx: &mut dyn Tx, ask: &Reserve) -> Result<Accessed, StoreError>
 
     let mut flight = Flight::default();
     let seed = row.id(2)?;
+    let changed = row.opt_int(9)?.map(|changed| changed == 1);
     let answer = if row.text(0)? != ask.route || row.bytes(1)? != ask.body_hash {
         Accessed::Other
     } else if let Some(status) = row.opt_int(5)? {
@@ -112,13 +99,13 @@ async fn reserve(tx: &mut dyn Tx, ask: &Reserve) -> Result<Accessed, StoreError>
         let (headers, body) = (row.opt_text(6)?.unwrap_or_default(), row.opt_bytes(7)?.unwrap_or_default());
         Accessed::Replied(Reply { status, headers, body })
     } else if row.id(3)? == ask.holder {
-        Accessed::Reserved { seed }
+        Accessed::Reserved { seed, changed }
     } else if row.int(8)? == 1 {
         Accessed::Busy { until: row.time(4)? }
     } else {
         let holder = cells![HOME, &*ask.actor, &*ask.key, ask.holder, micros(ask.hold)];
         flight.add(REPLY_TAKE.with(holder));
-        Accessed::Reserved { seed }
+        Accessed::Reserved { seed, changed }
     };
     flight.send_last(tx).await?;
     Ok(answer)
@@ -163,8 +150,6 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &SESSION_PUT,
     &SESSION_SEEN,
     &SESSION_END,
-    &AUDIT_PUT,
-    &AUDIT_FORGET,
     &REPLIES_EXPIRE,
     &REPLY_EXPIRE,
     &REPLY_MAKE,
@@ -234,33 +219,6 @@ static SESSION_END: Sql =
     Sql::new("session_end", "delete from outlast.sessions where shard = {p1} and hash = {p2}")
         .takes(&[Type::Int, Type::Bytes]);
 
-static AUDIT_FORGET: Sql = Sql::new(
-    "audit_forget",
-    "delete from outlast.audit where shard = {p1} and id in (
-         select a.id from outlast.audit as a
-          where a.shard = {p1} and a.at < {now} - {p2} order by a.at, a.id limit {p3} {skip_locked})
-     returning id",
-)
-.takes(&[Type::Int, Type::Int, Type::Int]);
-
-static AUDIT_PUT: Sql = Sql::new(
-    "audit_put",
-    "insert into outlast.audit (shard, id, at, tenant, actor, token, action, target, reason, request, status)
-     values ({p1}, {p2}, {now}, {p3}, {p4}, {p5}, {p6}, {p7}, {p8}, {p9}, {p10}) on conflict do nothing",
-)
-.takes(&[
-    Type::Int,
-    Type::Id,
-    Type::Text,
-    Type::Text,
-    Type::Id,
-    Type::Text,
-    Type::Text,
-    Type::Text,
-    Type::Text,
-    Type::Int,
-]);
-
 // A few with each new one: as many as come go.
 static REPLIES_EXPIRE: Sql = Sql::new(
     "replies_expire",
@@ -296,7 +254,7 @@ static REPLY_MAKE: Sql = Sql::new(
 static REPLY_LOOK: Sql = Sql::new(
     "reply_look",
     "select r.route, r.body_hash, r.seed, r.holder, r.held_until, r.status, r.headers, r.body,
-            case when r.held_until > {now} then 1 else 0 end
+            case when r.held_until > {now} then 1 else 0 end, r.changed
        from outlast.replies as r where r.shard = {p1} and r.actor = {p2} and r.key = {p3} {for_update}",
 )
 .takes(&[Type::Int, Type::Text, Type::Text]);

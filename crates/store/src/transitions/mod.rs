@@ -9,6 +9,7 @@
 
 mod access;
 mod agenda;
+mod audit;
 mod claim;
 mod claim_queue;
 mod claim_rows;
@@ -28,6 +29,7 @@ mod kv;
 mod leave;
 mod listen;
 mod measure;
+mod once;
 mod orphans;
 mod own;
 mod pause;
@@ -50,6 +52,7 @@ mod unique;
 mod wake_short;
 
 pub(crate) use access::{HOME as ACCESS_HOME, access, read_token, token_columns};
+pub(crate) use audit::note as note_all;
 pub(crate) use claim::{NOW, claim};
 pub(crate) use claim_queue::claim_queue;
 pub(crate) use commit::{commit, commit_both, commit_short, left, together};
@@ -65,6 +68,7 @@ pub(crate) use kv::{kv_write, shard_of as shard_of_kv};
 pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use measure::measure;
+pub(crate) use once::control_once;
 pub(crate) use orphans::stop_orphans;
 pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
@@ -86,6 +90,8 @@ use crate::Sql;
 pub(crate) fn statements() -> Vec<&'static Sql> {
     [
         access::STATEMENTS,
+        audit::STATEMENTS,
+        once::STATEMENTS,
         agenda::STATEMENTS,
         keys::STATEMENTS,
         post::STATEMENTS,

@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use outlast::prelude::*;
 use outlast_core::{Entry, Explained, NodeId, ShardCount, Timestamp};
 use outlast_store::{
-    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, Ended,
-    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, Next, NodeCard, NodeView, Page,
-    QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunKind, RunRecord, RunView, ScheduleView,
-    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx,
-    VerifyMark, VerifyPage, Vitals,
+    Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
+    Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
+    KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, Next, NodeCard, NodeView,
+    Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunKind, RunRecord, RunView,
+    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept,
+    TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -326,6 +326,10 @@ impl Reads for Made {
 
     async fn audit(&self, _ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         not_made("audit")
+    }
+
+    async fn audit_chain(&self, _ask: ChainList) -> Result<ChainPage, StoreError> {
+        not_made("audit_chain")
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
 use outlast_store::{
-    Access, Accessed, Address, AuditList, AuditView, Batch, Claim, Claimed, Claims, Clock, Committed,
-    Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint, DynStore, Ended,
-    FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten,
-    Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard,
-    QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
-    SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, TurnEnd, UserTx, Value,
-    ValueRow, VerifyMark, VerifyPage, Vitals,
+    Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
+    DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
+    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard,
+    NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView,
+    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView,
+    TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -301,6 +301,10 @@ impl Reads for Faulty {
 
     async fn audit(&self, ask: &AuditList) -> Result<Vec<AuditView>, StoreError> {
         self.way.call("audit", || self.store.audit(ask)).await
+    }
+
+    async fn audit_chain(&self, ask: ChainList) -> Result<ChainPage, StoreError> {
+        self.way.call("audit_chain", || self.store.audit_chain(ask)).await
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use outlast_core::{QueueRules, Timestamp};
 use outlast_store::{
-    Access, Accessed, AuditList, AuditNote, Control, Controlled, Filter, Purge, Purged, QueueChange, Reply,
-    Reserve, TokenCard,
+    Access, Accessed, Address, AuditList, AuditNote, Control, Controlled, Filter, Purge, Purged, QueueChange,
+    Reply, Reserve, TokenCard, holding,
 };
 use outlast_testkit::{World, store_test};
 use uuid::Uuid;
@@ -36,6 +36,9 @@ pub(crate) fn note(id: u128, tenant: &str, target: &str) -> AuditNote {
         reason: Some("wrong address".into()),
         request: "req-1".into(),
         status: 200,
+        ip: Some("::1".into()),
+        before: Some(r#"{"status":"waiting"}"#.into()),
+        after: None,
     }
 }
 
@@ -162,7 +165,7 @@ async fn the_audit_log_is_read_from_its_end_by_tenant_and_target(world: World) {
 async fn a_request_is_answered_by_one_and_its_answer_kept(world: World) {
     let seed = Uuid::from_u128(100);
     let ours = access(&world, Access::Reserve(reserve(1, "k", "body"))).await;
-    assert_eq!(ours, Accessed::Reserved { seed });
+    assert_eq!(ours, Accessed::Reserved { seed, changed: None });
     let theirs = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
     assert!(matches!(theirs, Accessed::Busy { .. }), "{theirs:?}");
     let other = access(&world, Access::Reserve(reserve(2, "k", "another body"))).await;
@@ -177,7 +180,11 @@ async fn a_request_is_answered_by_one_and_its_answer_kept(world: World) {
 
     world.pass(DAY + MINUTE).await;
     let anew = access(&world, Access::Reserve(reserve(3, "k", "another body"))).await;
-    assert_eq!(anew, Accessed::Reserved { seed: Uuid::from_u128(300) }, "a day later it is forgotten");
+    assert_eq!(
+        anew,
+        Accessed::Reserved { seed: Uuid::from_u128(300), changed: None },
+        "a day later it is forgotten"
+    );
 }
 
 #[store_test]
@@ -185,11 +192,15 @@ async fn whoever_takes_a_request_over_makes_the_same_of_it(world: World) {
     access(&world, Access::Reserve(reserve(1, "k", "body"))).await;
     world.pass(MINUTE * 2).await;
     let taken = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
-    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100) });
+    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100), changed: None });
     access(&world, reply(1, "too late")).await;
     access(&world, Access::Release { holder: Uuid::from_u128(2) }).await;
     let anew = access(&world, Access::Reserve(reserve(3, "k", "body"))).await;
-    assert_eq!(anew, Accessed::Reserved { seed: Uuid::from_u128(300) }, "given back, it is anybody's");
+    assert_eq!(
+        anew,
+        Accessed::Reserved { seed: Uuid::from_u128(300), changed: None },
+        "given back, it is anybody's"
+    );
 }
 
 #[store_test]
@@ -200,7 +211,7 @@ async fn what_may_have_been_done_is_given_on_at_once_with_its_seed(world: World)
     assert!(matches!(busy, Accessed::Busy { .. }), "a stranger gives nothing away: {busy:?}");
     access(&world, Access::Yield { holder: Uuid::from_u128(1) }).await;
     let taken = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
-    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100) });
+    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100), changed: None });
 }
 
 #[store_test]
@@ -246,4 +257,27 @@ async fn rules_that_were_meant_for_an_earlier_queue_change_nothing(world: World)
     assert!(second.changes > first.changes);
     let late = world.change_queue("mail", at(first.changes, 3)).await;
     assert_eq!((late.rules, late.changes), (rules(2), second.changes));
+}
+
+#[store_test]
+async fn what_was_done_for_a_request_is_known_to_whoever_takes_it_over(world: World) {
+    let run = world.start("greet").await.id;
+    let cancel = Control::Cancel { run: Address::Run(run), reason: "enough".into() };
+    let hand = |holder: u128| Uuid::from_u128(holder);
+    let control = async |holder: u128| holding(hand(holder), world.store().control(&cancel)).await;
+    assert!(control(1).await.is_err(), "nobody has such a request");
+    assert_eq!(world.status(run).await, outlast_core::Status::Ready);
+
+    access(&world, Access::Reserve(reserve(1, "k", "body"))).await;
+    assert!(matches!(control(1).await.unwrap(), Controlled::Final { by_this: true, .. }));
+    // A try whose reply got lost is repeated, and takes nothing back.
+    assert!(matches!(control(1).await.unwrap(), Controlled::Final { by_this: false, .. }));
+    world.pass(MINUTE * 2).await;
+    let taken = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
+    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100), changed: Some(true) });
+
+    // Whoever slept meanwhile does nothing any more.
+    world.control(&Control::Retry { run: Address::Run(run), epoch: None, input: None, repair: None }).await;
+    assert!(control(1).await.is_err());
+    assert_eq!(world.status(run).await, outlast_core::Status::Ready);
 }

@@ -4,6 +4,7 @@
 //! PostgreSQL, with one shard and with four, and at the end of each the database must make sense.
 
 mod access;
+mod audit;
 mod care;
 mod claim;
 mod commit;

@@ -53,6 +53,7 @@ async fn everything_of_a_run_goes(world: World) {
         "kv_writes",
         "tokens",
         "audit",
+        "audit_chain",
         "replies",
         "sessions",
         "depths",

@@ -1,0 +1,89 @@
+//! The audit log: how things stood before and after, and whether somebody changed a line by hand.
+
+use outlast_testkit::{StoreKind, skipped};
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+
+async fn line(lab: &Lab, action: &str) -> Value {
+    let log = lab.get("/api/v1/audit?limit=500").await.json();
+    let items = log["items"].as_array().unwrap();
+    items.iter().find(|line| line["action"] == action).unwrap_or_else(|| panic!("no {action}: {log}")).clone()
+}
+
+async fn lines_say_how_things_stood(kind: StoreKind) {
+    let lab = Lab::with(kind, |api| api.without_tokens()).await;
+    let run = lab.start(r#"{"definition":"approve","input":"a secret","delay_ms":9000000}"#).await;
+    let started = line(&lab, "run.start").await;
+    assert_eq!((&started["before"], &started["after"]["created"]), (&Value::Null, &json!(true)));
+    assert_eq!(started["ip"], "127.0.0.1");
+    let hash = started["after"]["input"].as_str().unwrap();
+    assert!(hash.starts_with("sha256:") && hash.len() == 71, "{started}");
+
+    lab.post(&format!("/api/v1/runs/{run}/pause"), r#"{"reason":"later"}"#).await;
+    let paused = line(&lab, "run.pause").await;
+    assert_eq!(
+        (&paused["before"]["status"], &paused["after"]["status"]),
+        (&json!("ready"), &json!("paused"))
+    );
+    assert_eq!(paused["before"]["input"], hash, "of the input there is the hash");
+    lab.post(&format!("/api/v1/runs/{run}/events"), r#"{"name":"approval","data":"another secret"}"#).await;
+    assert_eq!(line(&lab, "run.send").await["after"]["sent"]["name"], "approval");
+    lab.post(&format!("/api/v1/runs/{run}/kill"), r#"{"reason":"now"}"#).await;
+    assert_eq!(line(&lab, "run.kill").await["after"]["status"], "cancelled");
+    lab.delete(&format!("/api/v1/runs/{run}?reason=gone")).await;
+    let deleted = line(&lab, "run.delete").await;
+    assert_eq!((&deleted["before"]["status"], &deleted["after"]), (&json!("cancelled"), &Value::Null));
+
+    lab.put("/api/v1/queues/mail/limits", r#"{"limit":2}"#).await;
+    let limited = line(&lab, "queue.limit").await;
+    assert_eq!(
+        (&limited["before"]["rules"]["limit"], &limited["after"]["rules"]["limit"]),
+        (&json!(5), &json!(2))
+    );
+    lab.post("/api/v1/schedules/nightly-acme/pause", "").await;
+    let held = line(&lab, "schedule.pause").await;
+    assert_eq!((&held["before"]["paused"], &held["after"]["paused"]), (&json!(false), &json!(true)));
+    let made = lab.post("/api/v1/tokens", r#"{"subject":"ann","role":"viewer"}"#).await.json();
+    lab.delete(&format!("/api/v1/tokens/{}", made["id"].as_str().unwrap())).await;
+    let revoked = line(&lab, "token.revoke").await;
+    assert_eq!((&revoked["before"]["revoked"], &revoked["after"]["revoked"]), (&json!(false), &json!(true)));
+    // Whoever was refused changed nothing.
+    assert_eq!(lab.delete("/api/v1/schedules/nightly-acme?reason=x").await.status, 204);
+    assert_eq!(lab.post("/api/v1/runs/run_00000000000000000000000000/cancel", "").await.status, 404);
+    assert_eq!(line(&lab, "run.cancel").await["after"], Value::Null);
+    let all = lab.get("/api/v1/audit?limit=500").await.text;
+    let secret = made["secret"].as_str().unwrap();
+    for hidden in ["a secret", "another secret", secret] {
+        assert!(!all.contains(hidden), "{hidden} is in the log");
+    }
+
+    // Somebody who can write to the database covers their tracks.
+    let verify = async |query: &str| lab.get(&format!("/api/v1/audit/verify{query}")).await.json();
+    let end = verify("").await["end"].as_str().unwrap().to_owned();
+    assert_eq!(verify(&format!("?limit=2&known={end}")).await["breaks"], json!([]));
+    lab.world.raw("update outlast.audit set actor = 'bob' where action = 'run.kill'").await;
+    let found = verify("").await;
+    let what = found["breaks"][0]["what"].as_str().unwrap_or_default();
+    assert!(what.contains("run.kill") && what.contains(&run) && what.contains("was changed"), "{found}");
+    lab.world.raw("delete from outlast.audit where action = 'run.kill'").await;
+    let found = verify("").await;
+    assert!(found["breaks"][0]["what"].as_str().unwrap().ends_with("is missing"), "{found}");
+    for query in ["?after=x", "?known=1:zz", "?limit=0"] {
+        assert_eq!(lab.get(&format!("/api/v1/audit/verify{query}")).await.status, 400, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_line_says_how_things_stood_and_none_is_changed_unseen() {
+    lines_say_how_things_stood(StoreKind::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgres_too_every_line_says_how_things_stood() {
+    if skipped() {
+        println!("skipped: OUTLAST_SKIP_POSTGRES=1");
+        return;
+    }
+    lines_say_how_things_stood(StoreKind::Postgres).await;
+}
