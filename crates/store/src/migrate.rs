@@ -58,6 +58,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     added(22, "lost_nodes_and_audit", include_str!("../migrations/0022_lost_nodes_and_audit.sql"), 17),
     added(23, "loose_runs", include_str!("../migrations/0023_loose_runs.sql"), 17),
     added(24, "queues_and_failures", include_str!("../migrations/0024_queues_and_failures.sql"), 17),
+    added(
+        26,
+        "told_of_nodes_and_failures",
+        include_str!("../migrations/0026_told_of_nodes_and_failures.sql"),
+        17,
+    ),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -6,6 +6,7 @@ import { useKeys } from "../app/keys";
 import { type Column, COLUMNS } from "../lib/kept";
 import { isFinal, type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
+import { waiting } from "../lib/wait";
 import { css as parts, StateChip, Time, useNow } from "../parts/parts";
 import css from "./runs.module.css";
 
@@ -118,6 +119,10 @@ function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
     case "created":
       return <span data-col={name} className={parts.muted}><Time at={run.created_at} /></span>;
     case "took":
+      if (run.waiting_for) {
+        const { short, whole } = waiting(run.waiting_for, now);
+        return <span data-col={name} className={parts.muted} title={whole}>{short}</span>;
+      }
       return <span data-col={name} className={parts.muted}>{duration(between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now))}</span>;
     case "tags":
       return (
