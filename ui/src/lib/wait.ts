@@ -21,8 +21,8 @@ export function awaited(wait: WaitingFor): string {
   }
 }
 
-/// For how long it has waited for that, and the same as a whole sentence.
+/// For how long it has waited and for what, and the same as a whole sentence. What is cut off where there is no room is the name.
 export function waiting(wait: WaitingFor, now: number): { short: string; whole: string } {
   const long = duration(between(millis(wait.since) ?? now, now));
-  return { short: `${awaited(wait)}, ${long}`, whole: `waiting for ${awaited(wait)} since ${long}` };
+  return { short: `${long} for ${awaited(wait)}`, whole: `waiting for ${awaited(wait)} since ${long}` };
 }

@@ -43,7 +43,7 @@ function Up({ nodes }: { nodes: Schemas["Node"][] }) {
       <tbody>
         {nodes.map((node) => (
           <tr key={node.id}>
-            <td><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
+            <td className={css.nowrap}><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
             <td><NodeState up={(millis(node.lease_until) ?? 0) > now} /></td>
             <td>{node.host}</td>
             <td className={css.num}>{node.pid}</td>
@@ -51,8 +51,8 @@ function Up({ nodes }: { nodes: Schemas["Node"][] }) {
             <td><Time at={node.lease_until} /></td>
             <td className={css.num}><Slots node={node} /></td>
             <td className={css.nowrap}>{about(node).version}</td>
-            <td className={`${css.muted} ${css.short}`} title={codes(node).join(", ")}>{codes(node).join(", ")}</td>
-            <td className={`${css.muted} ${css.short}`} title={queues(node)}>{queues(node)}</td>
+            <td className={`${css.muted} ${css.short} ${css.brief}`} title={codes(node).join(", ")}>{codes(node).join(", ")}</td>
+            <td className={`${css.muted} ${css.short} ${css.brief}`} title={queues(node)}>{queues(node)}</td>
             <td className={`${css.mono} ${css.nowrap}`}>…{node.id.slice(-8)} <Copy text={node.id} name="id" /></td>
           </tr>
         ))}
@@ -89,8 +89,8 @@ function queues(node: Schemas["Node"]): string {
 }
 
 /// The code that it knows, without what every node has.
-export function codes(node: Schemas["Node"]): string[] {
-  return node.codes.filter((code) => !code.startsWith("outlast."));
+function codes(node: Schemas["Node"]): string[] {
+  return node.codes.filter((code) => !code.startsWith("outlast.")).sort();
 }
 
 interface About {

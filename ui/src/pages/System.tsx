@@ -32,7 +32,7 @@ export function SystemPage() {
   };
   const all: Schemas["CheckJson"][] = [
     ...(ready.data?.checks ?? []).map((check) => ({ name: check.name.replaceAll("_", " "), status: check.ok ? "ok" : "fail", detail: check.detail ?? "" })),
-    ...(checks.data?.items ?? []),
+    ...(checks.data?.items ?? []).map((check) => ({ ...check, name: check.name.replaceAll("_", " ") })),
   ];
   return (
     <>

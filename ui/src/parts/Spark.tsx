@@ -25,10 +25,10 @@ function useSeries(of: Of, range: string) {
 }
 
 /// How long the first in line had waited, over the range: in all but one of twenty looks, and at most. Looks come minute by minute.
-export function WaitInLine({ queue, range }: { queue: string; range: string }) {
+export function WaitInLine({ queue, range, none = null }: { queue: string; range: string; none?: string | null }) {
   const waits = (useSeries({ queue }, range) ?? []).flatMap((point) => point.queue_wait_ms ?? []);
   const longest = Math.max(0, ...waits);
-  if (!(longest > 0)) return null;
+  if (!(longest > 0)) return none;
   const most = share(waits, 0.95);
   return (
     <div className={css.muted} title={`How long the first in line had waited within ${range}: up to ${duration(most)} in 95 of 100 minutes, and ${duration(longest)} at most`}>

@@ -35,7 +35,7 @@ impl Sqlite {
 fn sizes(file: &Path) -> Result<Vec<TableSize>, StoreError> {
     let connection = reader(file, false)?;
     let sql = "select m.tbl_name, sum(s.pgsize) from dbstat as s join sqlite_master as m on m.name = s.name
-                where s.aggregate and m.tbl_name like 'outlast\\_%' escape '\\'
+                where s.aggregate = true and m.tbl_name like 'outlast\\_%' escape '\\'
                 group by m.tbl_name order by 2 desc, 1";
     wait_for(|| {
         let mut look = connection.prepare(sql)?;
