@@ -65,6 +65,8 @@ it("says what a node knows, how many of its slots are used, and how it was built
   await expect.poll(() => row.innerText()).toMatch(/\d+\s*\/ 256\s/);
   expect(await row.innerText()).toContain("order@1");
   expect(await row.innerText()).not.toContain("outlast.bulk");
+  const known = await lab.page("/definitions/order");
+  await expect.poll(() => known.getByRole("row").nth(1).innerText()).toMatch(/^workflow\s+1\s+1\s+yes/);
   await row.getByRole("link").first().click();
   await page.locator("dd", { hasText: /^rust, .+, debug$/ }).waitFor();
 });
