@@ -26,6 +26,7 @@ const run = (nth: number) => ({
   attempt: 1 + (nth % 4), created_at: ago(60 * nth + 5), due_at: ago(1), expires_at: null, finished_at: nth > 4 ? ago(60 * nth) : null, node: null, tenant: "", owner: "ann", reason: null,
   cancel_reason: null, pause_reason: null, parent: null, tags: { city: "Bern" }, doing: [], input: { item: "canoe", cents: 89_900 }, output: nth === 5 ? "done" : null,
   error: nth === 6 ? { message: "the bank declined it", detail: {} } : null, failure: nth === 6 ? "f" : null,
+  ...(STATUSES[nth] === "waiting" ? { waiting_for: { on: "event", name: "approval", since: ago(45), until: null, run: null, attempt: null } } : {}),
 });
 const step = (op: string, name: string, from: number, to: number | null, more: object = {}) => ({
   op, name, state: to === null ? "waiting" : "completed", began_at: ago(from), ended_at: to === null ? null : ago(to), until: null, child: null, attempts: [], result: "ok", error: null, ...more,
@@ -36,10 +37,10 @@ const points = Array.from({ length: 60 }, (_, at) => ({
   at: ago(60 * (60 - at)), completed: (at * 7) % 23, failed: at % 9 ? 0 : 3, cancelled: at % 13 ? 0 : 1, p50_ms: 400 + 90 * (at % 5), p95_ms: 1500 + 300 * (at % 7), queued: (at * 3) % 17, running: 2, queue_wait_ms: 200 * (at % 11),
 }));
 const queue = (name: string, due: number, limit: number | null, state = "open") => ({
-  name, state, since: null, due, later: 1, running: 2, waiting: 3, oldest_due_at: due ? ago(90) : null, own_rules: false, changes: 1,
+  name, state, since: null, due, later: 1, running: 2, waiting: 3, oldest_due_at: due ? ago(90) : null, rate_state: null, own_rules: false, changes: 1,
   rules: { limit, per_node: null, per_group: null, rate: null, rate_per_group: null, fair: false, ordered: false },
 });
-const group = { fingerprint: "f", definition: "pay_invoice", tenant: "", message: "the bank declined it", runs: 12, first_at: ago(7000), last_at: ago(360), last_run: id(6) };
+const group = { fingerprint: "f", definition: "pay_invoice", tenant: "", message: "the bank declined it", step: "charge", versions: [2, 1], runs: 12, runs_in_range: 12, points: [], first_at: ago(7000), last_at: ago(360), last_run: id(6) };
 
 /// What the API answers, by the beginning of its path.
 const ANSWERS: [string, unknown][] = [
@@ -48,7 +49,7 @@ const ANSWERS: [string, unknown][] = [
   ["/runs", { items: STATUSES.map((_, nth) => run(nth)), next_cursor: null, prev_cursor: null }],
   ["/stats/summary", { range_ms: 3_600_000, running: 3, queued: 14, waiting: 120, stopped: 2, oldest_due_at: ago(90), completed: 1234, failed: 12, cancelled: 4, p50_ms: 480, p95_ms: 2100 }],
   ["/stats/series", { step_ms: 60_000, points }], ["/errors", { items: [group] }], ["/queues", { items: [queue("default", 14, null), queue("stock", 0, 4)] }],
-  ["/schedules", { items: [] }], ["/nodes", { items: [{ id: "n", name: "web-1", host: "web-1", pid: 7, joined_at: ago(900), lease_until: new Date(NOW + 9000).toISOString(), holds: 3, queues: [] }] }],
+  ["/schedules", { items: [] }], ["/nodes", { items: [{ id: "n", name: "web-1", host: "web-1", pid: 7, joined_at: ago(900), lease_until: new Date(NOW + 9000).toISOString(), holds: 3, queues: [], codes: ["order@1"], slots: 256, about: { version: "1.0.0" } }] }],
 ];
 
 async function opened(path: string, theme: Theme): Promise<Page> {

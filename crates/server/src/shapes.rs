@@ -9,8 +9,8 @@ use outlast::{
     CatchUp, DefinitionCard, Doing, Entry, FailureDoc, LogLine, LostNode, NodeView, Op, Overlap, Phase,
     QueueRules, QueueState, QueueView, Rate, RunView, ScheduleView, Status, Timestamp,
 };
-use outlast_core::Payload;
-use outlast_store::{RunKind, failure_of};
+use outlast_core::{Payload, Wait, WaitOn};
+use outlast_store::{RateView, RunKind, failure_of};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -56,6 +56,9 @@ pub(crate) struct RunJson {
     parent: Option<String>,
     tags: BTreeMap<String, String>,
     doing: Vec<DoingJson>,
+    /// What a waiting run has waited for longest, where the API is asked and the end of its journal tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<WaitJson>,
     #[schema(value_type = Option<serde_json::Value>)]
     input: Option<Box<RawValue>>,
     #[schema(value_type = Option<serde_json::Value>)]
@@ -77,6 +80,31 @@ struct DoingJson {
     attempt: u32,
     percent: Option<u8>,
     message: Option<String>,
+}
+
+/// What a run waits for.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Wait)]
+struct WaitJson {
+    /// `event`, `promise`, `child`, `sleep`, `retry` or `stop`.
+    #[schema(value_type = String)]
+    on: WaitOn,
+    name: String,
+    since: String,
+    /// Until when at most.
+    until: Option<String>,
+    /// The run whose end it waits for.
+    run: Option<String>,
+    /// The attempt that comes.
+    attempt: Option<u32>,
+}
+
+impl WaitJson {
+    fn new(wait: Wait) -> WaitJson {
+        let Wait { on, name, since, until, run, attempt } = wait;
+        let (until, run) = (until.map(|time| time.to_string()), run.map(|run| run.to_string()));
+        WaitJson { on, name, since: since.to_string(), until, run, attempt }
+    }
 }
 
 /// Why a run or a step has no result.
@@ -161,12 +189,18 @@ impl RunJson {
             parent: record.parent.as_ref().map(|parent| parent.run.to_string()),
             tags: view.tags.iter().cloned().collect(),
             doing: view.doing.iter().map(DoingJson::new).collect(),
+            waiting_for: None,
             input: raw(Some(&record.input)),
             output: raw(view.ended.as_ref().and_then(|ended| ended.output.as_ref())),
             error: failure(view).map(ErrorJson::new),
             failure: failure_of(view),
             omitted: Vec::new(),
         }
+    }
+
+    /// The same, with what it waits for.
+    pub(crate) fn waits_for(self, wait: Option<Wait>) -> RunJson {
+        RunJson { waiting_for: wait.map(WaitJson::new), ..self }
     }
 
     /// A run among others: without payloads that are large.
@@ -309,6 +343,12 @@ pub(crate) struct NodeJson {
     holds: u64,
     /// The queues that it takes from; none: it may take from all.
     queues: Vec<String>,
+    /// The code that it knows: `order@2`.
+    codes: Vec<String>,
+    /// How many runs it takes at once; 0 where it does not say.
+    slots: u32,
+    /// What it says of itself: `version`, `language`, `target`, `build`, `lease_ms`, `retention_ms`.
+    about: serde_json::Value,
 }
 
 /// A node that said nothing any more.
@@ -344,6 +384,9 @@ impl NodeJson {
             lease_until: node.lease_until.to_string(),
             holds: node.holds,
             queues: node.queues.clone(),
+            codes: node.codes.clone(),
+            slots: node.slots,
+            about: serde_json::from_str(&node.about).unwrap_or_else(|_| serde_json::json!({})),
         }
     }
 }
@@ -362,6 +405,8 @@ pub(crate) struct QueueJson {
     waiting: u64,
     oldest_due_at: Option<String>,
     rules: RulesJson,
+    /// How its rate stands; `null` where it has none.
+    rate_state: Option<RateStateJson>,
     /// Whether people set the rules, and not code.
     own_rules: bool,
     /// How often it was changed.
@@ -389,6 +434,24 @@ struct RateJson {
     per_ms: u64,
 }
 
+/// How a rate stands.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RateState)]
+struct RateStateJson {
+    /// How many began within its span.
+    used: u32,
+    /// How many more may begin now.
+    free: u32,
+    /// When more may begin than now.
+    freer_at: Option<String>,
+}
+
+impl RateStateJson {
+    fn new(RateView { used, free, freer_at }: RateView) -> RateStateJson {
+        RateStateJson { used, free, freer_at: freer_at.map(|time| time.to_string()) }
+    }
+}
+
 impl QueueJson {
     pub(crate) fn new(view: &QueueView) -> QueueJson {
         QueueJson {
@@ -401,6 +464,7 @@ impl QueueJson {
             waiting: view.waiting,
             oldest_due_at: view.oldest.map(|time| time.to_string()),
             rules: RulesJson::new(&view.queue.rules),
+            rate_state: view.rate.map(RateStateJson::new),
             own_rules: view.queue.is_own,
             changes: view.queue.changes,
         }

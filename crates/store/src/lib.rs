@@ -41,7 +41,7 @@ pub use error::{DriverError, StoreError};
 pub use held::holding;
 pub use model::*;
 pub use render::{Dialect, Rendered, Shape, render};
-pub use schema::{Schema, SchemaFile, migrate, revert, schema, schema_text};
+pub use schema::{Schema, SchemaFile, migrate, newest_schema, revert, schema, schema_text};
 pub use seam::{DynStore, OpenOptions, Reads, Store};
 pub use sql::{Call, Cell, Row, Sql, Type};
 #[doc(hidden)]
@@ -51,7 +51,7 @@ pub use transitions::failure_of;
 pub use user_tx::{UserTx, Value, ValueRow};
 pub use verified::{Contradiction, Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;
-pub use vitals::{PostgresVitals, SqliteVitals, TableVitals, Vitals, VitalsKind};
+pub use vitals::{PoolUse, PostgresVitals, SqliteVitals, TableSize, TableVitals, Upkeep, Vitals, VitalsKind};
 
 /// For `crates/testkit/instructions`, which counts what a commit costs before a database has anything to do: over a
 /// transaction of its own, whose answers are made before. Not for people.

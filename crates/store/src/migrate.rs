@@ -59,6 +59,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     added(23, "loose_runs", include_str!("../migrations/0023_loose_runs.sql"), 17),
     added(24, "queues_and_failures", include_str!("../migrations/0024_queues_and_failures.sql"), 17),
     added(25, "audit_chain", include_str!("../migrations/0025_audit_chain.sql"), 17),
+    added(
+        26,
+        "told_of_nodes_and_failures",
+        include_str!("../migrations/0026_told_of_nodes_and_failures.sql"),
+        17,
+    ),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

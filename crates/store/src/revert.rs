@@ -59,6 +59,11 @@ const DOWNS: &[Down] = &[
         text: include_str!("../reverts/0025_audit_chain.sql"),
         loses: &[("the chain of the audit log", "outlast.audit_chain")],
     },
+    Down {
+        number: 26,
+        text: include_str!("../reverts/0026_told_of_nodes_and_failures.sql"),
+        loses: &[("in which versions runs failed alike", "outlast.failure_versions")],
+    },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.

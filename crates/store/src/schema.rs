@@ -42,6 +42,11 @@ impl Schema {
     }
 }
 
+/// The newest file of the schema that this program knows.
+pub fn newest_schema() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.number)
+}
+
 /// Looks where a schema stands, and changes nothing. A file that does not exist has none.
 ///
 /// What is not ours, or was made by another text than this program's, is refused.

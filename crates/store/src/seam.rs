@@ -4,10 +4,11 @@
 //! one transaction, and is safe to repeat with the same arguments: a call that reported an error
 //! may have happened all the same.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use outlast_core::{Entry, Explained, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, RunId, ShardCount, Timestamp, Wait};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
@@ -16,9 +17,9 @@ use crate::{
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
     Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
     KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page,
-    QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint,
-    SessionView, Signal, Started, StoreError, Sweep, Swept, TokenView, UserTx, VerifyMark, VerifyPage,
-    Vitals,
+    PoolUse, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
+    SeriesPoint, SessionView, Signal, Started, StoreError, Sweep, Swept, TableSize, TokenView, Upkeep,
+    UserTx, VerifyMark, VerifyPage, Vitals,
 };
 
 /// Where runs live.
@@ -101,6 +102,11 @@ pub trait Store: Reads {
     /// connection that listens is broken, the database has no `LISTEN`), whoever waits for work has to look for it.
     fn hears_others(&self) -> bool {
         true
+    }
+
+    /// The connections of this process; `None` where there is nothing to run out of.
+    fn pool(&self) -> Option<PoolUse> {
+        None
     }
 
     /// The clock by which this store judges.
@@ -225,6 +231,15 @@ pub trait Reads: Send + Sync + 'static {
 
     /// How the database is doing: facts for whoever looks after it. Takes a while, and reads much of an SQLite file.
     async fn vitals(&self) -> Result<Vitals, StoreError>;
+
+    /// What each of those of `runs` that wait has waited for longest, where the end of its journal tells: one look for all.
+    async fn waited_for(&self, runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError>;
+
+    /// How the work beside the runs stands.
+    async fn upkeep(&self) -> Result<Upkeep, StoreError>;
+
+    /// How much room each table takes, the largest first. Asks much of a large file of SQLite.
+    async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError>;
 
     /// The time by which this store judges.
     async fn now(&self) -> Result<Timestamp, StoreError>;

@@ -1,13 +1,14 @@
 //! The store itself: every call of the seam is a transition or a read inside a transaction of
 //! whichever database the URL named.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Status, Timestamp, Wait};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
@@ -21,9 +22,10 @@ use crate::{
     Claims, Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk,
     DepthPoint, DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList,
     KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News,
-    NodeCard, NodeView, OpenOptions, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll,
-    RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep,
-    Swept, TokenView, Tx, TxKind, UserTx, VerifyMark, VerifyPage, Vitals, Work, reads, transitions,
+    NodeCard, NodeView, OpenOptions, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
+    Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError,
+    Sweep, Swept, TableSize, TokenView, Tx, TxKind, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals, Work,
+    reads, transitions,
 };
 
 /// How many hints a slow listener may be behind before it is told that it missed some.
@@ -389,6 +391,13 @@ impl Store for SqlStore {
         }
     }
 
+    fn pool(&self) -> Option<PoolUse> {
+        match &self.database {
+            Database::Sqlite(_) => None,
+            Database::Postgres(database) => Some(database.pool_use()),
+        }
+    }
+
     fn clock(&self) -> &Clock {
         match &self.database {
             Database::Sqlite(database) => &database.clock,
@@ -586,6 +595,26 @@ impl Reads for SqlStore {
         match &self.database {
             Database::Sqlite(database) => database.vitals(since).await,
             Database::Postgres(database) => database.vitals(since).await,
+        }
+    }
+
+    async fn waited_for(&self, runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
+        if runs.iter().all(|view| view.status != Status::Waiting) {
+            return Ok(HashMap::new());
+        }
+        let (runs, shards) = (Arc::<[RunView]>::from(runs), self.shards());
+        self.transact(TxKind::Read, work!(|tx, runs| reads::waited_for(tx, &runs, shards))).await
+    }
+
+    async fn upkeep(&self) -> Result<Upkeep, StoreError> {
+        let shards = self.shards();
+        self.transact(TxKind::Read, work!(|tx| reads::upkeep(tx, shards))).await
+    }
+
+    async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {
+        match &self.database {
+            Database::Sqlite(database) => database.table_sizes().await,
+            Database::Postgres(database) => database.table_sizes().await,
         }
     }
 

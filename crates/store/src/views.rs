@@ -188,6 +188,12 @@ pub struct NodeView {
     pub holds: u64,
     /// The queues it takes from; empty when it does not say, and may take from all.
     pub queues: Vec<String>,
+    /// The code it knows: `order@2`.
+    pub codes: Vec<String>,
+    /// How many runs it takes at once; 0 when it does not say.
+    pub slots: u32,
+    /// What it says of itself, as a JSON object.
+    pub about: String,
 }
 
 /// A node that said nothing any more, for people to see.
@@ -224,6 +230,19 @@ pub struct QueueView {
     pub waiting: u64,
     /// Since when the one that has been due for longest is.
     pub oldest: Option<Timestamp>,
+    /// What its rate has left, if it has one.
+    pub rate: Option<RateView>,
+}
+
+/// How a queue's rate stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateView {
+    /// How many began within the rate's span.
+    pub used: u32,
+    /// How many more may begin now.
+    pub free: u32,
+    /// When more may begin than now; `None` when nothing counts.
+    pub freer_at: Option<Timestamp>,
 }
 
 /// A schedule for people to see.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outlast_core::Timestamp;
+
 /// What a look at a database found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vitals {
@@ -82,4 +84,31 @@ pub struct TableVitals {
     pub dead: i64,
     /// Whether it was told not to be cleaned up.
     pub is_neglected: bool,
+}
+
+/// How the work beside the runs stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// The database's now.
+    pub now: Timestamp,
+    /// When the first run ended that is in no sum yet; `None` when all are.
+    pub unsummed_since: Option<Timestamp>,
+}
+
+/// How much room a table takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSize {
+    /// Its name, as in `outlast.runs`.
+    pub name: String,
+    /// How many bytes it has, with its indexes.
+    pub bytes: u64,
+}
+
+/// The connections of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolUse {
+    /// How many there may be.
+    pub size: usize,
+    /// How many are in use now.
+    pub in_use: usize,
 }

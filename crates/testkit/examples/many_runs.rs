@@ -124,5 +124,7 @@ fn card(id: NodeId) -> NodeCard {
         definitions: DEFINITIONS.map(definition).to_vec(),
         queues: Vec::new(),
         rules: Vec::new(),
+        slots: 0,
+        about: String::new(),
     }
 }

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
 use async_trait::async_trait;
-use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp, Wait};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
     DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
     KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard,
-    NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView,
-    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView, UserTx,
-    VerifyMark, VerifyPage, Vitals,
+    NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView,
+    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept,
+    TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -404,6 +404,10 @@ impl Store for Watched {
         !self.is_deaf.load(Ordering::SeqCst) && self.store.hears_others()
     }
 
+    fn pool(&self) -> Option<PoolUse> {
+        self.store.pool()
+    }
+
     fn clock(&self) -> &Clock {
         self.store.clock()
     }
@@ -550,6 +554,18 @@ impl Reads for Watched {
 
     async fn audit_chain(&self, ask: ChainList) -> Result<ChainPage, StoreError> {
         pass_on!(self.audit_chain(ask))
+    }
+
+    async fn waited_for(&self, runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
+        pass_on!(self.waited_for(runs))
+    }
+
+    async fn upkeep(&self) -> Result<Upkeep, StoreError> {
+        pass_on!(self.upkeep())
+    }
+
+    async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {
+        pass_on!(self.table_sizes())
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

@@ -448,6 +448,8 @@ pub fn card(name: &str, codes: &[&str]) -> NodeCard {
         definitions: codes.iter().map(definition).collect(),
         queues: vec![QUEUE.into()],
         rules: Vec::new(),
+        slots: 0,
+        about: String::new(),
     }
 }
 

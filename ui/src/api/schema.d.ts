@@ -919,7 +919,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Version, database, nodes */
+        /** Version, database, nodes, and how the work beside the runs stands */
         get: operations["system_get"];
         put?: never;
         post?: never;
@@ -938,6 +938,23 @@ export interface paths {
         };
         /** What may be wrong with the database, and what to do about it; takes a while */
         get: operations["system_checks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/system/tables": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How much room each table takes; reads a whole file of SQLite */
+        get: operations["system_tables"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1367,7 +1384,11 @@ export interface components {
              * @description How many of them within the range, in whole minutes.
              */
             runs_in_range: number;
+            /** @description The step that failed in the last one, if one did. */
+            step?: string | null;
             tenant: string;
+            /** @description The versions of the definition in which runs failed like this, the newest first. */
+            versions: number[];
         };
         /** @description Groups of failures, the last first. */
         ErrorPage: {
@@ -1567,6 +1588,10 @@ export interface components {
         };
         /** @description A node. */
         Node: {
+            /** @description What it says of itself: `version`, `language`, `target`, `build`, `lease_ms`, `retention_ms`. */
+            about: unknown;
+            /** @description The code that it knows: `order@2`. */
+            codes: string[];
             /** Format: int64 */
             holds: number;
             host: string;
@@ -1578,6 +1603,11 @@ export interface components {
             pid: number;
             /** @description The queues that it takes from; none: it may take from all. */
             queues: string[];
+            /**
+             * Format: int32
+             * @description How many runs it takes at once; 0 where it does not say.
+             */
+            slots: number;
         };
         /** @description The nodes that are up. */
         NodePage: {
@@ -1636,6 +1666,11 @@ export interface components {
              * @description How many nodes worked on, at most.
              */
             running?: number | null;
+        };
+        /** @description The connections of a process. */
+        Pool: {
+            in_use: number;
+            size: number;
         };
         /** @description The document. */
         Problem: {
@@ -1710,6 +1745,7 @@ export interface components {
             oldest_due_at?: string | null;
             /** @description Whether people set the rules, and not code. */
             own_rules: boolean;
+            rate_state?: components["schemas"]["RateState"] | null;
             rules: components["schemas"]["Rules"];
             /** Format: int64 */
             running: number;
@@ -1735,6 +1771,21 @@ export interface components {
             count: number;
             /** Format: int64 */
             per_ms: number;
+        };
+        /** @description How a rate stands. */
+        RateState: {
+            /**
+             * Format: int32
+             * @description How many more may begin now.
+             */
+            free: number;
+            /** @description When more may begin than now. */
+            freer_at?: string | null;
+            /**
+             * Format: int32
+             * @description How many began within its span.
+             */
+            used: number;
         };
         /** @description What such a file tells: the same that is told of a run that is here. */
         ReadRun: {
@@ -1773,6 +1824,13 @@ export interface components {
              * @description With this version of the code.
              */
             version?: number | null;
+        };
+        /** @description For how long ended runs are kept. Nodes look once a minute for what is kept no longer. */
+        RetentionOf: {
+            /** @description A definition; `null`: all that do not say it themselves. */
+            definition?: string | null;
+            /** @description Milliseconds for each of `completed`, `failed` and `cancelled`; what is not there is kept for ever. */
+            keeps_ms: unknown;
         };
         /** @description Another try. */
         Retry: {
@@ -1837,6 +1895,7 @@ export interface components {
             tenant: string;
             /** Format: int32 */
             version: number;
+            waiting_for?: components["schemas"]["Wait"] | null;
         };
         /** @description A page of runs. */
         RunPage: {
@@ -2040,16 +2099,59 @@ export interface components {
         };
         /** @description The installation. */
         System: {
+            /** @description Whether hints of other processes arrive (`LISTEN` on PostgreSQL); without them everybody looks for work now and then. */
+            hears_others: boolean;
+            /**
+             * Format: int64
+             * @description How many runs nodes hold by their leases.
+             */
+            held: number;
+            /**
+             * Format: int64
+             * @description For how long lines of the audit log are kept.
+             */
+            keeps_audit_ms: number;
+            /**
+             * Format: int64
+             * @description For how long what has ended is in the sums that charts are made of.
+             */
+            keeps_sums_ms: number;
+            /** @description When the first lease ends, unless its node renews it. */
+            next_lease_end?: string | null;
             nodes: number;
             /** @description The database's time, by which everything is judged. */
             now: string;
+            pool?: components["schemas"]["Pool"] | null;
+            /** @description For how long ended runs are kept where that is not for ever. */
+            retention: components["schemas"]["RetentionOf"][];
+            /**
+             * Format: int64
+             * @description The newest file of the schema that this version knows.
+             */
+            schema: number;
             /** Format: int32 */
             shards: number;
             /** @description `sqlite` or `postgres`. */
             store: string;
             /** @description Whether requests need tokens. */
             tokens: boolean;
+            /** @description When the first run ended that is in no sum yet; `null` when all are. */
+            unsummed_since?: string | null;
             version: string;
+        };
+        /** @description How much room a table takes. */
+        Table: {
+            /**
+             * Format: int64
+             * @description With its indexes.
+             */
+            bytes: number;
+            name: string;
+        };
+        /** @description How much room tables take. */
+        Tables: {
+            /** @description The largest first; none where the database is in memory. */
+            items: components["schemas"]["Table"][];
         };
         /** @description A token; never its secret. */
         Token: {
@@ -2080,6 +2182,22 @@ export interface components {
             /** @description `sqlite` or `postgres`. */
             store: string;
             version: string;
+        };
+        /** @description What a run waits for. */
+        Wait: {
+            /**
+             * Format: int32
+             * @description The attempt that comes.
+             */
+            attempt?: number | null;
+            name: string;
+            /** @description `event`, `promise`, `child`, `sleep`, `retry` or `stop`. */
+            on: string;
+            /** @description The run whose end it waits for. */
+            run?: string | null;
+            since: string;
+            /** @description Until when at most. */
+            until?: string | null;
         };
     };
     responses: never;
@@ -4274,6 +4392,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Checks"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    system_tables: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tables"];
                 };
             };
             /** @description Not done: see `code` */

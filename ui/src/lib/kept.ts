@@ -49,7 +49,7 @@ export const COLUMNS = {
   queue: ["Queue", true, "minmax(70px, 0.7fr)"],
   attempt: ["Attempt", true, "64px"],
   created: ["Started", true, "92px"],
-  took: ["Took", true, "minmax(96px, 0.7fr)"],
+  took: ["Took, waits for", true, "minmax(110px, 1.1fr)"],
   tags: ["Tags, error", true, "minmax(90px, 1.4fr)"],
   id: ["Id", false, "290px"],
   node: ["Node", false, "92px"],

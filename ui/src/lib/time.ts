@@ -68,20 +68,24 @@ export function relative(time: number, now: number): string {
   return off > 0 ? `${coarse(off)} ago` : `in ${coarse(-off)}`;
 }
 
+const formats = new Map<string | undefined, Intl.DateTimeFormat>();
+
+/// Made once for each zone: making one takes longer than a hundred uses, and a list has a hundred times on the screen.
+function formatOf(zone: string | undefined): Intl.DateTimeFormat {
+  let format = formats.get(zone);
+  if (!format) formats.set(zone, (format = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: zone })));
+  return format;
+}
+
 /// The whole time, in the zone that was chosen.
 export function absolute(time: number, utc = false): string {
-  const format = new Intl.DateTimeFormat("en-GB", {
-    dateStyle: "medium",
-    timeStyle: "medium",
-    timeZone: utc ? "UTC" : undefined,
-  });
-  return `${format.format(time)}.${String(new Date(time).getMilliseconds()).padStart(3, "0")}${utc ? " UTC" : ""}`;
+  return `${formatOf(utc ? "UTC" : undefined).format(time)}.${String(new Date(time).getMilliseconds()).padStart(3, "0")}${utc ? " UTC" : ""}`;
 }
 
 /// The time to the second in a zone, with its name; nothing where this browser does not know the zone.
 export function inZone(time: number, zone: string): string | null {
   try {
-    return `${new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: zone }).format(time)} ${zone}`;
+    return `${formatOf(zone).format(time)} ${zone}`;
   } catch {
     return null;
   }

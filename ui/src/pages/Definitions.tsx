@@ -15,6 +15,13 @@ import { ErrorTable } from "./Errors";
 import { RangeSwitch, useRange } from "./Overview";
 import page from "./overview.module.css";
 
+/// How many nodes know a version: none can run what nobody knows.
+function Knowing({ of }: { of: { name: string; version: number } }) {
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const count = nodes.data?.items.filter((node) => node.codes.includes(`${of.name}@${of.version}`)).length;
+  return <>{count?.toLocaleString("en")}</>;
+}
+
 export function DefinitionsPage() {
   const may = useMay("start");
   const [starting, setStarting] = useState<string | null>(null);
@@ -26,13 +33,14 @@ export function DefinitionsPage() {
       {definitions.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
-            <thead><tr><th>Name</th><th>Kind</th><th className={css.num}>Version</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
+            <thead><tr><th>Name</th><th>Kind</th><th className={css.num}>Version</th><th className={css.num}>Nodes</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
             <tbody>
               {definitions.data?.items.map((one) => (
                 <tr key={`${one.name}@${one.version}`}>
                   <td><Link to={"/definitions/$name" as string} params={{ name: one.name } as never}>{one.name}</Link></td>
                   <td>{one.kind}</td>
                   <td className={css.num}>{one.version}</td>
+                  <td className={css.num}><Knowing of={one} /></td>
                   <td>{one.active ? <span className={`${css.chip} ${css.green}`}><i aria-hidden="true">✓</i>yes</span> : <span className={css.muted}>no</span>}</td>
                   <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td>
                   <td className={css.num}>{one.priority}</td>
@@ -85,11 +93,11 @@ export function DefinitionPage() {
       {series.data && <div className={page.charts} style={{ marginTop: 14 }}><Throughput points={series.data.points} step={series.data.step_ms} /><Latency points={series.data.points} /></div>}
       <section className={`${css.card} ${css.scroll}`}>
         <table className={css.table}>
-          <thead><tr><th>Kind</th><th className={css.num}>Version</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th></tr></thead>
+          <thead><tr><th>Kind</th><th className={css.num}>Version</th><th className={css.num}>Nodes</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th></tr></thead>
           <tbody>
             {found.data.items.map((one) => (
               <tr key={one.version}>
-                <td>{one.kind}</td><td className={css.num}>{one.version}</td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
+                <td>{one.kind}</td><td className={css.num}>{one.version}</td><td className={css.num}><Knowing of={one} /></td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
                 <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td><td className={css.num}>{one.priority}</td><td className={css.mono}><Options options={one.options} /></td>
               </tr>
             ))}

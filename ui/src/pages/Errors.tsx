@@ -53,13 +53,14 @@ export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; r
   return (
     <table className={css.table}>
       <thead>
-        <tr><th>What was said</th><th>Definition</th>{range && <><th className={css.num}>In {range}</th><th><span className={css.hidden}>Over that time</span></th></>}<th className={css.num}>{range ? "In all" : "Runs"}</th>{range && <th>First</th>}<th>Last</th></tr>
+        <tr><th>What was said</th><th>Definition</th>{range && <><th>Step</th><th>Versions</th><th className={css.num}>In {range}</th><th><span className={css.hidden}>Over that time</span></th></>}<th className={css.num}>{range ? "In all" : "Runs"}</th>{range && <th>First</th>}<th>Last</th></tr>
       </thead>
       <tbody>
         {items.map((group) => (
           <tr key={`${group.tenant} ${group.fingerprint}`}>
             <td className={page.message}><p><Link to={"/errors/$fp" as string} params={{ fp: group.fingerprint } as never} title={plain(group.message)}>{plain(group.message).split("\n")[0] || "no message"}</Link></p></td>
             <td><Link to={"/definitions/$name" as string} params={{ name: group.definition } as never}>{group.definition}</Link></td>
+            {range && <><td className={css.mono}>{group.step}</td><td className={css.nowrap}>{versions(group.versions)}</td></>}
             {range && <><td className={css.num}>{group.runs_in_range.toLocaleString("en")}</td><td><SparkLine counts={group.points} range={range} what="failed" /></td></>}
             <td className={css.num}>{group.runs.toLocaleString("en")}</td>
             {range && <td><Time at={group.first_at} /></td>}
@@ -69,6 +70,11 @@ export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; r
       </tbody>
     </table>
   );
+}
+
+/// The versions of the definition in which runs failed so, the newest first.
+function versions(found: number[]): string {
+  return found.map((version) => `@${version}`).join(", ");
 }
 
 /// The longest range: a link to a group works for as long as the group is known.
@@ -98,7 +104,7 @@ export function ErrorPage() {
       <div className={css.stack}>
         <Note tone="red"><span className={page.whole}>{plain(group.message) || "no message"}</span></Note>
         <Facts facts={[
-          ["Runs", group.runs.toLocaleString("en")], ["First", <Time key="f" at={group.first_at} />], ["Last", <Time key="l" at={group.last_at} />],
+          ["Runs", group.runs.toLocaleString("en")], ["Step", group.step && <code key="s">{group.step}</code>], ["Versions", versions(group.versions)], ["First", <Time key="f" at={group.first_at} />], ["Last", <Time key="l" at={group.last_at} />],
           ["Last run", <Link key="r" to={`/runs/${group.last_run}` as string} className={css.mono}>…{group.last_run.slice(-8)}</Link>], ["Tenant", group.tenant], ["Fingerprint", <code key="p">{group.fingerprint}</code>],
         ]} />
         {series.data && <Throughput points={series.data.points} step={series.data.step_ms} of={group.definition} />}

@@ -39,18 +39,20 @@ function Up({ nodes }: { nodes: Schemas["Node"][] }) {
   if (!nodes.length) return <div className={css.empty}><h2>No node is up</h2><p>Nothing runs until one is: start your program, or <code>outlast dev</code>.</p></div>;
   return (
     <table className={css.table}>
-      <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Up since</th><th>Lease until</th><th className={css.num}>Runs in hand</th><th>Queues</th><th>Id</th></tr></thead>
+      <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Up since</th><th>Lease until</th><th className={css.num}>Slots used</th><th>Version</th><th>Knows</th><th>Queues</th><th>Id</th></tr></thead>
       <tbody>
         {nodes.map((node) => (
           <tr key={node.id}>
-            <td><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
+            <td className={css.nowrap}><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
             <td><NodeState up={(millis(node.lease_until) ?? 0) > now} /></td>
             <td>{node.host}</td>
             <td className={css.num}>{node.pid}</td>
             <td><Time at={node.joined_at} /></td>
             <td><Time at={node.lease_until} /></td>
-            <td className={css.num}>{node.holds.toLocaleString("en")}</td>
-            <td className={`${css.muted} ${css.short}`} title={queues(node)}>{queues(node)}</td>
+            <td className={css.num}><Slots node={node} /></td>
+            <td className={css.nowrap}>{about(node).version}</td>
+            <td className={`${css.muted} ${css.short} ${css.brief}`} title={codes(node).join(", ")}>{codes(node).join(", ")}</td>
+            <td className={`${css.muted} ${css.short} ${css.brief}`} title={queues(node)}>{queues(node)}</td>
             <td className={`${css.mono} ${css.nowrap}`}>…{node.id.slice(-8)} <Copy text={node.id} name="id" /></td>
           </tr>
         ))}
@@ -86,6 +88,34 @@ function queues(node: Schemas["Node"]): string {
   return node.queues.join(", ") || "all";
 }
 
+/// The code that it knows, without what every node has.
+function codes(node: Schemas["Node"]): string[] {
+  return node.codes.filter((code) => !code.startsWith("outlast.")).sort();
+}
+
+interface About {
+  version?: string;
+  language?: string;
+  target?: string;
+  build?: string;
+}
+
+/// What it says of itself. A node of an older program says nothing.
+function about(node: Schemas["Node"]): About {
+  return (node.about ?? {}) as About;
+}
+
+/// How many runs it has in hand, of those that it takes at once.
+function Slots({ node }: { node: Schemas["Node"] }) {
+  if (!node.slots) return <>{node.holds.toLocaleString("en")}</>;
+  return (
+    <span className={css.used}>
+      <span className={css.bar} aria-hidden="true"><span style={{ width: `${Math.min(100, (100 * node.holds) / node.slots)}%` }} /></span>
+      {node.holds.toLocaleString("en")}<span className={css.muted}> / {node.slots.toLocaleString("en")}</span>
+    </span>
+  );
+}
+
 function NodeState({ up }: { up: boolean }) {
   return <span className={`${css.chip} ${up ? css.green : css.red}`}><i aria-hidden="true">{up ? "✓" : "✕"}</i>{up ? "up" : "lost"}</span>;
 }
@@ -105,7 +135,8 @@ export function NodePage() {
       <Head title={<><Back to="/nodes" name="Nodes" /> {known.name} <NodeState up={!!node && (millis(node.lease_until) ?? 0) > now} /></>} />
       <Facts facts={[
         ["Id", <span key="i" className={css.mono}>{known.id} <Copy text={known.id} name="id" /></span>], ["Host", known.host], ["Process", known.pid], ["Up since", <Time key="u" at={known.joined_at} />],
-        ["Lease until", node && <Time key="l" at={node.lease_until} />], ["Runs in hand", node?.holds.toLocaleString("en")], ["Queues", node && queues(node)],
+        ["Lease until", node && <Time key="l" at={node.lease_until} />], ["Slots used", node && <Slots key="s" node={node} />], ["Queues", node && queues(node)],
+        ["Version", node && about(node).version], ["Built for", node && [about(node).language, about(node).target, about(node).build].filter(Boolean).join(", ")], ["Knows", node && codes(node).join(", ")],
         ["Lost", gone && <Time key="g" at={gone.lost_at} />], ["Runs that others took over", gone?.freed.toLocaleString("en")],
       ]} />
       {node && <RunTable title="Runs in hand" search={{ status: ["running", "undoing"] }} keep={{ what: `node ${node.id}`, has: (run) => run.node === node.id }} />}

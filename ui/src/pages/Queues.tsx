@@ -8,7 +8,7 @@ import { useMay } from "../app/Shell";
 import { duration } from "../lib/time";
 import { Ask } from "../parts/Ask";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
-import { LongestWait, Spark } from "../parts/Spark";
+import { Spark, WaitInLine } from "../parts/Spark";
 
 type Queue = Schemas["Queue"];
 type Act = "pause" | "resume" | "drain";
@@ -50,10 +50,10 @@ export function QueuesPage() {
                   <td className={css.num}>{queue.later.toLocaleString("en")}</td>
                   <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
-                  <td><Time at={queue.oldest_due_at} />{at < SPARKS && <LongestWait queue={queue.name} range="1h" />}</td>
+                  <td><Time at={queue.oldest_due_at} />{at < SPARKS && <WaitInLine queue={queue.name} range="1h" />}</td>
                   <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range="1h" />}</td>
                   <td className={css.num}>{nodes.data ? serving(queue.name, nodes.data.items).toLocaleString("en") : ""}</td>
-                  <td className={`${css.muted} ${css.whole}`}>{rules(queue)}</td>
+                  <td className={`${css.muted} ${css.whole}`}>{rules(queue)}<RateState queue={queue} /></td>
                   {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}
                 </tr>
               ))}
@@ -75,6 +75,18 @@ export function Used({ queue }: { queue: Queue }) {
       <span className={css.bar} aria-hidden="true"><span style={{ width: `${Math.min(100, (100 * queue.running) / limit)}%` }} /></span>
       {queue.running.toLocaleString("en")}<span className={css.muted}> / {limit}</span>
     </span>
+  );
+}
+
+/// What is left of the rate, and when there is more again.
+export function RateState({ queue }: { queue: Queue }) {
+  const { rate_state: state } = queue;
+  if (!state) return null;
+  const all = (state.used + state.free).toLocaleString("en");
+  return (
+    <div className={state.free ? css.muted : css.warn}>
+      {state.free ? `${state.used.toLocaleString("en")} of ${all} begun` : <>rate used up, more <Time at={state.freer_at} /></>}
+    </div>
   );
 }
 

@@ -1,11 +1,13 @@
 // The rows of the list: only those on the screen are in the document. Each is a link, with a box to choose it by.
-import { Link } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type MouseEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { memo, type MouseEvent, type ReactNode, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { config } from "../app/config";
 import { useKeys } from "../app/keys";
 import { type Column, COLUMNS } from "../lib/kept";
 import { isFinal, type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
+import { waiting } from "../lib/wait";
 import { css as parts, StateChip, Time, useNow } from "../parts/parts";
 import css from "./runs.module.css";
 
@@ -37,6 +39,8 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
     estimateSize: () => ROW,
     scrollMargin: above,
     overscan: 10,
+    // Until it is measured: so the first rows are there at once.
+    initialRect: { width: window.innerWidth, height: window.innerHeight },
     getItemKey: (index) => runs[index]!.id,
   });
   const shown = rows.getVirtualItems();
@@ -69,7 +73,12 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
     return true;
   });
   const all = chosen !== null && runs.length > 0 && runs.every((run) => chosen.has(run.id));
-  const grid = { gridTemplateColumns: `122px minmax(120px, 1.2fr) ${columns.map((name) => COLUMNS[name][2]).join(" ")}` };
+  // Rows are drawn again only where something of theirs has changed.
+  const named = columns.join();
+  const shape = useMemo(() => ({ columns, grid: { gridTemplateColumns: `122px minmax(120px, 1.2fr) ${columns.map((name) => COLUMNS[name][2]).join(" ")}` } }), [named]); // eslint-disable-line react-hooks/exhaustive-deps
+  const { grid } = shape;
+  const navigate = useNavigate();
+  const open = useCallback((id: string) => void navigate({ to: "/runs/$id" as string, params: { id } as never }), [navigate]);
   return (
     <div className={parts.card} style={{ overflow: "visible" }}>
       <div className={`${css.line} ${css.headRow}`} data-chosen={chosen !== null}>
@@ -87,7 +96,7 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
                 <input type="checkbox" aria-label={`Select ${run.definition} ${run.key ?? run.id.slice(-8)}`} checked={chosen.has(run.id)}
                   onChange={() => {}} onClick={(event: MouseEvent) => choose(item.index, event.shiftKey)} />
               )}
-              <Row run={run} index={item.index} columns={columns} grid={grid} />
+              <Row run={run} index={item.index} shape={shape} open={open} />
             </div>
           );
         })}
@@ -97,16 +106,27 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
   );
 }
 
-function Row({ run, index, columns, grid }: { run: Run; index: number; columns: Column[]; grid: { gridTemplateColumns: string } }) {
+interface Shape {
+  columns: Column[];
+  grid: { gridTemplateColumns: string };
+}
+
+/// A plain link, which the browser opens where somebody wants another tab. The router's own costs more than the rest of the row.
+const Row = memo(function Row({ run, index, shape: { columns, grid }, open }: { run: Run; index: number; shape: Shape; open: (id: string) => void }) {
   const now = useNow();
+  const click = (event: MouseEvent) => {
+    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    open(run.id);
+  };
   return (
-    <Link to={`/runs/${run.id}` as string} className={css.row} style={grid} data-index={index} preload={false}>
+    <a href={`${config.base}runs/${run.id}`} className={css.row} style={grid} data-index={index} onClick={click}>
       <span><StateChip state={stateOf(run, now)} /></span>
       <span title={`${run.definition} version ${run.version}`}><span className={css.def}>{run.definition}</span>{run.version > 1 && <span className={parts.muted}> @{run.version}</span>}</span>
       {columns.map((name) => <Cell key={name} name={name} run={run} now={now} />)}
-    </Link>
+    </a>
   );
-}
+});
 
 function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
   const short = (id: string | null | undefined) => (id ? `…${id.slice(-8)}` : "");
@@ -118,6 +138,10 @@ function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
     case "created":
       return <span data-col={name} className={parts.muted}><Time at={run.created_at} /></span>;
     case "took":
+      if (run.waiting_for) {
+        const { short, whole } = waiting(run.waiting_for, now);
+        return <span data-col={name} className={parts.muted} title={whole}>{short}</span>;
+      }
       return <span data-col={name} className={parts.muted}>{duration(between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now))}</span>;
     case "tags":
       return (

@@ -3,7 +3,9 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas, signOut } from "../api/client";
 import { config } from "../app/config";
 import { useMay, useVersion } from "../app/Shell";
-import { css, Head, Problem } from "../parts/parts";
+import { bytes } from "../lib/size";
+import { between, duration, millis } from "../lib/time";
+import { css, Head, Problem, Time, useNow } from "../parts/parts";
 import { Facts } from "../parts/RunTable";
 
 const LOOKS: Record<string, ["green" | "amber" | "red", string, string]> = { ok: ["green", "✓", "ok"], warn: ["amber", "!", "look"], fail: ["red", "✕", "not ok"] };
@@ -22,18 +24,20 @@ export function SystemPage() {
   const may = useMay("operate");
   // They take a while, and ask much of the database: once, and again when somebody wants it.
   const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), enabled: may, staleTime: Infinity, retry: false });
+  // Reads all of a file of SQLite: the same.
+  const tables = useQuery({ queryKey: ["system", "tables"], queryFn: () => data(api.GET("/api/v1/system/tables")), enabled: may, staleTime: Infinity, retry: false });
   const leave = async () => {
     await signOut();
     await client.invalidateQueries();
   };
   const all: Schemas["CheckJson"][] = [
     ...(ready.data?.checks ?? []).map((check) => ({ name: check.name.replaceAll("_", " "), status: check.ok ? "ok" : "fail", detail: check.detail ?? "" })),
-    ...(checks.data?.items ?? []),
+    ...(checks.data?.items ?? []).map((check) => ({ ...check, name: check.name.replaceAll("_", " ") })),
   ];
   return (
     <>
       <Head title="System">
-        {may && <button type="button" className={css.button} disabled={checks.isFetching} onClick={() => void checks.refetch()}>{checks.isFetching ? "Checking…" : "Check again"}</button>}
+        {may && <button type="button" className={css.button} disabled={checks.isFetching} onClick={() => (void checks.refetch(), void tables.refetch())}>{checks.isFetching ? "Checking…" : "Check again"}</button>}
         {system.data?.tokens && <button type="button" className={css.button} onClick={() => void leave()}>Sign out</button>}
       </Head>
       <Problem error={ready.error ?? checks.error} />
@@ -54,11 +58,65 @@ export function SystemPage() {
         </div>
         <Facts facts={[
           ["Version", version.data && `${version.data.version}, API ${version.data.api}`], ["Store", version.data?.store], ["Shards", system.data?.shards],
-          ["Nodes that are up", system.data?.nodes], ["The database's time", system.data?.now], ["Tokens", system.data && (system.data.tokens ? "needed" : "not needed")],
+          ["Schema", system.data && `version ${system.data.schema}`], ["Nodes that are up", system.data?.nodes], ["Runs that nodes hold", system.data?.held.toLocaleString("en")], ["Next lease ends", system.data?.next_lease_end && <Time key="l" at={system.data.next_lease_end} />],
+          ["Hints of other processes", system.data && (version.data?.store === "sqlite" ? "none are needed" : system.data.hears_others ? "arrive (LISTEN)" : "do not arrive: work is looked for")],
+          ["Connections", system.data?.pool && `${system.data.pool.in_use} of ${system.data.pool.size} in use`],
+          ["Sums for charts", system.data && <Behind key="b" since={system.data.unsummed_since} />],
+          ["The database's time", system.data && <Time key="n" at={system.data.now} />], ["Tokens", system.data && (system.data.tokens ? "needed" : "not needed")],
           ["You", me.data && `${me.data.actor}, ${me.data.role}${me.data.tenant ? `, of tenant ${me.data.tenant}` : ""}`],
           ["For programs", <span key="p">{["openapi.json", "metrics", "healthz", "readyz"].map((name) => <span key={name}><a href={config.base + name}>/{name}</a> </span>)}</span>],
         ]} />
+        {system.data && <Kept system={system.data} />}
+        {tables.data && tables.data.items.length > 0 && <Tables items={tables.data.items} />}
       </div>
     </>
+  );
+}
+
+/// How long ago the first run ended that no chart shows yet. Sums are made every five seconds, of what ended ten seconds ago.
+function Behind({ since }: { since?: string | null }) {
+  const now = useNow();
+  const behind = since ? between(millis(since) ?? now, now) : 0;
+  return <>{behind > 30_000 ? `${duration(behind)} behind` : "up to date"}</>;
+}
+
+/// For how long what is kept for.
+function Kept({ system }: { system: Schemas["System"] }) {
+  const words = (keeps: Record<string, number | null>) => Object.entries(keeps).map(([status, keep]) => `${status} ${keep === null ? "for ever" : `for ${duration(keep)}`}`).join(", ");
+  const isForAll = system.retention.some((one) => !one.definition);
+  const rows: [string, string][] = [
+    ...system.retention.map(({ definition, keeps_ms }): [string, string] => [definition ? `Ended runs of ${definition}` : "Ended runs", words(keeps_ms as Record<string, number | null>)]),
+    ...(isForAll ? [] : [[system.retention.length ? "All other ended runs" : "Ended runs", "for ever, unless somebody deletes them"] as [string, string]]),
+    ["Sums for charts, failures that are alike", `for ${duration(system.keeps_sums_ms)}`],
+    ["The audit log", `for ${duration(system.keeps_audit_ms)}`],
+  ];
+  return (
+    <section className={`${css.card} ${css.scroll}`}>
+      <table className={css.table}>
+        <thead><tr><th>What</th><th>Is kept</th></tr></thead>
+        <tbody>{rows.map(([what, kept]) => <tr key={what + kept}><td>{what}</td><td>{kept}</td></tr>)}</tbody>
+      </table>
+      {system.retention.length > 0 && <p className={`${css.muted} ${css.under}`}>Nodes look every minute for what is kept no longer.</p>}
+    </section>
+  );
+}
+
+function Tables({ items }: { items: Schemas["Table"][] }) {
+  const all = items.reduce((sum, table) => sum + table.bytes, 0);
+  return (
+    <section className={`${css.card} ${css.scroll}`}>
+      <table className={css.table}>
+        <thead><tr><th>Table</th><th className={css.num}>Room, with its indexes</th><th><span className={css.hidden}>Share of all</span></th></tr></thead>
+        <tbody>
+          {items.map((table) => (
+            <tr key={table.name}>
+              <td className={css.mono}>{table.name}</td>
+              <td className={css.num}>{bytes(table.bytes)}</td>
+              <td><div className={css.bar} aria-hidden="true"><span style={{ width: `${(100 * table.bytes) / Math.max(1, all)}%` }} /></div></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }

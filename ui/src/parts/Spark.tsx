@@ -1,7 +1,7 @@
 // A line without numbers, beside a number: whether it grows. It says in words what it draws.
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
-import { ceiling, fold, line } from "../lib/chart";
+import { ceiling, fold, line, share } from "../lib/chart";
 import { duration } from "../lib/time";
 import { css } from "./parts";
 
@@ -24,10 +24,17 @@ function useSeries(of: Of, range: string) {
   }).data?.points;
 }
 
-/// How long the first in line had waited at most, over the range.
-export function LongestWait({ queue, range }: { queue: string; range: string }) {
-  const longest = Math.max(0, ...(useSeries({ queue }, range) ?? []).map((point) => point.queue_wait_ms ?? 0));
-  return longest > 0 && <div className={css.muted} title={`The longest that one was in line within ${range}`}>at most {duration(longest)}</div>;
+/// How long the first in line had waited, over the range: in all but one of twenty looks, and at most. Looks come minute by minute.
+export function WaitInLine({ queue, range, none = null }: { queue: string; range: string; none?: string | null }) {
+  const waits = (useSeries({ queue }, range) ?? []).flatMap((point) => point.queue_wait_ms ?? []);
+  const longest = Math.max(0, ...waits);
+  if (!(longest > 0)) return none;
+  const most = share(waits, 0.95);
+  return (
+    <div className={css.muted} title={`How long the first in line had waited within ${range}: up to ${duration(most)} in 95 of 100 minutes, and ${duration(longest)} at most`}>
+      p95 {duration(most)}, at most {duration(longest)}
+    </div>
+  );
 }
 
 /// How many runs ended (or failed) over the range, of a queue or a definition.

@@ -288,7 +288,22 @@ impl Engine {
             definitions: self.registry.cards(),
             queues: self.served(),
             rules: self.rules.clone(),
+            slots: u32::try_from(self.settings.concurrency).unwrap_or(u32::MAX),
+            about: self.about(),
         }
+    }
+
+    /// What people are told of this node.
+    fn about(&self) -> String {
+        serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "language": "rust",
+            "target": format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            "build": if cfg!(debug_assertions) { "debug" } else { "release" },
+            "lease_ms": u64::try_from(self.settings.lease.as_millis()).unwrap_or(u64::MAX),
+            "retention_ms": self.settings.retention.to_json(),
+        })
+        .to_string()
     }
 
     /// A free slot and the number of a claim, for a run that is started and held at once.

@@ -227,6 +227,7 @@ impl From<QueueDoc> for QueueView {
             running: doc.running,
             waiting: doc.waiting,
             oldest: time(doc.oldest_due_at),
+            rate: None,
         }
     }
 }
@@ -292,12 +293,29 @@ pub(super) struct NodeDoc {
     holds: u64,
     #[serde(default)]
     queues: Vec<String>,
+    #[serde(default)]
+    codes: Vec<String>,
+    #[serde(default)]
+    slots: u32,
+    #[serde(default)]
+    about: serde_json::Value,
 }
 
 impl From<NodeDoc> for NodeView {
     fn from(doc: NodeDoc) -> NodeView {
-        let NodeDoc { id, name, host, pid, joined_at, lease_until, holds, queues } = doc;
-        NodeView { id, name, host, pid, joined_at: joined_at.0, lease_until: lease_until.0, holds, queues }
+        NodeView {
+            id: doc.id,
+            name: doc.name,
+            host: doc.host,
+            pid: doc.pid,
+            joined_at: doc.joined_at.0,
+            lease_until: doc.lease_until.0,
+            holds: doc.holds,
+            queues: doc.queues,
+            codes: doc.codes,
+            slots: doc.slots,
+            about: doc.about.to_string(),
+        }
     }
 }
 
@@ -335,6 +353,10 @@ pub(super) struct FailureDoc {
     message: String,
     runs: u64,
     #[serde(default)]
+    step: Option<String>,
+    #[serde(default)]
+    versions: Vec<u32>,
+    #[serde(default)]
     points: Vec<u64>,
     first_at: When,
     last_at: When,
@@ -348,6 +370,8 @@ impl From<FailureDoc> for FailureGroup {
             definition,
             tenant,
             message,
+            step,
+            versions,
             runs,
             points,
             first_at,
@@ -360,6 +384,8 @@ impl From<FailureDoc> for FailureGroup {
             tenant,
             definition,
             message,
+            step,
+            versions,
             runs,
             first_at,
             last_at,

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{OriginalUri, Path, Request};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use rust_embed::RustEmbed;
@@ -44,17 +44,31 @@ pub(super) fn add(mut router: Router) -> Router {
 async fn page(OriginalUri(whole): OriginalUri, request: Request) -> Response<Body> {
     let Some(file) = Dist::get("index.html") else { return missing() };
     let base = base(whole.path(), request.uri().path());
-    let text = filled(&String::from_utf8_lossy(&file.data), &base);
+    let text = filled(&String::from_utf8_lossy(&file.data), &base, request.uri());
     let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
     answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
 }
 
-/// The document with what its script has to know.
-pub(super) fn filled(text: &str, base: &str) -> String {
+/// What the list of runs asks for first, as the dashboard writes it: so it is on its way while the script still comes.
+const FIRST_RUNS: &str = "api/v1/runs?since=24h&limit=100";
+
+/// The document with what its script has to know, for an address below the place at which it is mounted.
+pub(super) fn filled(text: &str, base: &str, own: &Uri) -> String {
+    let is_list = own.path() == "/runs" && own.query().unwrap_or_default().is_empty();
+    let preload = match is_list {
+        true => format!(
+            r#"<link rel="preload" as="fetch" crossorigin href="{}{}">"#,
+            escaped(base),
+            escaped(FIRST_RUNS)
+        ),
+        false => String::new(),
+    };
     let config = serde_json::json!({ "base": base, "version": env!("CARGO_PKG_VERSION") });
     // Whatever stands in the address must not end the element in which it is written.
     let config = config.to_string().replace('<', "\\u003c");
-    text.replace("__BASE__", &escaped(base)).replace("__CONFIG__", &config)
+    text.replace("__BASE__", &escaped(base))
+        .replace("__CONFIG__", &config)
+        .replace("<!--preload-->", &preload)
 }
 
 async fn asset(Path(path): Path<String>, request: Request) -> Response<Body> {

@@ -251,8 +251,12 @@ fn of_queues() -> Vec<Route> {
             .gives::<shared::LostNodePage>(200),
         get("/api/v1/system", Read, "system.get", shared::system)
             .shared()
-            .about("Version, database, nodes")
+            .about("Version, database, nodes, and how the work beside the runs stands")
             .gives::<shared::System>(200),
+        get("/api/v1/system/tables", Operate, "system.tables", shared::tables)
+            .shared()
+            .about("How much room each table takes; reads a whole file of SQLite")
+            .gives::<shared::Tables>(200),
         get("/api/v1/system/checks", Operate, "system.checks", shared::checks)
             .shared()
             .about("What may be wrong with the database, and what to do about it; takes a while")

@@ -155,11 +155,9 @@ async fn named(call: &Call) -> Option<Option<RunView>> {
 /// Runs that fit, newest first.
 pub(crate) async fn list(call: Call) -> Answer {
     if let Some(found) = named(&call).await {
-        return Reply::json(&RunPage {
-            items: found.iter().map(RunJson::brief).collect(),
-            next_cursor: None,
-            prev_cursor: None,
-        });
+        let found: Vec<RunView> = found.into_iter().collect();
+        let items = told(&call, &found).await?;
+        return Reply::json(&RunPage { items, next_cursor: None, prev_cursor: None });
     }
     let mut filter = asked(&call).await?;
     filter.oldest_first = match call.query.one("sort") {
@@ -173,7 +171,13 @@ pub(crate) async fn list(call: Call) -> Answer {
     // As they were sent: two hours ago is another time on the next page.
     let what = format!("runs\n{:?}\n{}\n{:?}", filter.tenant, filter.oldest_first, words(&call.query)?);
     let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
-    Reply::json(&RunPage { items: runs.iter().map(RunJson::brief).collect(), next_cursor, prev_cursor })
+    Reply::json(&RunPage { items: told(&call, &runs).await?, next_cursor, prev_cursor })
+}
+
+/// Runs of a list, each with what it waits for.
+async fn told(call: &Call, runs: &[RunView]) -> Result<Vec<RunJson>, Problem> {
+    let mut waits = call.api.client.store().waited_for(runs).await?;
+    Ok(runs.iter().map(|view| RunJson::brief(view).waits_for(waits.remove(&view.record.id))).collect())
 }
 
 /// How many runs fit, up to a cap.

@@ -25,7 +25,7 @@ const BATCH: u32 = 1000;
 /// What ended later is summed up the next time: it may not be visible yet.
 const BEHIND: Duration = Duration::from_secs(10);
 /// How long sums are kept.
-const KEEP: Duration = Duration::from_secs(31 * 86_400);
+pub(super) const KEEP: Duration = Duration::from_secs(31 * 86_400);
 /// The longest time that can be asked for, and the one that is meant unless said.
 const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 const USUAL: Duration = Duration::from_secs(3_600);
@@ -105,6 +105,10 @@ pub(crate) struct ErrorGroupJson {
     tenant: String,
     /// What the last one said.
     message: String,
+    /// The step that failed in the last one, if one did.
+    step: Option<String>,
+    /// The versions of the definition in which runs failed like this, the newest first.
+    versions: Vec<u32>,
     /// How many failed like this, as long as it is remembered.
     runs: u64,
     /// How many of them within the range, in whole minutes.
@@ -271,6 +275,8 @@ impl ErrorGroupJson {
             tenant,
             definition,
             message,
+            step,
+            versions,
             runs,
             first_at,
             last_at,
@@ -282,6 +288,8 @@ impl ErrorGroupJson {
             definition,
             tenant,
             message,
+            step,
+            versions,
             runs,
             runs_in_range: lately.iter().sum(),
             points: lately,

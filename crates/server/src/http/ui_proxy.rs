@@ -54,6 +54,7 @@ async fn pass_on(
         return Ok(StatusCode::METHOD_NOT_ALLOWED.into_response());
     }
     let (mut parts, _) = request.into_parts();
+    let own = parts.uri.clone();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     parts.uri = path.parse()?;
     parts.headers.insert(header::HOST, HeaderValue::from_str(from.as_str())?);
@@ -76,7 +77,7 @@ async fn pass_on(
         return Ok(Response::from_parts(parts, Body::new(body)));
     }
     let text = Limited::new(body, DOCUMENT).collect().await?.to_bytes();
-    let text = super::dashboard::filled(&String::from_utf8_lossy(&text), "/");
+    let text = super::dashboard::filled(&String::from_utf8_lossy(&text), "/", &own);
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(header::ETAG);
     Ok(Response::from_parts(parts, Body::from(text)))

@@ -104,6 +104,16 @@ async fn revert(ctx: Ctx, _: Value) -> Result<(), AnyError> {
     Err(AnyError::new("it came to nothing"))
 }
 
+/// Comes as far as its step.
+async fn broken(ctx: Ctx, _: Value) -> Result<(), AnyError> {
+    let charge = ctx.step("charge", |_| async { Err::<(), _>(AnyError::new("the card was declined")) });
+    Ok(charge.retry(Retry::times(1)).await?)
+}
+
+async fn keeps(_job: JobCtx, _: Value) -> Result<(), AnyError> {
+    Ok(())
+}
+
 async fn fail(_job: JobCtx, why: String) -> Result<(), AnyError> {
     Err(AnyError::new(why))
 }
@@ -136,6 +146,11 @@ impl Lab {
             .workflow(Workflow::new("promised", promised))
             .workflow(Workflow::new("talk", talk))
             .workflow(Workflow::new("revert", revert))
+            .workflow(Workflow::new("broken", broken))
+            .workflow(Workflow::new("broken", broken).version(2))
+            .job(
+                Job::new("keeps", keeps).retention(Retention::forever().completed(Duration::from_secs(3600))),
+            )
             .job(Job::new("fail", fail).retry(Retry::times(1)).queue("mail"))
             .queue(Queue::new("mail").limit(5))
             .schedule(nightly("acme", "nightly-acme"), &greet, "acme".to_owned())

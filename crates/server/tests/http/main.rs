@@ -21,4 +21,5 @@ mod resets;
 mod runs;
 mod sessions;
 mod things;
+mod told;
 mod walk;

@@ -25,6 +25,10 @@ pub struct NodeCard {
     pub queues: Vec<String>,
     /// The rules of queues that its code knows.
     pub rules: Vec<(String, QueueRules)>,
+    /// How many runs it takes at once; 0 when it does not say.
+    pub slots: u32,
+    /// What it says of itself to people, as a JSON object.
+    pub about: String,
 }
 
 /// What a node knows how to run, recorded for callers without the code.

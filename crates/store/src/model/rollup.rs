@@ -110,6 +110,10 @@ pub struct FailureGroup {
     pub definition: String,
     /// What the last one said.
     pub message: String,
+    /// The step that failed in the last one, if one did.
+    pub step: Option<String>,
+    /// The versions of the definition in which runs failed like this, the newest first.
+    pub versions: Vec<u32>,
     /// How many runs failed like this.
     pub runs: u64,
     /// When the first did.

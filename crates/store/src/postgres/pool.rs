@@ -204,6 +204,11 @@ impl Pool {
         self.size
     }
 
+    /// How many are in somebody's hands.
+    pub(super) fn in_use(&self) -> usize {
+        self.size.saturating_sub(self.places.available_permits())
+    }
+
     /// Whether statements are sent without names.
     pub(super) fn is_unnamed(&self) -> bool {
         self.unnamed.load(Ordering::Relaxed)

@@ -11,7 +11,7 @@ use tokio_postgres::{AsyncMessage, Client, Row};
 use super::Postgres;
 use super::error::meaning;
 use super::pool::answered;
-use crate::{PostgresVitals, StoreError, TableVitals, Vitals, VitalsKind};
+use crate::{PoolUse, PostgresVitals, StoreError, TableSize, TableVitals, Vitals, VitalsKind};
 
 /// How long a notification may take.
 const HEARD: Duration = Duration::from_secs(2);
@@ -51,7 +51,29 @@ const ORPHANS: &str = "
      where a.node is not null and not exists (
          select 1 from outlast.nodes n where n.shard = a.shard and n.id = a.node and n.lease_until > {since})";
 
+const SIZES: &str = "
+    select c.relname::text, pg_total_relation_size(c.oid)::int8
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'outlast' and c.relkind = 'r' order by 2 desc, 1";
+
 impl Postgres {
+    /// With indexes and what is stored beside the rows.
+    pub(crate) async fn table_sizes(self: &Arc<Self>) -> Result<Vec<TableSize>, StoreError> {
+        let lease = self.pool.lease().await?;
+        let rows = many(lease.client(), SIZES).await?;
+        lease.give_back();
+        let size = |row: &Row| {
+            let bytes = u64::try_from(cell::<i64>(row, 1)?).unwrap_or_default();
+            Ok(TableSize { name: cell(row, 0)?, bytes })
+        };
+        rows.iter().map(size).collect()
+    }
+
+    /// The connections of this process.
+    pub(crate) fn pool_use(&self) -> PoolUse {
+        PoolUse { size: self.pool.size(), in_use: self.pool.in_use() }
+    }
+
     /// Runs whose node's lease was over then are orphans.
     pub(crate) async fn vitals(self: &Arc<Self>, since: i64) -> Result<Vitals, StoreError> {
         let lease = self.pool.lease().await?;

@@ -367,18 +367,20 @@ texts!(LIST_KEY LIST_KEY_OLDEST COUNT_KEY, ["list_key", "list_key_oldest", "coun
 texts!(LIST_OPEN LIST_OPEN_OLDEST COUNT_OPEN, ["list_open", "list_open_oldest", "count_open"],
     "outlast.runs as r ", "outlast.runs as r ", "join", "", VALUES);
 // What comes first is looked at first: SQLite keeps the order of a cross join, PostgreSQL plans a subquery with an offset by itself.
+// Without the second one it walked along the time, and went through all of the first for each run.
 texts!(LIST_TAG LIST_TAG_OLDEST COUNT_TAG, ["list_tag", "list_tag_oldest", "count_tag"],
     "(select g.run from outlast.tags as g where g.shard = {p1} and g.name = {p16} and g.value = {p17} offset 0) as y
-      join outlast.runs as r on r.id = y.run ",
+      join lateral (select i.* from outlast.runs as i where i.shard = {p1} and i.id = y.run offset 0) as r on true ",
     "outlast.tags as y cross join outlast.runs as r on r.id = y.run and y.shard = {p1} and y.name = {p16} and y.value = {p17} ",
     "left join", "", TAG_VALUES);
 texts!(LIST_ENDED_FEW LIST_ENDED_FEW_OLDEST COUNT_ENDED_FEW, ["list_ended_few", "list_ended_few_oldest", "count_ended_few"],
     "(select o.run from outlast.results as o where o.shard = {p1} and o.status {in:p11} offset 0) as y
-      join outlast.runs as r on r.id = y.run ",
+      join lateral (select i.* from outlast.runs as i where i.shard = {p1} and i.id = y.run offset 0) as r on true ",
     "outlast.results as y indexed by outlast.results_by_status
       cross join outlast.runs as r on r.id = y.run and y.shard = {p1} and y.status {in:p11} ",
     "left join", "", VALUES);
 texts!(LIST_OPEN_FEW LIST_OPEN_FEW_OLDEST COUNT_OPEN_FEW, ["list_open_few", "list_open_few_oldest", "count_open_few"],
-    "(select o.id as run from outlast.agenda as o where o.shard = {p1} offset 0) as y join outlast.runs as r on r.id = y.run ",
+    "(select o.id as run from outlast.agenda as o where o.shard = {p1} offset 0) as y
+      join lateral (select i.* from outlast.runs as i where i.shard = {p1} and i.id = y.run offset 0) as r on true ",
     "outlast.agenda as y cross join outlast.runs as r on r.id = y.id and y.shard = {p1} ",
     "join", "", VALUES);

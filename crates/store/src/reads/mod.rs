@@ -12,6 +12,7 @@ mod queues;
 mod rollups;
 mod schedules;
 mod turns;
+mod upkeep;
 mod verify;
 mod views;
 mod waits;
@@ -24,8 +25,10 @@ pub(crate) use queues::{QUEUE_COUNTS, add_counts, queue_views, queues};
 pub(crate) use rollups::{depths, failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
+pub(crate) use upkeep::upkeep;
 pub(crate) use verify::verify;
 pub(crate) use views::{definitions, ended, find, logs, lost, next_due, nodes, now, run};
+pub(crate) use waits::waited_for;
 
 use crate::Sql;
 
@@ -42,6 +45,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         kv::STATEMENTS,
         explain::STATEMENTS,
         waits::STATEMENTS,
+        upkeep::STATEMENTS,
         verify::STATEMENTS,
         never::STATEMENTS,
     ]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use outlast_core::{ShardCount, Status};
+use outlast_core::{Rate, ShardCount, Status, Timestamp, Window};
 
 use crate::rows::{ReadRow, cells};
-use crate::transitions::{Flight, Place, read_counted_queue};
-use crate::{QueueCard, QueueView, Row, Sql, StoreError, Tx, Type};
+use crate::transitions::{Flight, NOW, Place, read_counted_queue};
+use crate::{QueueCard, QueueView, RateView, Row, Sql, StoreError, Tx, Type};
 
 /// The queues that somebody said something about.
 pub(crate) async fn queues(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<QueueCard>, StoreError> {
@@ -23,21 +23,32 @@ pub(crate) async fn queues(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Qu
 /// What stands in each queue.
 pub(crate) async fn queue_views(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<QueueView>, StoreError> {
     let mut flight = Flight::default();
+    let now = flight.add(NOW.with([]));
     let rows: Vec<Place> =
         (0..shards.max(1)).map(|shard| flight.add(QUEUES_ALL.with(cells![shard]))).collect();
     let counts: Vec<Place> = (0..shards.max(1))
         .map(|shard| flight.add(QUEUE_COUNTS.with(cells![shard, Status::Running])))
         .collect();
     let mut answers = flight.send_last(tx).await?;
+    let now = answers.take(now).first().map_or(Ok(Timestamp::default()), |row| row.time(0))?;
     let mut views: BTreeMap<String, QueueView> = BTreeMap::new();
     for row in rows.into_iter().flat_map(|place| answers.take(place)) {
         let queue = read_counted_queue(&row)?;
-        views.insert(queue.name.clone(), QueueView { queue, ..QueueView::default() });
+        let rate = match queue.rules.rate {
+            Some(rate) => Some(of_rate(rate, Window::parse(&row.text(6)?), now)),
+            None => None,
+        };
+        views.insert(queue.name.clone(), QueueView { rate, queue, ..QueueView::default() });
     }
     for row in counts.into_iter().flat_map(|place| answers.take(place)) {
         add_counts(&row, &mut views)?;
     }
     Ok(views.into_values().collect())
+}
+
+fn of_rate(rate: Rate, mut window: Window, now: Timestamp) -> RateView {
+    let free = window.free(rate, now);
+    RateView { used: rate.count.saturating_sub(free), free, freer_at: window.freer_at(rate) }
 }
 
 /// Adds what stands in a queue of one shard.
@@ -58,7 +69,7 @@ pub(super) static STATEMENTS: &[&Sql] = &[&QUEUES_ALL, &QUEUE_COUNTS];
 
 static QUEUES_ALL: Sql = Sql::new(
     "queues_all",
-    "select q.name, q.rules, q.own_rules, q.state, q.since, q.changes from outlast.queues as q
+    "select q.name, q.rules, q.own_rules, q.state, q.since, q.changes, q.used from outlast.queues as q
       where q.shard = {p1} order by q.name",
 )
 .takes(&[Type::Int]);

@@ -89,6 +89,9 @@ pub(crate) async fn failures(
     let spans = |shard: u16| cells![shard, from, step, ask.tenant.clone()];
     let counted: Vec<Place> =
         (0..shards.max(1)).map(|shard| flight.add(FAILURE_SPANS.with(spans(shard)))).collect();
+    let versions: Vec<Place> = (0..shards.max(1))
+        .map(|shard| flight.add(FAILURE_VERSIONS.with(cells![shard, ask.tenant.clone()])))
+        .collect();
     let mut answers = flight.send_last(tx).await?;
     let mut groups: BTreeMap<(String, String), FailureGroup> = BTreeMap::new();
     for row in places.into_iter().flat_map(|place| answers.take(place)) {
@@ -104,7 +107,15 @@ pub(crate) async fn failures(
         let Some(group) = groups.get_mut(&(row.text(0)?, row.text(1)?)) else { continue };
         group.lately[row.number::<usize>(2)?.min(last)] += row.number::<u64>(3)?;
     }
+    for row in versions.into_iter().flat_map(|place| answers.take(place)) {
+        let Some(group) = groups.get_mut(&(row.text(0)?, row.text(1)?)) else { continue };
+        group.versions.push(row.number(2)?);
+    }
     let mut groups: Vec<FailureGroup> = groups.into_values().collect();
+    for group in &mut groups {
+        group.versions.sort_by(|a, b| b.cmp(a));
+        group.versions.dedup();
+    }
     groups.iter_mut().for_each(|group| group.lately.truncate(last + 1));
     groups.sort_by(|a, b| (b.last_at, &b.fingerprint).cmp(&(a.last_at, &a.fingerprint)));
     groups.truncate(ask.limit as usize);
@@ -129,10 +140,13 @@ fn read(row: &Row) -> Result<FailureGroup, StoreError> {
         last_at: row.time(6)?,
         last_run: row.run(7)?,
         lately: vec![0; FailureGroup::SPANS],
+        step: row.opt_text(8)?,
+        versions: Vec::new(),
     })
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&SERIES_SUMS, &SERIES_TIMES, &DEPTHS, &FAILURES, &FAILURE_SPANS];
+pub(super) static STATEMENTS: &[&Sql] =
+    &[&SERIES_SUMS, &SERIES_TIMES, &DEPTHS, &FAILURES, &FAILURE_SPANS, &FAILURE_VERSIONS];
 
 const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text, Type::Text];
 
@@ -182,7 +196,7 @@ static DEPTHS: Sql = Sql::new(
 
 static FAILURES: Sql = Sql::new(
     "failures",
-    "select f.tenant, f.fingerprint, f.definition, f.message, f.runs, f.first_at, f.last_at, f.last_run
+    "select f.tenant, f.fingerprint, f.definition, f.message, f.runs, f.first_at, f.last_at, f.last_run, f.step
        from outlast.failures as f
       where f.shard = {p1} and f.last_at >= {p2} and ({p3} is null or f.tenant = {p3})
         and ({p4} is null or f.definition = {p4})
@@ -198,3 +212,10 @@ static FAILURE_SPANS: Sql = Sql::new(
       group by 1, 2, 3",
 )
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Text]);
+
+static FAILURE_VERSIONS: Sql = Sql::new(
+    "failure_versions",
+    "select v.tenant, v.fingerprint, v.version from outlast.failure_versions as v
+      where v.shard = {p1} and ({p2} is null or v.tenant = {p2})",
+)
+.takes(&[Type::Int, Type::Text]);

@@ -217,6 +217,9 @@ pub(crate) async fn nodes(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<Nod
             lease_until: row.time(5)?,
             holds,
             queues: serde_json::from_str(&row.text(7)?).unwrap_or_default(),
+            codes: serde_json::from_str(&row.text(8)?).unwrap_or_default(),
+            slots: row.number(9)?,
+            about: row.text(10)?,
         };
         nodes.insert(id, node);
     }
@@ -349,7 +352,8 @@ static LOGS: Sql = Sql::new(
 static NODES: Sql = Sql::new(
     "nodes",
     "select n.id, n.name, n.host, n.pid, n.joined_at, n.lease_until,
-            (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id), n.queues
+            (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id), n.queues,
+            n.codes, n.slots, n.about
        from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
 )
 .takes(&[Type::Int]);

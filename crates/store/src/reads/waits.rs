@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use outlast_core::{
-    RunId, ShardCount, Timestamp, Unread, Wait, WaitOn, live_waits, name_in_any_life, split_life, strip_anew,
+    RunId, ShardCount, Status, Timestamp, Unread, Wait, WaitOn, live_waits, name_in_any_life, split_life,
+    strip_anew,
 };
 
 use super::turns::lives;
 use crate::rows::{self, ReadRow, cells, ids};
 use crate::transitions::{Flight, Place};
-use crate::{Cell, Row, Sql, StoreError, Tx, Type};
+use crate::{Cell, Row, RunView, Sql, StoreError, Tx, Type};
 
 /// How many of a run's children are named.
 const CHILDREN: u32 = 10;
+/// Among how many entries at the end of a journal a wait is looked for where many runs are looked at.
+const LATELY: u32 = 64;
 
 /// A run that is suspended.
 #[derive(Debug, Clone, Copy)]
@@ -23,11 +26,51 @@ pub(super) struct Suspended {
     pub(super) asked_to_stop: bool,
 }
 
+/// What each of those of `runs` that wait has waited for longest. What was opened long before the end of a long journal is
+/// not seen: a list must not cost what journals do.
+pub(crate) async fn waited_for(
+    tx: &mut dyn Tx,
+    runs: &[RunView],
+    shards: ShardCount,
+) -> Result<HashMap<RunId, Wait>, StoreError> {
+    let waiting = runs.iter().filter(|view| view.status == Status::Waiting);
+    let waiting: Vec<Suspended> = waiting
+        .map(|view| {
+            let asked_to_stop = view.cancel_reason.is_some();
+            Suspended { run: view.record.id, due_at: view.due_at, asked_to_stop }
+        })
+        .collect();
+    if waiting.is_empty() {
+        Flight::default().send_last(tx).await?;
+        return Ok(HashMap::new());
+    }
+    let found = look(tx, &waiting, shards, Depth::Lately).await?;
+    Flight::default().send_last(tx).await?;
+    let first = |(run, waits): (RunId, Vec<Wait>)| Some((run, waits.into_iter().next()?));
+    Ok(found.into_iter().filter_map(first).collect())
+}
+
 /// What can still wake each of `runs`. The transaction goes on.
 pub(super) async fn waits(
     tx: &mut dyn Tx,
     runs: &[Suspended],
     shards: ShardCount,
+) -> Result<HashMap<RunId, Vec<Wait>>, StoreError> {
+    look(tx, runs, shards, Depth::Whole).await
+}
+
+/// How much of a journal is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Whole,
+    Lately,
+}
+
+async fn look(
+    tx: &mut dyn Tx,
+    runs: &[Suspended],
+    shards: ShardCount,
+    depth: Depth,
 ) -> Result<HashMap<RunId, Vec<Wait>>, StoreError> {
     let mut by_shard: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
     for Suspended { run, .. } in runs {
@@ -36,15 +79,19 @@ pub(super) async fn waits(
     let rows = |runs: &[RunId]| -> Vec<Vec<Cell>> { runs.iter().map(|run| cells![*run]).collect() };
     let all: Vec<RunId> = runs.iter().map(|suspended| suspended.run).collect();
 
+    let children = if depth == Depth::Whole { CHILDREN } else { 1 };
     let mut flight = Flight::default();
     let (mut open, mut unread, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (shard, runs) in &by_shard {
-        open.extend(flight.each(&WAITS_OPEN, rows(runs), cells![*shard]));
+        open.extend(match depth {
+            Depth::Whole => flight.each(&WAITS_OPEN, rows(runs), cells![*shard]),
+            Depth::Lately => flight.each(&WAITS_LATELY, rows(runs), cells![*shard, LATELY]),
+        });
         unread.push(flight.add(WAITS_UNREAD.with(cells![*shard, ids(runs)])));
     }
     // A child with a key lives in the shard of that.
     for shard in 0..shards.max(1) {
-        ends.extend(flight.each(&WAITS_CHILDREN, rows(&all), cells![shard, CHILDREN]));
+        ends.extend(flight.each(&WAITS_CHILDREN, rows(&all), cells![shard, children]));
         ends.push(flight.add(WAITS_LISTENED.with(cells![shard, ids(&all)])));
     }
     let mut answers = flight.send(tx).await?;
@@ -116,7 +163,8 @@ async fn in_this_life(tx: &mut dyn Tx, messages: &mut HashMap<RunId, Vec<Unread>
     Ok(())
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&WAITS_OPEN, &WAITS_UNREAD, &WAITS_CHILDREN, &WAITS_LISTENED];
+pub(super) static STATEMENTS: &[&Sql] =
+    &[&WAITS_OPEN, &WAITS_LATELY, &WAITS_UNREAD, &WAITS_CHILDREN, &WAITS_LISTENED];
 
 // Of every operation that has no end the last entry: 0 and 1 are the phases before an end. Only kinds that can wait:
 // steps and transactions (between attempts), sleeps, events, promises, and the request to stop.
@@ -138,6 +186,30 @@ static WAITS_OPEN: Sql = Sql::new(
 )
 .rows(&[("run", Type::Id)])
 .takes(&[Type::Int]);
+
+// The same among the last entries alone. An operation that was opened before them is not found, and none that ended is.
+static WAITS_LATELY: Sql = Sql::new(
+    "waits_lately",
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+       from {batch} cross join lateral (
+               select max(o.pos) as pos
+                 from (select e.pos, e.kind, e.name from outlast.journal as e
+                        where e.shard = {p1} and e.run = b.run order by e.pos desc limit {p2}) as o
+                where o.kind < 50 or o.kind / 10 = 9
+                group by o.kind / 10, o.name having max(o.kind % 10) < 2) as g
+            join outlast.journal as j on j.shard = {p1} and j.run = b.run and j.pos = g.pos",
+)
+.on_sqlite(
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+       from (select max(o.pos) as pos
+               from (select e.pos, e.kind, e.name from outlast.journal as e
+                      where e.shard = {p1} and e.run = {b:run} order by e.pos desc limit {p2}) as o
+              where o.kind < 50 or o.kind / 10 = 9
+              group by o.kind / 10, o.name having max(o.kind % 10) < 2) as g
+            join outlast.journal as j on j.shard = {p1} and j.run = {b:run} and j.pos = g.pos",
+)
+.rows(&[("run", Type::Id)])
+.takes(&[Type::Int, Type::Int]);
 
 // Events, and values of promises.
 static WAITS_UNREAD: Sql = Sql::new(

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::Sqlite;
 use super::connection::{reader, wait_for};
 use super::error::meaning;
-use crate::{SqliteVitals, StoreError, Vitals, VitalsKind};
+use crate::{SqliteVitals, StoreError, TableSize, Vitals, VitalsKind};
 
 impl Sqlite {
     /// Runs whose node's lease was over then are orphans.
@@ -21,6 +21,31 @@ impl Sqlite {
         let (orphans, vitals) = look.await.map_err(|error| StoreError::Unavailable(error.into()))??;
         Ok(Vitals { version, orphans, kind: VitalsKind::Sqlite(vitals) })
     }
+}
+
+impl Sqlite {
+    /// Every page is looked at: nothing in the file knows the sum.
+    pub(crate) async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {
+        let Some(file) = self.file.clone() else { return Ok(Vec::new()) };
+        let look = tokio::task::spawn_blocking(move || sizes(&file));
+        look.await.map_err(|error| StoreError::Unavailable(error.into()))?
+    }
+}
+
+fn sizes(file: &Path) -> Result<Vec<TableSize>, StoreError> {
+    let connection = reader(file, false)?;
+    let sql = "select m.tbl_name, sum(s.pgsize) from dbstat as s join sqlite_master as m on m.name = s.name
+                where s.aggregate = true and m.tbl_name like 'outlast\\_%' escape '\\'
+                group by m.tbl_name order by 2 desc, 1";
+    wait_for(|| {
+        let mut look = connection.prepare(sql)?;
+        let rows = look.query_map([], |row| {
+            let (name, bytes): (String, i64) = (row.get(0)?, row.get(1)?);
+            let name = name.trim_start_matches("outlast_").to_owned();
+            Ok(TableSize { name, bytes: u64::try_from(bytes).unwrap_or_default() })
+        })?;
+        rows.collect::<Result<Vec<_>, _>>()
+    })
 }
 
 fn look(file: &Path, since: i64) -> Result<(u64, SqliteVitals), StoreError> {

@@ -72,7 +72,9 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
             node.pid,
             &*known,
             lease,
-            &*served
+            &*served,
+            node.slots,
+            &*node.about
         ]));
         let (codes, queues) = (Cell::Texts(codes.clone()), Cell::Texts(node.queues.clone()));
         let blocked = cells![shard, codes, Status::Blocked, queues, serves_all];
@@ -143,13 +145,24 @@ static DEFINITIONS_SET: Sql = Sql::new(
 
 static NODES_JOIN: Sql = Sql::new(
     "nodes_join",
-    "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until, queues)
-     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {now}, {now} + {p7}, {p8})
+    "insert into outlast.nodes (shard, id, name, host, pid, codes, joined_at, lease_until, queues, slots, about)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {now}, {now} + {p7}, {p8}, {p9}, {p10})
      on conflict (shard, id) do update
         set name = excluded.name, codes = excluded.codes, queues = excluded.queues,
-            lease_until = excluded.lease_until",
+            lease_until = excluded.lease_until, slots = excluded.slots, about = excluded.about",
 )
-.takes(&[Type::Int, Type::Id, Type::Text, Type::Text, Type::Int, Type::Text, Type::Int, Type::Text]);
+.takes(&[
+    Type::Int,
+    Type::Id,
+    Type::Text,
+    Type::Text,
+    Type::Int,
+    Type::Text,
+    Type::Int,
+    Type::Text,
+    Type::Int,
+    Type::Text,
+]);
 
 // Locks are waited for here: a run that was passed over would stay blocked although its code is there.
 static BLOCKED_LOCK: Sql = Sql::new(

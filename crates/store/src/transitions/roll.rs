@@ -3,9 +3,9 @@
 //! Whoever does it locks the shard's mark, goes on from there in the order of ends, adds what it finds and moves the mark,
 //! in one transaction: so each end counts once, whoever does it and however often. Ending a run costs nothing more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use outlast_core::{FailureDoc, RunId, Status, Timestamp, fingerprint, shorten};
+use outlast_core::{FailureDoc, RunId, Status, Timestamp, fingerprint, shorten, split_life, strip_anew};
 
 use super::flight::Flight;
 use crate::rows::{ReadRow, cells, micros, plain};
@@ -13,6 +13,8 @@ use crate::{Roll, Row, RunView, Sql, StoreError, Tx, Type};
 
 /// A minute in microseconds.
 pub(crate) const MINUTE: i64 = 60_000_000;
+/// Among how many entries at a run's end the step is looked for that failed.
+const LAST_ENTRIES: i64 = 50;
 /// How much of a message is kept.
 const MESSAGE: usize = 1_000;
 
@@ -21,10 +23,14 @@ type Key = (i64, String, String, String);
 /// What failures that are alike are counted by: minute, tenant, fingerprint.
 type Minute = (i64, String, String);
 
+/// What versions of failures that are alike are known by: tenant, fingerprint, version.
+type Version = (String, String, i64);
+
 /// What failures are alike in, and what is said of them.
 struct Alike {
     definition: String,
     message: String,
+    step: Option<String>,
     runs: i64,
     first_at: Timestamp,
     last_at: Timestamp,
@@ -51,10 +57,15 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
         return Ok(0);
     };
 
+    let steps = failed_steps(tx, ask.shard, &ended).await?;
     let (mut sums, mut times, mut alike) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut minutes = BTreeMap::new();
+    let (mut minutes, mut versions) = (BTreeMap::new(), BTreeMap::new());
     for row in &ended {
-        add(row, &mut sums, &mut times, &mut alike, &mut minutes)?;
+        count(row, &mut sums, &mut times)?;
+        if row.status(2)? == Status::Failed {
+            let step = steps.get(&row.run(0)?).cloned();
+            add_failure(row, step, &mut alike, &mut minutes, &mut versions)?;
+        }
     }
     let sums =
         sums.into_iter().map(|((minute, tenant, definition, queue), [completed, failed, cancelled])| {
@@ -65,40 +76,46 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
             cells![minute, tenant, definition, queue, bucket, runs]
         });
     let alike = alike.into_iter().map(
-        |((tenant, fingerprint), Alike { definition, message, runs, first_at, last_at, last_run })| {
-            cells![tenant, fingerprint, definition, message, runs, first_at, last_at, last_run]
+        |((tenant, fingerprint), Alike { definition, message, step, runs, first_at, last_at, last_run })| {
+            cells![tenant, fingerprint, definition, message, step, runs, first_at, last_at, last_run]
         },
     );
     let minutes = minutes.into_iter().map(|((minute, tenant, fingerprint), runs): (Minute, i64)| {
         cells![minute, tenant, fingerprint, runs]
     });
+    let versions =
+        versions.into_iter().map(|((tenant, fingerprint, version), last_at): (Version, Timestamp)| {
+            cells![tenant, fingerprint, version, last_at]
+        });
     let mut flight = Flight::default();
     flight.each(&ROLL_SUMS, sums.collect(), cells![ask.shard]);
     flight.each(&ROLL_TIMES, times.collect(), cells![ask.shard]);
     flight.each(&ROLL_FAILURES, alike.collect(), cells![ask.shard]);
     flight.each(&ROLL_FAILURE_MINUTES, minutes.collect(), cells![ask.shard]);
+    flight.each(&ROLL_FAILURE_VERSIONS, versions.collect(), cells![ask.shard]);
     flight.add(ROLLED_MOVE.with(cells![ask.shard, last.int(1)?, last.id(0)?]));
-    for sql in [&ROLLUPS_FORGET, &ROLLUP_TIMES_FORGET, &FAILURES_FORGET, &FAILURE_MINUTES_FORGET] {
+    for sql in [
+        &ROLLUPS_FORGET,
+        &ROLLUP_TIMES_FORGET,
+        &FAILURES_FORGET,
+        &FAILURE_MINUTES_FORGET,
+        &FAILURE_VERSIONS_FORGET,
+    ] {
         flight.add(sql.with(cells![ask.shard, micros(ask.keep)]));
     }
     flight.send_last(tx).await?;
     Ok(u32::try_from(ended.len()).unwrap_or(u32::MAX))
 }
 
-/// Adds one end.
-fn add(
+/// Counts one end.
+fn count(
     row: &Row,
     sums: &mut BTreeMap<Key, [i64; 3]>,
     times: &mut BTreeMap<(Key, i64), i64>,
-    alike: &mut BTreeMap<(String, String), Alike>,
-    minutes: &mut BTreeMap<Minute, i64>,
 ) -> Result<(), StoreError> {
-    let (run, finished_at, status) = (row.run(0)?, row.time(1)?, row.status(2)?);
-    let (tenant, definition, queue) = (row.text(4)?, row.text(5)?, row.text(6)?);
-    let at = finished_at.micros();
-    let minute = at - at.rem_euclid(MINUTE);
-    let key = (minute, tenant.clone(), definition.clone(), queue);
-    let place = match status {
+    let at = row.int(1)?;
+    let key = (minute(at), row.text(4)?, row.text(5)?, row.text(6)?);
+    let place = match row.status(2)? {
         Status::Completed => 0,
         Status::Failed => 1,
         _ => 2,
@@ -106,22 +123,66 @@ fn add(
     sums.entry(key.clone()).or_default()[place] += 1;
     let took = (at - row.int(7)?).max(1);
     *times.entry((key, i64::from(took.ilog2()))).or_default() += 1;
-    if status == Status::Failed {
-        let message = kept_message(row.opt_text(3)?.as_deref());
-        let fingerprint = fingerprint(&definition, &message);
-        *minutes.entry((minute, tenant.clone(), fingerprint.clone())).or_default() += 1;
-        let group = alike.entry((tenant, fingerprint)).or_insert_with(|| Alike {
-            definition,
-            message: String::new(),
-            runs: 0,
-            first_at: finished_at,
-            last_at: finished_at,
-            last_run: run,
-        });
-        group.runs += 1;
-        (group.last_at, group.last_run, group.message) = (finished_at, run, message);
-    }
     Ok(())
+}
+
+/// Adds one failure to those that are like it.
+fn add_failure(
+    row: &Row,
+    step: Option<String>,
+    alike: &mut BTreeMap<(String, String), Alike>,
+    minutes: &mut BTreeMap<Minute, i64>,
+    versions: &mut BTreeMap<Version, Timestamp>,
+) -> Result<(), StoreError> {
+    let (run, finished_at) = (row.run(0)?, row.time(1)?);
+    let (tenant, definition) = (row.text(4)?, row.text(5)?);
+    let message = kept_message(row.opt_text(3)?.as_deref());
+    let fingerprint = fingerprint(&definition, &message);
+    *minutes.entry((minute(finished_at.micros()), tenant.clone(), fingerprint.clone())).or_default() += 1;
+    versions.insert((tenant.clone(), fingerprint.clone(), row.int(8)?), finished_at);
+    let group = alike.entry((tenant, fingerprint)).or_insert_with(|| Alike {
+        definition,
+        message: String::new(),
+        step: None,
+        runs: 0,
+        first_at: finished_at,
+        last_at: finished_at,
+        last_run: run,
+    });
+    group.runs += 1;
+    (group.last_at, group.last_run, group.message, group.step) = (finished_at, run, message, step);
+    Ok(())
+}
+
+/// The beginning of a time's minute.
+fn minute(at: i64) -> i64 {
+    at - at.rem_euclid(MINUTE)
+}
+
+/// The step that failed last in each run that failed, where one did among its last entries.
+async fn failed_steps(
+    tx: &mut dyn Tx,
+    shard: u16,
+    ended: &[Row],
+) -> Result<HashMap<RunId, String>, StoreError> {
+    let mut failed = Vec::new();
+    for row in ended {
+        if row.status(2)? == Status::Failed {
+            failed.push(cells![row.run(0)?]);
+        }
+    }
+    if failed.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut flight = Flight::default();
+    let places = flight.each(&ROLL_STEPS, failed, cells![shard, LAST_ENTRIES]);
+    let mut answers = flight.send(tx).await?;
+    let mut steps = HashMap::new();
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let name = strip_anew(split_life(&row.text(1)?).0).to_owned();
+        steps.insert(row.run(0)?, name);
+    }
+    Ok(steps)
 }
 
 /// What a failure says, as far as it is kept.
@@ -140,15 +201,18 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &ROLLED_MAKE,
     &ROLLED_LOCK,
     &ROLL_LOOK,
+    &ROLL_STEPS,
     &ROLL_SUMS,
     &ROLL_TIMES,
     &ROLL_FAILURES,
     &ROLL_FAILURE_MINUTES,
+    &ROLL_FAILURE_VERSIONS,
     &ROLLED_MOVE,
     &ROLLUPS_FORGET,
     &ROLLUP_TIMES_FORGET,
     &FAILURES_FORGET,
     &FAILURE_MINUTES_FORGET,
+    &FAILURE_VERSIONS_FORGET,
 ];
 
 static ROLLED_MAKE: Sql = Sql::new(
@@ -165,7 +229,7 @@ static ROLLED_LOCK: Sql = Sql::new(
 
 static ROLL_LOOK: Sql = Sql::new(
     "roll_look",
-    "select z.run, z.finished_at, z.status, z.error, r.tenant, r.definition, r.queue, r.created_at
+    "select z.run, z.finished_at, z.status, z.error, r.tenant, r.definition, r.queue, r.created_at, r.version
        from (select o.run, o.finished_at, o.status, o.error from outlast.results as o
               where o.shard = {p1} and (o.finished_at, o.run) > ({p2}, {p3}) and o.finished_at <= {now} - {p4}
               order by o.finished_at, o.run limit {p5}) as z
@@ -174,6 +238,24 @@ static ROLL_LOOK: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Int, Type::Id, Type::Int, Type::Int])
 .by("results_by_time");
+
+// Steps, transactions and runs that were called, each with its end: the number of the kind is that of the operation and 3.
+static ROLL_STEPS: Sql = Sql::new(
+    "roll_steps",
+    "select s.* from {batch} cross join lateral (
+         select j.run, j.name from (
+             select o.run, o.name, o.pos, o.kind from outlast.journal as o
+              where o.shard = {p1} and o.run = b.run order by o.pos desc limit {p2}) as j
+          where j.kind in (3, 13, 53) order by j.pos desc limit 1) as s",
+)
+.on_sqlite(
+    "select j.run, j.name from (
+         select o.run, o.name, o.pos, o.kind from outlast.journal as o
+          where o.shard = {p1} and o.run = {b:run} order by o.pos desc limit {p2}) as j
+      where j.kind in (3, 13, 53) order by j.pos desc limit 1",
+)
+.rows(&[("run", Type::Id)])
+.takes(&[Type::Int, Type::Int]);
 
 static ROLL_SUMS: Sql = Sql::new(
     "roll_sums",
@@ -212,11 +294,11 @@ static ROLL_TIMES: Sql = Sql::new(
 
 static ROLL_FAILURES: Sql = Sql::new(
     "roll_failures",
-    "insert into outlast.failures as u (shard, tenant, fingerprint, definition, message, runs, first_at, last_at, last_run)
-     select {p1}, b.tenant, b.fingerprint, b.definition, b.message, b.runs, b.first_at, b.last_at, b.last_run
+    "insert into outlast.failures as u (shard, tenant, fingerprint, definition, message, step, runs, first_at, last_at, last_run)
+     select {p1}, b.tenant, b.fingerprint, b.definition, b.message, b.step, b.runs, b.first_at, b.last_at, b.last_run
        from {batch} where true
      on conflict (shard, tenant, fingerprint) do update
-        set message = excluded.message, runs = u.runs + excluded.runs, last_at = excluded.last_at,
+        set message = excluded.message, step = excluded.step, runs = u.runs + excluded.runs, last_at = excluded.last_at,
             last_run = excluded.last_run",
 )
 .rows(&[
@@ -224,6 +306,7 @@ static ROLL_FAILURES: Sql = Sql::new(
     ("fingerprint", Type::Text),
     ("definition", Type::Text),
     ("message", Type::Text),
+    ("step", Type::Text),
     ("runs", Type::Int),
     ("first_at", Type::Int),
     ("last_at", Type::Int),
@@ -238,6 +321,15 @@ static ROLL_FAILURE_MINUTES: Sql = Sql::new(
      on conflict (shard, minute, tenant, fingerprint) do update set runs = u.runs + excluded.runs",
 )
 .rows(&[("minute", Type::Int), ("tenant", Type::Text), ("fingerprint", Type::Text), ("runs", Type::Int)])
+.takes(&[Type::Int]);
+
+static ROLL_FAILURE_VERSIONS: Sql = Sql::new(
+    "roll_failure_versions",
+    "insert into outlast.failure_versions (shard, tenant, fingerprint, version, last_at)
+     select {p1}, b.tenant, b.fingerprint, b.version, b.last_at from {batch} where true
+     on conflict (shard, tenant, fingerprint, version) do update set last_at = excluded.last_at",
+)
+.rows(&[("tenant", Type::Text), ("fingerprint", Type::Text), ("version", Type::Int), ("last_at", Type::Int)])
 .takes(&[Type::Int]);
 
 static ROLLED_MOVE: Sql =
@@ -261,5 +353,11 @@ static FAILURES_FORGET: Sql =
 static FAILURE_MINUTES_FORGET: Sql = Sql::new(
     "failure_minutes_forget",
     "delete from outlast.failure_minutes where shard = {p1} and minute < {now} - {p2}",
+)
+.takes(&[Type::Int, Type::Int]);
+
+static FAILURE_VERSIONS_FORGET: Sql = Sql::new(
+    "failure_versions_forget",
+    "delete from outlast.failure_versions where shard = {p1} and last_at < {now} - {p2}",
 )
 .takes(&[Type::Int, Type::Int]);

@@ -29,6 +29,8 @@ fn node(name: &str) -> NodeCard {
         definitions: vec![definition],
         queues: vec!["default".into()],
         rules: Vec::new(),
+        slots: 0,
+        about: String::new(),
     }
 }
 

@@ -183,6 +183,8 @@ pub(crate) fn card(node: u128, definitions: &[&str]) -> NodeCard {
         definitions,
         queues: Vec::new(),
         rules: Vec::new(),
+        slots: 0,
+        about: String::new(),
     }
 }
 

@@ -1,13 +1,13 @@
 //! A store that keeps nothing: it hands out runs that were made before, and says of every commit that it is done.
 //! What the engine has no reason to ask for ends the program.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use outlast::prelude::*;
-use outlast_core::{Entry, Explained, NodeId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, ShardCount, Timestamp, Wait};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
@@ -15,7 +15,7 @@ use outlast_store::{
     KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, Next, NodeCard, NodeView,
     Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunKind, RunRecord, RunView,
     ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept,
-    TokenView, UserTx, VerifyMark, VerifyPage, Vitals,
+    TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -330,6 +330,18 @@ impl Reads for Made {
 
     async fn audit_chain(&self, _ask: ChainList) -> Result<ChainPage, StoreError> {
         not_made("audit_chain")
+    }
+
+    async fn waited_for(&self, _runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
+        not_made("waited_for")
+    }
+
+    async fn upkeep(&self) -> Result<Upkeep, StoreError> {
+        not_made("upkeep")
+    }
+
+    async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {
+        not_made("table_sizes")
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

@@ -1,18 +1,19 @@
 //! The seam with the weather in between: every call of the store goes the [`Way`] of its node.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp, Wait};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
     DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
     KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard,
     NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView,
-    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TokenView,
-    TurnEnd, UserTx, Value, ValueRow, VerifyMark, VerifyPage, Vitals,
+    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TableSize,
+    TokenView, TurnEnd, Upkeep, UserTx, Value, ValueRow, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -305,6 +306,18 @@ impl Reads for Faulty {
 
     async fn audit_chain(&self, ask: ChainList) -> Result<ChainPage, StoreError> {
         self.way.call("audit_chain", || self.store.audit_chain(ask)).await
+    }
+
+    async fn waited_for(&self, runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
+        self.way.call("waited_for", || self.store.waited_for(runs)).await
+    }
+
+    async fn upkeep(&self) -> Result<Upkeep, StoreError> {
+        self.way.call("upkeep", || self.store.upkeep()).await
+    }
+
+    async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {
+        self.way.call("table_sizes", || self.store.table_sizes()).await
     }
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {

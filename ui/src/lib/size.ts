@@ -1,0 +1,10 @@
+// How much room something takes, as people and `outlast doctor` say it.
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
+/// In the unit in which it is less than a thousand, with as many digits as tell something.
+export function bytes(count: number): string {
+  let [value, unit] = [Math.max(0, count), 0];
+  while (value >= 999.5 && unit < UNITS.length - 1) [value, unit] = [value / 1000, unit + 1];
+  return `${unit && value < 9.95 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
+}
