@@ -1,5 +1,6 @@
 //! Payloads: bytes with the name of the codec that made them.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::ser::Formatter;
+use serde_json::value::RawValue;
 
 use crate::finite::Finite;
 use crate::{Error, Limits};
@@ -39,6 +41,24 @@ impl Payload {
             },
         })?;
         Payload { codec: None, bytes: bytes.into() }.within(what, limits)
+    }
+
+    /// One text for all JSON that means the same: members in the order of their names, no space in between, strings with
+    /// the fewest escapes. Numbers stay as they are written, since `1.0` may be another thing than `1`. `None` for other
+    /// codecs, and for what is no JSON.
+    pub fn canonical(&self) -> Option<String> {
+        let text = std::str::from_utf8(&self.bytes).ok().filter(|_| self.codec.is_none())?;
+        if deepest(&self.bytes) > Limits::DEPTH {
+            return None;
+        }
+        let mut out = String::with_capacity(text.len());
+        write_canonical(serde_json::from_str(text).ok()?, &mut out)?;
+        Some(out)
+    }
+
+    /// Whether both say the same, however they are written.
+    pub fn means_the_same(&self, other: &Payload) -> bool {
+        self == other || self.canonical().is_some_and(|text| other.canonical() == Some(text))
     }
 
     /// JSON text as it is, if it is JSON, not nested too deeply, and within `limits`.
@@ -166,6 +186,35 @@ fn deepest(json: &[u8]) -> usize {
     most
 }
 
+fn write_canonical(value: &RawValue, out: &mut String) -> Option<()> {
+    let text = value.get().trim_ascii();
+    match text.as_bytes().first()? {
+        b'{' => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+            out.push('{');
+            for (nth, (name, value)) in members.into_iter().enumerate() {
+                out.push_str(if nth > 0 { "," } else { "" });
+                out.push_str(&serde_json::to_string(&name).ok()?);
+                out.push(':');
+                write_canonical(value, out)?;
+            }
+            out.push('}');
+        }
+        b'[' => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+            out.push('[');
+            for (nth, value) in items.into_iter().enumerate() {
+                out.push_str(if nth > 0 { "," } else { "" });
+                write_canonical(value, out)?;
+            }
+            out.push(']');
+        }
+        b'"' => out.push_str(&serde_json::to_string(&serde_json::from_str::<String>(text).ok()?).ok()?),
+        _ => out.push_str(text),
+    }
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +225,22 @@ mod tests {
         for text in [r#""a\u0000b""#, "12345678901234567890123", r#"{"b":1,"a":[1.0,2e3]}"#, "null"] {
             assert_eq!(Payload::from_json("input", text, &limits).unwrap().json(), Some(text));
         }
+    }
+
+    #[test]
+    fn json_that_means_the_same_is_known_however_it_is_written() {
+        let json = |text: &str| Payload { codec: None, bytes: Bytes::from(text.to_owned()) };
+        let one = json(r#"{"a":[1,{"x":"é","y":null}],"b":12345678901234567890123}"#);
+        let same = json("{ \"b\" : 12345678901234567890123,\n \"a\": [1, {\"y\":null,\"x\":\"\\u00e9\"}] }");
+        assert!(one.means_the_same(&same));
+        assert_eq!(one.canonical(), same.canonical());
+        for other in
+            [r#"{"a":[1,{"x":"é","y":null}],"b":12345678901234567890124}"#, "1", "1.0", r#""1""#, "no"]
+        {
+            assert!(!one.means_the_same(&json(other)) && !json("1 ").means_the_same(&json("1.0")), "{other}");
+        }
+        let packed = Payload { codec: Some("packed".into()), bytes: Bytes::from_static(b"1") };
+        assert!(packed.canonical().is_none() && !packed.means_the_same(&json("1")));
     }
 
     #[test]

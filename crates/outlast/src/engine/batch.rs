@@ -98,13 +98,15 @@ pub(super) async fn attempt(
     gather(engine, definition, &key, Member { job: job.clone(), input, expires_at, done });
 
     let mut stop = job.cancel.subscribe();
-    let mut is_handed_over = false;
+    let (mut is_handed_over, mut is_dropped) = (false, false);
     loop {
         tokio::select! {
             biased;
-            outcome = &mut outcome => {
-                return outcome.unwrap_or(Err(FailureDoc::Outlast(Error::ShuttingDown)));
-            }
+            outcome = &mut outcome, if !is_dropped => match outcome {
+                Ok(outcome) => return outcome,
+                // The process stops: whoever waits for this hears it too, and it is no attempt that failed.
+                Err(_) => is_dropped = true,
+            },
             asked = stop.wait_for(Option::is_some), if !is_handed_over => {
                 let reason = asked.ok().and_then(|reason| reason.clone()).unwrap_or_default();
                 if engine.batches.leave(&key, run) {

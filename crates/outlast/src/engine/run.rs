@@ -54,19 +54,8 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
                     poison::end(&placeholder, &definition, &loaded, claimed.crashes).await;
                 }
             }
-            // Not in the middle of a run that was begun before its code asked for a role.
-            Some(definition)
-                if loaded.entries.is_empty()
-                    && let Some(error) = definition.refuses(&loaded.record.roles) =>
-            {
-                let error = FailureDoc::Outlast(error);
-                let (next, sends) = finish(&loaded.record, Status::Failed, None, Some(&error));
-                placeholder.end_with(next, sends).await;
-            }
             Some(definition) => match &definition.body {
-                Body::Job(_) | Body::Batch(_) => {
-                    super::job::run(placeholder, definition, claimed, &loaded.entries).await;
-                }
+                Body::Job(_) | Body::Batch(_) => begin_job(placeholder, definition, loaded, claimed).await,
                 Body::Workflow(_) => begin_workflow(&placeholder, definition, loaded, claimed).await,
             },
         }
@@ -237,6 +226,30 @@ async fn load_rest(placeholder: &Arc<JobTurn>, loaded: &mut Loaded) -> bool {
     true
 }
 
+/// After very many attempts too it goes on behind the last, and knows whether it is undone.
+async fn begin_job(
+    placeholder: Arc<JobTurn>,
+    definition: Arc<Registered>,
+    mut loaded: Loaded,
+    claimed: Claimed,
+) {
+    if !load_rest(&placeholder, &mut loaded).await {
+        return;
+    }
+    // Each attempt begins anew, and may need a role that the code did not ask for before. What undoes one goes on with it.
+    let is_undone = loaded.entries.iter().any(|entry| entry.op == Op::Undo);
+    match definition.refuses(&loaded.record.roles).filter(|_| !is_undone) {
+        Some(error) => refuse(&placeholder, &loaded.record, error).await,
+        None => super::job::run(placeholder, definition, claimed, &loaded.entries).await,
+    }
+}
+
+/// Fails a run whose code must not be called for whoever started it.
+async fn refuse(placeholder: &Arc<JobTurn>, record: &RunRecord, error: Error) {
+    let (next, sends) = finish(record, Status::Failed, None, Some(&FailureDoc::Outlast(error)));
+    placeholder.end_with(next, sends).await;
+}
+
 async fn begin_workflow(
     placeholder: &Arc<JobTurn>,
     definition: Arc<Registered>,
@@ -244,6 +257,12 @@ async fn begin_workflow(
     claimed: Claimed,
 ) {
     let (engine, id, epoch) = (&placeholder.engine, claimed.id, claimed.epoch);
+    // Not in the middle of a run that was begun before its code asked for a role.
+    if loaded.entries.is_empty()
+        && let Some(error) = definition.refuses(&loaded.record.roles)
+    {
+        return refuse(placeholder, &loaded.record, error).await;
+    }
     if !load_rest(placeholder, &mut loaded).await {
         return;
     }

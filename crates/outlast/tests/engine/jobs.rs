@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::prelude::*;
+use tokio::sync::Notify;
 
 use crate::engine_test;
 use crate::harness::Ledger;
@@ -304,6 +305,50 @@ engine_test! {
         app.start(job, ()).role("reader").role("admin").await.unwrap().result().await.unwrap();
         app.start(flow, ()).role("admin").await.unwrap().result().await.unwrap();
         assert_eq!(lab.ledger.count("wiped"), 2);
+    }
+
+    async fn a_role_that_code_asks_for_later_is_asked_for_in_the_next_attempt(lab: Lab) {
+        let job = Job::new("grew", |job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("tried");
+            Err::<(), _>(AnyError::new("not yet"))
+        }).retry(Retry::fixed(3, 1.hour()));
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), ()).await.unwrap();
+        lab.settle().await;
+        let strict = job.role("admin");
+        lab.restart(|app| app.job(strict.clone())).await;
+        lab.advance(1.hour()).await;
+        let error = lab.app().handle(&strict, run.id()).result().await.unwrap_err().to_string();
+        assert!(error.contains("needs the role \"admin\""), "{error}");
+        assert_eq!(lab.ledger.count("tried"), 1);
+    }
+
+    async fn what_a_job_recorded_in_very_many_attempts_is_kept_and_it_is_undone_behind_them(lab: Lab) {
+        // More than are read with a claim.
+        const ATTEMPTS: u32 = 1_005;
+        let is_past_them = Arc::new(Notify::new());
+        let told = is_past_them.clone();
+        let job = Job::new("stubborn", move |job: JobCtx, (): ()| {
+            let told = told.clone();
+            async move {
+                if job.attempt() > ATTEMPTS {
+                    told.notify_one();
+                    job.cancelled().await;
+                }
+                Err::<(), _>(AnyError::new("again"))
+            }
+        }).retry(Retry::fixed(ATTEMPTS + 5, Duration::ZERO)).undo(|job: JobCtx, (): ()| async move {
+            job.state::<Ledger>().note("undone");
+            Ok::<(), AnyError>(())
+        });
+        lab.start(|app| app.job(job.clone())).await;
+        let run = lab.app().start(job.clone(), ()).await.unwrap();
+        is_past_them.notified().await;
+        assert_eq!(lab.test().journal(run.id()).await.unwrap().len() as u32, ATTEMPTS);
+        run.cancel("enough").await.unwrap();
+        assert!(run.result().await.is_err());
+        assert_eq!(run.status().await.unwrap().status, Status::Cancelled);
+        assert_eq!(lab.ledger.count("undone"), 1);
     }
 
     async fn a_job_without_its_state_is_blocked_and_loses_no_attempt(lab: Lab) {

@@ -11,7 +11,9 @@ use outlast::{
     QueueState, QueueView, Rate, RunId, RunView, ScheduleView, Status, Timestamp,
 };
 use outlast_core::{NodeId, Payload};
-use outlast_store::{Ended, FailureGroup, Parent, RunKind, RunRecord, ScheduleCard, TokenCard, TokenView};
+use outlast_store::{
+    Ended, FailureGroup, Parent, RateView, RunKind, RunRecord, ScheduleCard, TokenCard, TokenView,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -179,6 +181,8 @@ pub(super) struct QueueDoc {
     waiting: u64,
     oldest_due_at: Option<When>,
     rules: RulesDoc,
+    #[serde(default)]
+    rate_state: Option<RateStateDoc>,
     own_rules: bool,
     changes: i64,
 }
@@ -198,6 +202,13 @@ struct RulesDoc {
 struct RateDoc {
     count: u32,
     per_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct RateStateDoc {
+    used: u32,
+    free: u32,
+    freer_at: Option<When>,
 }
 
 impl From<QueueDoc> for QueueView {
@@ -227,7 +238,11 @@ impl From<QueueDoc> for QueueView {
             running: doc.running,
             waiting: doc.waiting,
             oldest: time(doc.oldest_due_at),
-            rate: None,
+            rate: doc.rate_state.map(|rate| RateView {
+                used: rate.used,
+                free: rate.free,
+                freer_at: time(rate.freer_at),
+            }),
         }
     }
 }

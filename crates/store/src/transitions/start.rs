@@ -101,7 +101,7 @@ fn created(run: &NewRun, row: KeyRow) -> bool {
 }
 
 fn compared(id: RunId, stored: &Payload, run: &NewRun) -> Started {
-    if *stored == run.input { Started::Existing { id } } else { Started::Conflict { id } }
+    if stored.means_the_same(&run.input) { Started::Existing { id } } else { Started::Conflict { id } }
 }
 
 /// The key of a run. Its shard is the id's: the caller made it so.
