@@ -8,7 +8,7 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 35] = [
+pub const TABLES: [(&str, &str); 36] = [
     ("agenda", "*"),
     ("audit", "*"),
     ("audit_chain", "*"),
@@ -17,6 +17,7 @@ pub const TABLES: [(&str, &str); 35] = [
     ("depths", "*"),
     ("doing", "*"),
     ("failure_minutes", "*"),
+    ("failure_versions", "*"),
     ("failures", "*"),
     ("groups", "*"),
     ("inbox", "*"),

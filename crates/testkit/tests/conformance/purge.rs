@@ -63,6 +63,7 @@ async fn everything_of_a_run_goes(world: World) {
         "rollup_times",
         "failures",
         "failure_minutes",
+        "failure_versions",
         "meta",
         "migrations",
     ];
