@@ -93,11 +93,14 @@ async fn start(app: &App, lab: &Lab, n: u32) -> Vec<RunId> {
     }
     let rest = async || {
         let [waits, sleeps, retries, undoes] = statuses(lab, &runs).await[..] else { return false };
-        let tried = lab.ledger.notes().iter().any(|note| note.starts_with(&format!("Retries {n} try 1")));
+        let now = lab.world.now().await;
+        let tried = |what: &str| lab.ledger.notes().iter().any(|note| note.starts_with(what));
         [waits, sleeps, retries] == [Status::Waiting; 3]
-            && tried
+            && tried(&format!("Retries {n} try 1"))
             && undoes == Status::Undoing
-            && lab.ledger.notes().iter().any(|note| note.starts_with(&format!("Undoes {n} undo 1")))
+            && tried(&format!("Undoes {n} undo 1"))
+            // It has this status also while its undo runs, and what is cut off there is tried anew.
+            && lab.app().status(runs[3]).await.unwrap().due_at.is_some_and(|due| due > now)
     };
     lab.until("all are in flight", rest).await;
     runs
