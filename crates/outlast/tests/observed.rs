@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use outlast::prelude::*;
 use outlast_core::NodeId;
-use outlast_store::{OpenOptions, Store, Sweep, open};
+use outlast_store::{Mark, OpenOptions, Store, Sweep, open};
 use outlast_testkit::Watched;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
@@ -134,7 +134,14 @@ async fn a_write_that_comes_after_the_lease_is_counted_and_its_turn_dropped() {
                     // Meanwhile the lease ends, and another node notices.
                     store.clock().advance(1.minute());
                     let (by, day) = (NodeId::new(1), 1.day());
-                    let ask = Sweep { by, shard: 0, unknown_after: day, forget_after: day, limit: 10 };
+                    let ask = Sweep {
+                        by,
+                        shard: 0,
+                        unknown_after: day,
+                        after: Mark::default(),
+                        forget_after: day,
+                        limit: 10,
+                    };
                     assert_eq!(store.sweep(&ask).await?.freed, 1);
                 }
                 Ok::<u32, AnyError>(body)

@@ -66,7 +66,8 @@ pub struct RunView {
     pub node: Option<NodeId>,
     /// Its epoch: raised by every claim, and by whoever takes it from a node.
     pub epoch: i64,
-    /// Number of the current attempt; of a job that ended, how many it took.
+    /// Number of the current attempt. Of a job that ended how many it took: those from before somebody tried it again
+    /// are among them, and where it was cancelled, the one that it was in or that would have been the next.
     pub attempt: u32,
     /// Why it is blocked or paused, or what is left of an undo that gave up.
     pub reason: Option<String>,

@@ -11,9 +11,9 @@ use std::{fs, io};
 use outlast_core::{Limits, NodeId, Payload, QueueRules, RunId, Status, Timestamp};
 use outlast_store::{
     Address, Batch, Claim, Claims, Clock, Committed, Control, Controlled, DefinitionCard, Delivered,
-    Delivery, DynStore, Listen, Listened, NodeCard, OpenOptions, QueueCard, QueueChange, QueueClaim, Renew,
-    Renewed, RunKind, RunView, ScheduleChange, ScheduleView, Sweep, Swept, UserTx, Value, ValueRow, code,
-    open,
+    Delivery, DynStore, Listen, Listened, Mark, NodeCard, OpenOptions, QueueCard, QueueChange, QueueClaim,
+    Renew, Renewed, RunKind, RunView, ScheduleChange, ScheduleView, Sweep, Swept, UserTx, Value, ValueRow,
+    code, open,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -347,8 +347,14 @@ impl World {
         let mut all = Swept::default();
         for shard in 0..self.shards() {
             let forget_after = Duration::from_secs(86_400);
-            let ask =
-                Sweep { by: outlast_core::NodeId::new(0), shard, unknown_after, forget_after, limit: 1_000 };
+            let ask = Sweep {
+                by: outlast_core::NodeId::new(0),
+                shard,
+                unknown_after,
+                after: Mark::default(),
+                forget_after,
+                limit: 1_000,
+            };
             let swept = self.store().sweep(&ask).await.expect("the store is swept");
             all.dead_nodes.extend(swept.dead_nodes);
             all.freed += swept.freed;

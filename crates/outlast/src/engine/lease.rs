@@ -1,10 +1,12 @@
 //! The lease: a node's right to change runs, renewed while it lives, and what happens when others' ran out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_core::{Limits, NodeId, RunId};
-use outlast_store::{DynStore, Renew, Sweep};
+use outlast_store::{DynStore, Mark, Renew, Sweep};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Engine;
@@ -233,6 +235,9 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     }
 }
 
+/// How far a node's sweeps have looked, in each shard, for overdue runs that nobody will take.
+pub(crate) type Overdue = Mutex<HashMap<u16, Mark>>;
+
 /// Frees the runs of dead nodes, blocks what nobody will take and deletes what is old, in every shard.
 pub(super) async fn sweep_all(engine: &Arc<Engine>) {
     for shard in 0..engine.store.shards() {
@@ -252,11 +257,13 @@ async fn sweep(engine: &Arc<Engine>, shard: u16) -> u64 {
         by: engine.node(),
         shard,
         unknown_after: never.unwrap_or(engine.settings.unknown_after),
+        after: engine.overdue.lock().get(&shard).copied().unwrap_or_default(),
         forget_after: FORGET_AFTER,
         limit: SWEEP_ROWS,
     };
     match engine.store.sweep(&ask).await {
         Ok(swept) => {
+            engine.overdue.lock().insert(shard, swept.next);
             for node in &swept.dead_nodes {
                 tracing::warn!(%node, runs = swept.freed, "a node is gone; its runs are due again");
             }

@@ -108,6 +108,7 @@ pub(crate) struct Engine {
     batches: Batches,
     pub(crate) schedules: Schedules,
     retention: retention::Walks,
+    overdue: lease::Overdue,
     /// The rules of queues that this code says.
     rules: Vec<(String, QueueRules)>,
     pub(crate) troubles: Troubles,
@@ -163,6 +164,7 @@ impl Engine {
             batches: Batches::default(),
             schedules: Schedules::default(),
             retention: retention::Walks::default(),
+            overdue: lease::Overdue::default(),
             rules,
             troubles: Troubles::default(),
             verified: verify::Verified::default(),

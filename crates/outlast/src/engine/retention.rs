@@ -210,7 +210,7 @@ mod tests {
         let some = kinds(Retention::forever().completed(DAY), &[]);
         state.learn(some.clone(), now);
         let mut walk = state.next(now).unwrap();
-        let mark = Mark { finished_at: now, ..Mark::default() };
+        let mark = Mark { at: now, ..Mark::default() };
         (walk.marks, walk.due_at) = (vec![mark], now + REST);
         state.walks.push_back(walk);
 

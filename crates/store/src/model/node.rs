@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlast_core::{NodeId, QueueRules, RunId, Timestamp};
 
-use crate::RunKind;
+use crate::{Mark, RunKind};
 
 /// A node that starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +110,8 @@ pub struct Sweep {
     /// Runs that have been due for this long become `blocked` when no live node knows their code, or none of
     /// those that do serves their queue.
     pub unknown_after: Duration,
+    /// Where the last sweep stopped looking for such: [`Swept::next`]. At first before all of them.
+    pub after: Mark,
     /// Ids of deliveries and of written values that are older than this are forgotten.
     pub forget_after: Duration,
     /// At most this many rows of each kind.
@@ -125,6 +127,9 @@ pub struct Swept {
     pub freed: u64,
     /// Runs that nobody knows how to run, or nobody who does takes from their queue.
     pub blocked: u64,
+    /// From where the next sweep looks for such runs: any number of others can stand before them, in queues that
+    /// are paused or full.
+    pub next: Mark,
     /// Blocked runs whose time was over: they have ended.
     pub expired: u64,
     /// The most rows of one kind that were deleted because of their age: delivery ids, values and ids of those.

@@ -55,11 +55,11 @@ impl Definitions {
     }
 }
 
-/// A place among the ended runs of a shard: just after this one.
+/// A place among runs of a shard that are looked at in the order of a time: just after this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
-    /// When it ended.
-    pub finished_at: Timestamp,
+    /// Its time: when it ended, or since when it is due.
+    pub at: Timestamp,
     /// Which.
     pub run: RunId,
 }
@@ -67,7 +67,7 @@ pub struct Mark {
 impl Default for Mark {
     /// Before all of them.
     fn default() -> Mark {
-        Mark { finished_at: Timestamp::default(), run: RunId::from_uuid(uuid::Uuid::nil()) }
+        Mark { at: Timestamp::default(), run: RunId::from_uuid(uuid::Uuid::nil()) }
     }
 }
 

@@ -5,7 +5,8 @@
 //! go is then locked, without waiting for anybody, and judged once more: a run may have been tried again meanwhile.
 //!
 //! Rows are bounded, not only runs: a database that gives up on a long statement would give up on the same one for ever.
-//! A journal that is too long for one purge goes from its end, a page with each purge, and then the run.
+//! A journal that is too long for one purge goes from its end, a page with each purge, and then the run. A run that
+//! has logged much waits until its lines are gone, which go a page with each purge, too.
 
 use outlast_core::{RunId, ShardCount};
 
@@ -14,18 +15,19 @@ use super::flight::{Flight, Place};
 use super::listen::LISTENERS_CLEAR;
 use super::unique::UNIQUES_PURGE;
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Call, Cell, Mark, PURGING, Purge, Purged, Sql, StoreError, Tx, Type};
+use crate::{Call, Cell, Mark, PURGING, Purge, Purged, Row, Sql, StoreError, Tx, Type};
 
-/// The most entries of journals that one purge deletes.
+/// The most entries of journals that one purge deletes, and the most lines that were logged.
 const ENTRIES: i64 = 5_000;
+
+/// Where a purge finds a run again that it did not delete: just before it.
+type Found = (RunId, Mark);
 
 /// A run whose journal is too long for one purge.
 struct Long {
     run: RunId,
     /// Where its last page begins.
     page: i64,
-    /// Where the next purge finds it again.
-    before: Mark,
 }
 
 /// Deletes what `ask` is for, oldest first in each shard.
@@ -39,22 +41,37 @@ pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> R
 
     let mut flight = Flight::default();
     let status = ask.status.map_or(Cell::Null, Cell::from);
-    let lock = |shard: u16, runs: &[RunId]| {
-        PURGE_LOCK.with(cells![shard, ids(runs), micros(ask.older_than), status.clone()])
+    let lock = |shard: u16, found: &[Found]| {
+        let runs: Vec<RunId> = found.iter().map(|(run, _)| *run).collect();
+        PURGE_LOCK.with(cells![shard, ids(&runs), micros(ask.older_than), status.clone()])
     };
-    let locks: Vec<(u16, Place)> =
-        old.iter().map(|(shard, runs)| (*shard, flight.add(lock(*shard, runs)))).collect();
+    let locks: Vec<Place> = old.iter().map(|(shard, found)| flight.add(lock(*shard, found))).collect();
     let mut answers = flight.send(tx).await?;
 
     let mut flight = Flight::default();
-    for (shard, place) in locks {
-        let mut runs = answers.take(place).iter().map(|row| row.run(0)).collect::<Result<Vec<_>, _>>()?;
+    let mut locked = Vec::new();
+    for ((shard, found), place) in old.into_iter().zip(locks) {
+        let runs = runs_of(&answers.take(place))?;
+        flight.add(PURGE_LINES.with(cells![shard, ids(&runs), ENTRIES]));
+        let logging = flight.add(PURGE_LOGGING.with(cells![shard, ids(&runs)]));
+        locked.push((shard, found, runs, logging));
+    }
+    let mut answers = flight.send(tx).await?;
+
+    let mut flight = Flight::default();
+    for (shard, found, mut runs, logging) in locked {
+        let mut kept = runs_of(&answers.take(logging))?;
         if let Some(long) = long.as_ref().filter(|long| runs.contains(&long.run)) {
-            runs.retain(|run| *run != long.run);
-            // What is left of it is no journal any more: nobody may try it again, or fork it.
-            flight.add(PURGE_BEGUN.with(cells![shard, long.run, PURGING]));
             flight.add(PURGE_PAGE.with(cells![shard, long.run, long.page]));
-            purged.marks[usize::from(shard)] = long.before;
+            kept.push(long.run);
+        }
+        if !kept.is_empty() {
+            runs.retain(|run| !kept.contains(run));
+            // What is left of them is no whole run any more: nobody may try it again, or fork it.
+            flight.add(PURGE_BEGUN.with(cells![shard, ids(&kept), PURGING]));
+            let first = found.iter().find(|(run, _)| kept.contains(run));
+            purged.marks[usize::from(shard)] = first.map_or(Mark::default(), |(_, before)| *before);
+            purged.more = true;
         }
         if !runs.is_empty() {
             purged.runs += runs.len() as u64;
@@ -67,13 +84,17 @@ pub(crate) async fn purge(tx: &mut dyn Tx, ask: &Purge, shards: ShardCount) -> R
     Ok(purged)
 }
 
+fn runs_of(rows: &[Row]) -> Result<Vec<RunId>, StoreError> {
+    rows.iter().map(|row| row.run(0)).collect()
+}
+
 /// The runs to delete, shard by shard, with one that is too long if it comes first, and how far that was looked for.
 async fn look(
     tx: &mut dyn Tx,
     ask: &Purge,
     shards: ShardCount,
     purged: &mut Purged,
-) -> Result<(Vec<(u16, Vec<RunId>)>, Option<Long>), StoreError> {
+) -> Result<(Vec<(u16, Vec<Found>)>, Option<Long>), StoreError> {
     let mut flight = Flight::default();
     let places: Vec<(u16, Mark, Option<Place>)> = (0..shards.max(1))
         .map(|shard| {
@@ -101,12 +122,12 @@ async fn look(
                 }
                 if is_long {
                     purged.more = true;
-                    long = Some(Long { run, page: length - ENTRIES, before: mark });
+                    long = Some(Long { run, page: length - ENTRIES });
                 }
                 (room, entries) = (room - 1, entries - length.min(ENTRIES));
-                runs.push(run);
+                runs.push((run, mark));
             }
-            mark = Mark { finished_at: row.time(1)?, run };
+            mark = Mark { at: row.time(1)?, run };
         }
         purged.marks.push(mark);
         if !runs.is_empty() {
@@ -118,7 +139,7 @@ async fn look(
 
 fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
     let (age, limit) = (micros(ask.older_than), ask.limit.min(i32::MAX as u32));
-    let from = cells![shard, age, after.finished_at, after.run, limit];
+    let from = cells![shard, age, after.at, after.run, limit];
     if let Some(run) = ask.run {
         return PURGE_PICK_ONE.with(cells![shard, age, run]);
     }
@@ -129,8 +150,16 @@ fn pick(ask: &Purge, shard: u16, after: Mark) -> Call {
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] =
-        &[&PURGE_PICK, &PURGE_PICK_STATUS, &PURGE_PICK_ONE, &PURGE_LOCK, &PURGE_BEGUN, &PURGE_PAGE];
+    let own: &[&Sql] = &[
+        &PURGE_PICK,
+        &PURGE_PICK_STATUS,
+        &PURGE_PICK_ONE,
+        &PURGE_LOCK,
+        &PURGE_LINES,
+        &PURGE_LOGGING,
+        &PURGE_BEGUN,
+        &PURGE_PAGE,
+    ];
     // Some of the purges are others' own.
     let purges = PURGES.iter().copied().filter(|sql| sql.name.starts_with("purge"));
     own.iter().copied().chain(purges).collect()
@@ -182,24 +211,42 @@ static PURGE_LOCK: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Ids, Type::Int, Type::Int]);
 
+// In no order: that would be to read all their lines first.
+static PURGE_LINES: Sql = Sql::new(
+    "purge_lines",
+    "delete from outlast.logs where shard = {p1} and (run, epoch, n) in (
+         select l.run, l.epoch, l.n from outlast.logs as l
+          where l.shard = {p1} and l.run {in:p2} limit {p3})",
+)
+.takes(&[Type::Int, Type::Ids, Type::Int]);
+
+static PURGE_LOGGING: Sql = Sql::new(
+    "purge_logging",
+    "select r.run from outlast.results as r
+      where r.shard = {p1} and r.run {in:p2}
+        and exists (select 1 from outlast.logs as l where l.shard = {p1} and l.run = r.run)",
+)
+.takes(&[Type::Int, Type::Ids]);
+
 static PURGE_BEGUN: Sql = Sql::new(
     "purge_begun",
-    "insert into outlast.tags (shard, name, value, run) values ({p1}, {p3}, 'true', {p2}) on conflict do nothing",
+    "insert into outlast.tags (shard, name, value, run)
+     select {p1}, {p3}, 'true', r.run from outlast.results as r where r.shard = {p1} and r.run {in:p2}
+         on conflict do nothing",
 )
-.takes(&[Type::Int, Type::Id, Type::Text]);
+.takes(&[Type::Int, Type::Ids, Type::Text]);
 
 static PURGE_PAGE: Sql =
     Sql::new("purge_page", "delete from outlast.journal where shard = {p1} and run = {p2} and pos >= {p3}")
         .takes(&[Type::Int, Type::Id, Type::Int]);
 
 /// Everything of a run. The key goes with it: it is free again.
-static PURGES: [&Sql; 11] = [
+static PURGES: [&Sql; 10] = [
     &PURGE_JOURNAL,
     &INBOX_CLEAR,
     &PURGE_PROMISES,
     &DOING_CLEAR,
     &LISTENERS_CLEAR,
-    &PURGE_LOGS,
     &PURGE_TAGS,
     &PURGE_KEYS,
     &UNIQUES_PURGE,
@@ -211,8 +258,6 @@ static PURGE_JOURNAL: Sql =
     purge_sql("purge_journal", "delete from outlast.journal where shard = {p1} and run {in:p2}");
 static PURGE_PROMISES: Sql =
     purge_sql("purge_promises", "delete from outlast.promises where shard = {p1} and run {in:p2}");
-static PURGE_LOGS: Sql =
-    purge_sql("purge_logs", "delete from outlast.logs where shard = {p1} and run {in:p2}");
 pub(super) static PURGE_TAGS: Sql =
     purge_sql("purge_tags", "delete from outlast.tags where shard = {p1} and run {in:p2}");
 static PURGE_KEYS: Sql =

@@ -11,10 +11,10 @@ use super::flight::Flight;
 use super::forget::GROUP_REST;
 use super::takeover::{self, Gone};
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
+use crate::{Mark, Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
 
-/// How many overdue runs are looked at for each that may be blocked: those that nobody takes come to the
-/// front of the line by themselves.
+/// How many overdue runs are looked at for each that may be blocked. Most wait for their turn, in a queue that is
+/// paused or full: the next sweep goes on behind them.
 const LOOKS: u32 = 10;
 
 /// Frees the runs of dead nodes, blocks overdue runs that no live node will take, deletes values whose time is over
@@ -25,7 +25,8 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit, ask.by]));
     let nodes = flight.add(NODES_ALL.with(cells![ask.shard]));
     let looks = ask.limit.saturating_mul(LOOKS).min(i32::MAX as u32);
-    let overdue = flight.add(OVERDUE.with(cells![ask.shard, overdue_since, looks]));
+    let overdue = OVERDUE.with(cells![ask.shard, overdue_since, ask.after.at, ask.after.run, looks]);
+    let overdue = flight.add(overdue);
     let mut answers = flight.send(tx).await?;
 
     let dead = takeover::nodes(&mut answers, Some(dead))?;
@@ -37,12 +38,20 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
         }
     }
     let mut stuck = Vec::new();
-    for row in answers.take(overdue) {
+    let overdue = answers.take(overdue);
+    // Behind the last of them it begins from the front again.
+    let mut next = Mark::default();
+    let is_page = overdue.len() >= looks as usize;
+    for (index, row) in overdue.iter().enumerate() {
         if why_stuck(&live, &row.text(1)?, &row.text(2)?).is_some() {
             stuck.push(row.run(0)?);
         }
+        let is_full = stuck.len() >= ask.limit as usize;
+        if is_full || (is_page && index + 1 == overdue.len()) {
+            next = Mark { at: row.time(3)?, run: row.run(0)? };
+            break;
+        }
     }
-    stuck.truncate(ask.limit as usize);
 
     let (mut freed, mut blocked) = (Vec::new(), Vec::new());
     if !dead.is_empty() || !stuck.is_empty() {
@@ -61,7 +70,8 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
         }
     }
 
-    let mut swept = Swept { freed: freed.len() as u64, blocked: blocked.len() as u64, ..Swept::default() };
+    let mut swept =
+        Swept { freed: freed.len() as u64, blocked: blocked.len() as u64, next, ..Swept::default() };
     if !freed.is_empty() {
         tx.signal(Signal::Due);
     }
@@ -197,10 +207,11 @@ pub(crate) static NODES_LIVE: Sql = Sql::new(
 
 static OVERDUE: Sql = Sql::new(
     "overdue",
-    "select a.id, a.code, a.queue from outlast.agenda as a
-      where a.shard = {p1} and a.due_at < {now} - {p2} order by a.due_at limit {p3}",
+    "select a.id, a.code, a.queue, a.due_at from outlast.agenda as a
+      where a.shard = {p1} and a.due_at < {now} - {p2} and (a.due_at, a.id) > ({p3}, {p4})
+      order by a.due_at, a.id limit {p5}",
 )
-.takes(&[Type::Int, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Int, Type::Int, Type::Id, Type::Int])
 .by("agenda_next");
 
 static OVERDUE_LOCK: Sql = Sql::new(

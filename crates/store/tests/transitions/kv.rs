@@ -32,7 +32,14 @@ async fn made(world: &World, write: KvWrite) -> i64 {
 async fn sweep(world: &World) {
     for shard in 0..world.store.shards() {
         let (unknown_after, forget_after) = (Duration::from_secs(3600), Duration::from_secs(3600));
-        let ask = Sweep { by: NodeId::new(1), shard, unknown_after, forget_after, limit: 1 };
+        let ask = Sweep {
+            by: NodeId::new(1),
+            shard,
+            unknown_after,
+            after: Mark::default(),
+            forget_after,
+            limit: 1,
+        };
         world.store.sweep(&ask).await.unwrap();
     }
 }

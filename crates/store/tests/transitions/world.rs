@@ -163,6 +163,7 @@ impl World {
                 by: outlast_core::NodeId::new(0),
                 shard,
                 unknown_after: Duration::from_secs(30),
+                after: Mark::default(),
                 forget_after: Duration::from_secs(86_400),
                 limit: 100,
             };

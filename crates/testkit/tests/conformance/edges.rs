@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outlast_core::{Limits, Payload, Status, Timestamp};
-use outlast_store::{Address, Committed, Control, Controlled, Due, Next, Purge, Purged, Renew, Sweep};
+use outlast_store::{Address, Committed, Control, Controlled, Due, Mark, Next, Purge, Purged, Renew, Sweep};
 use outlast_testkit::{World, event, store_test};
 
 use crate::MINUTE;
@@ -29,6 +29,7 @@ async fn no_time_is_too_long(world: World) {
             by: outlast_core::NodeId::new(0),
             shard,
             unknown_after: forever,
+            after: Mark::default(),
             forget_after: forever,
             limit: u32::MAX,
         };

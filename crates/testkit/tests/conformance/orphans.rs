@@ -1,7 +1,7 @@
 //! Children of a run that did not end well are asked to stop, in pages, whoever ended it.
 
 use outlast_core::{RunId, Status};
-use outlast_store::{Address, Committed, Control, Ended, NewsKind, Next, Started, Sweep};
+use outlast_store::{Address, Committed, Control, Ended, Mark, NewsKind, Next, Started, Sweep};
 use outlast_testkit::{Starting, Turn, World, store_test};
 
 use crate::DAY;
@@ -146,6 +146,7 @@ async fn thousands_of_children_are_asked_page_by_page_by_any_number_of_sweepers(
         by: outlast_core::NodeId::new(0),
         shard: parent.run.shard(),
         unknown_after: DAY,
+        after: Mark::default(),
         forget_after: DAY,
         limit: 10,
     };

@@ -284,3 +284,32 @@ async fn runs_with_long_journals_go_in_pages_and_progress_is_made_with_each(worl
     assert_eq!((runs, before), (3, 0));
     assert!(rounds >= 4, "{rounds} purges");
 }
+
+#[store_test]
+async fn lines_that_were_logged_go_in_pages_and_their_runs_after_them(world: World) {
+    for lines in [3_000, 12_000, 3_000, 0] {
+        let turn = world.start("chatty").shard(0).held_by("node").await;
+        let id = world.sql_id(turn.run);
+        let logged = format!(
+            "insert into outlast.logs (shard, run, epoch, n, at, level, message)
+             with recursive n (n) as (select 1 union all select n + 1 from n where n < {lines})
+             select r.shard, r.id, 1, n.n, 0, 'info', 'said' from outlast.runs as r, n where r.id = {id}"
+        );
+        if lines > 0 {
+            world.raw(&logged).await;
+        }
+        turn.completed("done").await;
+    }
+    world.pass(DAY * 2).await;
+    let count = async || world.count("select count(*) from outlast.logs").await;
+    let mut purge = Purge::older_than(DAY, 500);
+    let (mut runs, mut before) = (0, count().await);
+    for _ in 0..4 {
+        let purged = asked(&world, &purge).await;
+        let after = count().await;
+        assert!(before - after <= 5_000, "{before} lines, then {after}");
+        assert_eq!(purged.more, after > 0);
+        (runs, before, purge.after) = (runs + purged.runs, after, purged.marks);
+    }
+    assert_eq!((runs, before), (4, 0));
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use outlast_core::Status;
 use outlast_store::{
-    Address, Claim, Committed, Control, Controlled, Delivered, Purge, Purged, Started, Sweep,
+    Address, Claim, Committed, Control, Controlled, Delivered, Mark, Purge, Purged, Started, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, event, store_test};
 
@@ -125,6 +125,7 @@ async fn a_takeover_and_a_completion_leave_one_end(world: World) {
             by: outlast_core::NodeId::new(0),
             shard: 0,
             unknown_after: DAY,
+            after: Mark::default(),
             forget_after: DAY,
             limit: 10,
         };
@@ -158,6 +159,7 @@ async fn many_sweepers_free_a_run_once(world: World) {
                 by: outlast_core::NodeId::new(0),
                 shard: 0,
                 unknown_after: DAY,
+                after: Mark::default(),
                 forget_after: DAY,
                 limit: 10,
             };

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use outlast_core::{QueueRules, Rate, Status, Timestamp, shard_of_key};
 use outlast_store::{
     Access, Accessed, Address, Batch, Claim, Committed, Control, Controlled, Delivered, Due, Ended, Expect,
-    Fire, Fired, Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind,
-    Next, Purge, Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
+    Fire, Fired, Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, Mark,
+    NewsKind, Next, Purge, Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
 };
 use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, step, store_test};
 
@@ -424,6 +424,7 @@ async fn sweep(world: World) {
         by: outlast_core::NodeId::new(0),
         shard: 0,
         unknown_after: LEASE,
+        after: Mark::default(),
         forget_after: LEASE,
         limit: 10,
     };

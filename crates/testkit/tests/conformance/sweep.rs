@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlast_core::{Error, FailureDoc, RunId, Status};
-use outlast_store::{Address, Committed, Delivered, Ended, NewRun, Next, NodeCard, Sweep};
+use outlast_store::{Address, Committed, Delivered, Ended, Mark, NewRun, Next, NodeCard, Sweep};
 use outlast_testkit::{LEASE, World, card, event, step, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
@@ -81,6 +81,7 @@ async fn a_sweep_frees_a_bounded_number_and_the_next_goes_on(world: World) {
         by: outlast_core::NodeId::new(0),
         shard: 0,
         unknown_after: DAY,
+        after: Mark::default(),
         forget_after: DAY,
         limit: 10,
     };
@@ -101,8 +102,14 @@ async fn a_half_swept_node_has_lost_what_was_freed(world: World) {
         turns.push(world.start("greet").shard(0).held_by("slow").await);
     }
     world.pass(LEASE * 2).await;
-    let ask =
-        Sweep { by: outlast_core::NodeId::new(0), shard: 0, unknown_after: DAY, forget_after: DAY, limit: 2 };
+    let ask = Sweep {
+        by: outlast_core::NodeId::new(0),
+        shard: 0,
+        unknown_after: DAY,
+        after: Mark::default(),
+        forget_after: DAY,
+        limit: 2,
+    };
     assert_eq!(world.store().sweep(&ask).await.unwrap().freed, 2);
     let before = world.snapshot().await;
     let mut lost = 0;
@@ -398,6 +405,7 @@ async fn a_sweep_blocks_a_bounded_number(world: World) {
         by: outlast_core::NodeId::new(0),
         shard: 0,
         unknown_after: SECOND,
+        after: Mark::default(),
         forget_after: DAY,
         limit: 2,
     };
@@ -438,7 +446,14 @@ async fn a_node_that_sweeps_late_does_not_block_what_it_knows(world: World) {
     let run = world.start("greet").await;
     world.pass(LEASE * 2).await;
 
-    let ask = Sweep { by: slow, shard: run.id.shard(), unknown_after: SECOND, forget_after: DAY, limit: 10 };
+    let ask = Sweep {
+        by: slow,
+        shard: run.id.shard(),
+        unknown_after: SECOND,
+        after: Mark::default(),
+        forget_after: DAY,
+        limit: 10,
+    };
     assert_eq!(world.store().sweep(&ask).await.expect("the store is swept").blocked, 0);
     assert_eq!(world.status(run.id).await, Status::Ready);
 }
@@ -449,7 +464,14 @@ async fn a_node_that_sweeps_is_not_dead_however_late_it_renews(world: World) {
     let slow = world.node("slow").await;
     world.pass(LEASE * 2).await;
 
-    let ask = Sweep { by: slow, shard: run.run.shard(), unknown_after: DAY, forget_after: DAY, limit: 10 };
+    let ask = Sweep {
+        by: slow,
+        shard: run.run.shard(),
+        unknown_after: DAY,
+        after: Mark::default(),
+        forget_after: DAY,
+        limit: 10,
+    };
     let swept = world.store().sweep(&ask).await.expect("the store is swept");
     assert_eq!(swept.dead_nodes, []);
     assert_eq!(world.commit(run.complete("late, and yet ours")).await, Committed::Done);
@@ -465,11 +487,46 @@ async fn what_a_late_node_knows_that_is_just_writing_is_not_blocked(world: World
     tx.record(turn.node, turn.run, turn.epoch, &step(1, "debit")).await.unwrap();
     world.pass(LEASE * 2).await;
     let shard = turn.run.shard();
-    let ask = Sweep { by: stranger, shard, unknown_after: SECOND, forget_after: DAY, limit: 10 };
+    let ask = Sweep {
+        by: stranger,
+        shard,
+        unknown_after: SECOND,
+        after: Mark::default(),
+        forget_after: DAY,
+        limit: 10,
+    };
     assert_eq!(world.store().sweep(&ask).await.unwrap(), outlast_store::Swept::default());
     assert_eq!(world.status(due.id).await, Status::Ready);
 
     tx.rollback().await.unwrap();
     let swept = world.store().sweep(&ask).await.unwrap();
     assert_eq!((swept.dead_nodes, swept.freed, swept.blocked), (vec![turn.node], 1, 1), "now it is dead");
+}
+
+#[store_test]
+async fn a_run_that_nobody_knows_is_blocked_behind_any_number_that_wait_for_their_turn(world: World) {
+    world.join("node", &["greet@1"]).await;
+    let waiting: Vec<NewRun> = (0..25).map(|_| world.start("greet").shard(0).asked()).collect();
+    world.store().start(&waiting, None).await.unwrap();
+    world.pass(SECOND).await;
+    let unheard = world.start("unheard").shard(0).await.id;
+    world.pass(LEASE / 2).await;
+    let mut ask = Sweep {
+        by: outlast_core::NodeId::new(0),
+        shard: 0,
+        unknown_after: SECOND,
+        after: Mark::default(),
+        forget_after: DAY,
+        limit: 1,
+    };
+    let mut blocked = Vec::new();
+    for _ in 0..4 {
+        let swept = world.store().sweep(&ask).await.unwrap();
+        blocked.push(swept.blocked);
+        ask.after = swept.next;
+    }
+    // Ten are looked at for each that may be blocked; behind the last it begins anew.
+    assert_eq!(blocked, [0, 0, 1, 0]);
+    assert_eq!(world.status(unheard).await, Status::Blocked);
+    assert_eq!(ask.after, Mark::default());
 }
