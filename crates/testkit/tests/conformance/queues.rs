@@ -188,6 +188,34 @@ async fn an_ordered_group_goes_one_after_another_whatever_becomes_of_each(world:
 }
 
 #[store_test]
+async fn an_ordered_group_whose_first_a_node_does_not_know_is_left_to_those_that_do(world: World) {
+    world.rules(QUEUE, ordered()).await;
+    let first = world.start("letter").job().group("account").await.id;
+    world.pass(SECOND).await;
+    let second = world.start("greet").job().group("account").await.id;
+    let other = world.start("greet").job().group("other").await.id;
+
+    assert_eq!(ids(&world.turns_of("one", QUEUE, 10).await), [other]);
+    world.join("two", &["greet@1", "letter@1"]).await;
+    let turns = world.turns_of("two", QUEUE, 10).await;
+    assert_eq!(ids(&turns), [first]);
+    world.commit(turns[0].complete("done")).await;
+    assert_eq!(ids(&world.turns_of("one", QUEUE, 10).await), [second]);
+}
+
+#[store_test]
+async fn an_ordered_group_whose_first_nobody_knows_goes_on_when_that_is_blocked(world: World) {
+    world.rules(QUEUE, ordered()).await;
+    world.start("letter").job().group("account").await;
+    let second = world.start("greet").job().group("account").await.id;
+    world.join("one", &["greet@1"]).await;
+    assert_eq!(ids(&world.turns_of("one", QUEUE, 10).await), []);
+    world.pass(SECOND * 2).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+    assert_eq!(ids(&world.turns_of("one", QUEUE, 10).await), [second]);
+}
+
+#[store_test]
 async fn a_rate_counts_what_begins_in_any_span(world: World) {
     world.rules(QUEUE, QueueRules { rate: Some(Rate::new(3, MINUTE)), ..QueueRules::default() }).await;
     for _ in 0..10 {

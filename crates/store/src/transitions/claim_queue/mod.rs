@@ -9,6 +9,7 @@
 //! going from one to the next, beginning behind the one that was served last.
 
 mod look;
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,13 +17,13 @@ use outlast_core::{
     Admission, Admitted, Candidate, QueueRules, QueueState, RunId, ShardCount, Status, Timestamp, Window,
 };
 
-use self::look::{COLUMNS, Heads, Looked, Mark, candidate, codes, columns, priorities};
+use self::look::{Heads, Looked, Mark, candidate, codes, priorities};
 use super::agenda::{by_shard, fence};
 use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
 use super::queue;
 use crate::rows::{self, ReadRow, cells, ids};
-use crate::{Cell, Claimed, Claims, Dialect, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
+use crate::{Claimed, Claims, Dialect, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
 
 /// How often a claim goes on to further groups where those that it came by could not go.
 const WALKS: u32 = 4;
@@ -224,7 +225,7 @@ async fn admit(
         }
     }
     let mut admission = line.admission.clone();
-    remember(tx, ask, &mut admission, &mut candidates, &mut found, shards).await?;
+    order::remember(tx, ask, &mut admission, &mut candidates, &mut found, shards).await?;
     let place = |candidate: &Candidate| {
         let group = candidate.group.clone().unwrap_or_default();
         (group <= line.served, group)
@@ -245,57 +246,6 @@ async fn admit(
     }
     let (is_cut, loose) = (looked.is_cut, looked.loose);
     Ok(Picked { admission, admitted, candidates, found, served, is_cut, loose })
-}
-
-/// Asks what is remembered of the groups that could go. Of an ordered group the one that began and has not ended is
-/// the only one that may go.
-async fn remember(
-    tx: &mut dyn Tx,
-    ask: &QueueClaim,
-    admission: &mut Admission,
-    candidates: &mut Vec<Candidate>,
-    found: &mut HashMap<RunId, Row>,
-    shards: ShardCount,
-) -> Result<(), StoreError> {
-    let rules = admission.rules.clone();
-    let groups: BTreeSet<String> = candidates.iter().filter_map(|run| run.group.clone()).collect();
-    if groups.is_empty() || !(rules.ordered || rules.rate_per_group.is_some()) {
-        return Ok(());
-    }
-    let groups = Cell::Texts(groups.into_iter().collect());
-    let mut flight = Flight::default();
-    let known = flight.add(GROUPS_LOOK.with(cells![queue::home(&ask.queue, shards), &*ask.queue, groups]));
-    let mut heads: BTreeMap<u16, Vec<RunId>> = BTreeMap::new();
-    for row in flight.send(tx).await?.take(known) {
-        let group = row.text(0)?;
-        admission.windows.insert(group.clone(), Window::parse(&row.text(2)?));
-        if let Some(head) = row.opt_id(1)?.map(RunId::from_uuid).filter(|_| rules.ordered) {
-            admission.heads.insert(group, head);
-            heads.entry(head.shard()).or_default().push(head);
-        }
-    }
-    if heads.is_empty() {
-        return Ok(());
-    }
-    let mut flight = Flight::default();
-    let places: Vec<Place> = heads
-        .iter()
-        .map(|(shard, heads)| flight.add(QUEUE_HEADS.with(cells![*shard, ids(heads), codes(ask)])))
-        .collect();
-    let mut answers = flight.send(tx).await?;
-    let mut unfinished = BTreeSet::new();
-    for row in places.into_iter().flat_map(|place| answers.take(place)) {
-        let head = candidate(&row)?;
-        unfinished.insert(head.run);
-        // Due, and of code that this node knows.
-        if row.int(COLUMNS)? == 1 {
-            candidates.retain(|other| other.group != head.group);
-            found.insert(head.run, row);
-            candidates.push(head);
-        }
-    }
-    admission.heads.retain(|_, head| unfinished.contains(head));
-    Ok(())
 }
 
 /// Takes those who were let go, and ends the transaction; one that somebody else has locked is left out.
@@ -412,18 +362,9 @@ fn earliest(rows: impl Iterator<Item = Row>) -> Result<Option<Timestamp>, StoreE
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] = &[
-        &QUEUE_LOCK,
-        &QUEUE_HELD,
-        &GROUPS_LOOK,
-        &QUEUE_HEADS,
-        &QUEUE_ANYBODY,
-        &QUEUE_TAKE,
-        &QUEUE_NOTE,
-        &GROUPS_NOTE,
-        &QUEUE_NEXT,
-    ];
-    [own, look::STATEMENTS].concat()
+    let own: &[&Sql] =
+        &[&QUEUE_LOCK, &QUEUE_HELD, &QUEUE_ANYBODY, &QUEUE_TAKE, &QUEUE_NOTE, &GROUPS_NOTE, &QUEUE_NEXT];
+    [own, look::STATEMENTS, order::STATEMENTS].concat()
 }
 
 static QUEUE_LOCK: Sql = Sql::new(
@@ -441,24 +382,6 @@ static QUEUE_HELD: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Text])
 .by("agenda_node");
-
-static GROUPS_LOOK: Sql = Sql::new(
-    "groups_look",
-    "select g.name, g.head, g.used from outlast.groups as g
-      where g.shard = {p1} and g.queue = {p2} and g.name {in:p3}",
-)
-.takes(&[Type::Int, Type::Text, Type::Texts]);
-
-static QUEUE_HEADS: Sql = Sql::new(
-    "queue_heads",
-    concat!(
-        "select ",
-        columns!(),
-        ", case when a.due_at <= {now} and a.code {in:p3} then 1 else 0 end
-           from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}"
-    ),
-)
-.takes(&[Type::Int, Type::Ids, Type::Texts]);
 
 static QUEUE_ANYBODY: Sql = Sql::new("queue_anybody", "")
     .on_sqlite(
