@@ -30,7 +30,11 @@ pub(crate) async fn explain(client: &Backend, id: &str, format: Format) -> Resul
 fn told(explained: &Explained) -> String {
     let Explained { run, status, why, asked_to_stop, .. } = explained;
     let asked = asked_to_stop.as_ref().map(|reason| format!("; it was asked to stop: {reason}"));
-    format!("{run} is {status}: {why}{}", asked.unwrap_or_default())
+    let (status, why) = (status.to_string(), why.to_string());
+    // Where the reason begins with the status, one of them is enough.
+    let rest = why.strip_prefix(&status).filter(|rest| !rest.starts_with(char::is_alphanumeric));
+    let stands = rest.map_or_else(|| format!("{status}: {why}"), |rest| format!("{status}{rest}"));
+    format!("{run} is {stands}{}", asked.unwrap_or_default())
 }
 
 /// Looks whether something wakes every unfinished run, and whether the tables agree.

@@ -16,12 +16,17 @@ fn a_run_says_why_it_is_not_progressing_and_what_wakes_it() {
     shop.ok(&["start", "order", "--input", r#"{"item":"sofa","cents":50000}"#, "--key", "s"]);
     shop.until_asking("order/s");
     let told = shop.ok(&["explain", "order/s"]);
-    assert!(told.contains(" is waiting: waiting for event approval (since "), "{told}");
+    assert!(told.contains(" is waiting for event approval (since "), "{told}");
     let told = json(&shop.ok(&["explain", "order/s", "-o", "json"]));
     assert_eq!((&told["kind"], &told["status"]), (&"waiting".into(), &"waiting".into()), "{told}");
     assert_eq!(told["waits"][0]["name"], "approval");
     assert!(told["text"].as_str().unwrap().starts_with("waiting for event approval"), "{told}");
     assert_eq!(shop.ok(&["explain", "order/s", "-o", "name"]), "waiting\n");
+
+    shop.ok(&["pause", "order/s", "--reason", "lunch"]);
+    let told = shop.ok(&["explain", "order/s"]);
+    assert!(told.ends_with(" is paused until somebody resumes it: lunch\n"), "{told}");
+    shop.ok(&["resume", "order/s"]);
 
     shop.ok(&["cancel", "order/s"]);
     shop.until_status("order/s", "cancelled");
