@@ -70,7 +70,9 @@ pub(crate) struct AddArgs {
     #[arg(long, default_value = "skip", value_parser = parse_overlap, value_name = "POLICY")]
     pub(crate) overlap: Overlap,
 
-    /// Which of the times that passed while no node was up start a run: last, skip (none) or all
+    /// Which of the times that passed while no node was up for more than a minute start a run: last, skip (none that is
+    /// more than a minute late) or all. After less than a minute none of them counts as missed: each is acted on as
+    /// --overlap says, the oldest first
     #[arg(long, default_value = "last", value_parser = parse_catch_up, value_name = "POLICY")]
     pub(crate) catch_up: CatchUp,
 

@@ -79,7 +79,8 @@ pub(crate) struct SetSchedule {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     overlap: Overlap,
-    /// Of times that passed while no node was up: `last` (unless said), `skip` or `all`.
+    /// Of times that passed while no node was up for more than a minute: `last` (unless said), `skip` (none that is more
+    /// than a minute late) or `all`. After less than a minute none counts as missed: each is acted on as `overlap` says.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     catch_up: CatchUp,
