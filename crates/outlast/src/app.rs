@@ -223,9 +223,10 @@ impl Outlast {
         self
     }
 
-    /// A client only: starts, sends and looks, but runs nothing.
+    /// A client only: starts, sends and looks, but runs nothing. With definitions that were registered it refuses inputs
+    /// that they cannot decode, as long as nodes have the same build of them.
     pub fn client(self) -> Client {
-        Client::new(self.store, self.limits, self.notify_in_tx, self.home)
+        Client::new(self.store, self.limits, self.registry, self.notify_in_tx, self.home)
     }
 
     /// The engine, which does nothing yet.
@@ -236,7 +237,8 @@ impl Outlast {
         self.registry.add_built_in()?;
         self.settings.check()?;
         self.registry.check_batches(self.settings.concurrency)?;
-        let client = Client::new(self.store.clone(), self.limits, self.notify_in_tx, self.home);
+        let client =
+            Client::new(self.store.clone(), self.limits, Registry::default(), self.notify_in_tx, self.home);
         let rules = self.queues.into_iter().collect();
         let (store, registry, states) = (self.store, self.registry, self.states);
         Ok(Engine::new(store, registry, rules, states, self.settings, self.limits, client))

@@ -17,7 +17,7 @@ use crate::RunHandle;
 use crate::definition::{Definition, check_duration};
 use crate::draft::{StartOptions, active};
 use crate::engine::Engine;
-use crate::registry::is_built_in;
+use crate::registry::{Registry, is_built_in};
 use crate::start::{Start, StartMany};
 use crate::waiter::Waiter;
 
@@ -35,6 +35,8 @@ struct Inner {
     limits: Limits,
     waiter: Waiter,
     engine: OnceLock<Weak<Engine>>,
+    /// What it was made with, where nothing of it runs here.
+    code: Registry,
     notify_in_tx: bool,
 }
 
@@ -82,9 +84,15 @@ impl Target {
 }
 
 impl Client {
-    pub(crate) fn new(store: DynStore, limits: Limits, notify_in_tx: bool, home: Option<Handle>) -> Client {
+    pub(crate) fn new(
+        store: DynStore,
+        limits: Limits,
+        code: Registry,
+        notify_in_tx: bool,
+        home: Option<Handle>,
+    ) -> Client {
         let waiter = Waiter::new(store.clone(), home);
-        Client(Arc::new(Inner { store, limits, waiter, engine: OnceLock::new(), notify_in_tx }))
+        Client(Arc::new(Inner { store, limits, waiter, engine: OnceLock::new(), code, notify_in_tx }))
     }
 
     pub(crate) fn attach(&self, engine: &Arc<Engine>) {
@@ -115,6 +123,11 @@ impl Client {
 
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
         self.0.engine.get().and_then(Weak::upgrade)
+    }
+
+    /// The code that it was made with.
+    pub(crate) fn code(&self) -> &Registry {
+        &self.0.code
     }
 
     // ---- start

@@ -1,8 +1,8 @@
 //! Runs that failed or were cancelled, and undos that gave up, and are tried again.
 
 use futures_util::StreamExt;
-use outlast_core::{Change, Error, Payload, Status};
-use outlast_store::{Filter, RunView, code};
+use outlast_core::{Change, Error, Status};
+use outlast_store::Filter;
 use serde::Serialize;
 
 use crate::in_tx::InTx;
@@ -38,15 +38,6 @@ impl Client {
         input: &T,
     ) -> Result<bool, Error> {
         self.repair(run).input(input).await
-    }
-
-    /// Checks an input for a run, where this process has its code.
-    pub(crate) fn check_input(&self, view: &RunView, input: &Payload) -> Result<(), Error> {
-        let code = code(&view.record.definition, view.record.version);
-        match self.engine().and_then(|engine| engine.registry.get(&code)) {
-            Some(definition) => definition.check_input(input),
-            None => Ok(()),
-        }
     }
 
     /// Tries all runs again that fit the filter and failed, or were cancelled if the filter says so, oldest first. Gives

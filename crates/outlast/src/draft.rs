@@ -6,7 +6,7 @@ use outlast_core::{
     Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, check_trace,
     distance, shard_of_key,
 };
-use outlast_store::{DefinitionCard, Due, NewRun, Parent, RunRecord, Started, StoreError, code};
+use outlast_store::{DefinitionCard, Due, NewRun, Parent, RunRecord, Started, StoreError};
 
 use crate::client::{Client, repeated};
 use crate::definition::{Definition, UniqueArgs, check_duration, check_priority};
@@ -293,11 +293,7 @@ impl Client {
         }
         run.unique = unique_of(&card).map(|unique| unique.of(&run.input)).transpose()?;
         // Where this process has the code, it can say now what a node would find out later.
-        let code = code(&run.definition, run.version);
-        match self.engine().and_then(|engine| engine.registry.get(&code)) {
-            Some(definition) => definition.check_input(&run.input),
-            None => Ok(()),
-        }
+        self.check_input(&card, &run.input)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::BoxFuture;
 use outlast_core::repair::{CutAt, Plan, operation, plan, revise};
 use outlast_core::{Entry, Error, Limits, Op, Payload, Phase, Revision, RunId, Timestamp};
-use outlast_store::{Control, Controlled, Fork, NewRun, PURGING, RunKind, RunView, code};
+use outlast_store::{Control, Controlled, Fork, NewRun, PURGING, RunKind, RunView};
 use serde::Serialize;
 
 use crate::client::repeated;
@@ -187,7 +187,9 @@ impl ForkRun {
         let Forking { view, plan, entries } = self.look().await?;
         let version = self.version_of(&view).await?;
         let input = self.input.clone().transpose()?;
-        let run = self.new_run(&view, version, input.as_ref())?;
+        let called_with = input.as_ref().unwrap_or(&view.record.input);
+        self.client.check_input_of(&view, version, called_with).await?;
+        let run = self.new_run(&view, version, called_with)?;
         let mut revision = self.who.revision();
         revision.fork_of = Some(view.record.id);
         let entries = forked(entries, &plan, revision, version != view.record.version, input);
@@ -199,15 +201,10 @@ impl ForkRun {
         }
     }
 
-    fn new_run(&self, view: &RunView, version: u32, input: Option<&Payload>) -> Result<NewRun, Error> {
+    fn new_run(&self, view: &RunView, version: u32, input: &Payload) -> Result<NewRun, Error> {
         let (client, record) = (&self.client, &view.record);
         let name = &record.definition;
-        let input = input.unwrap_or(&record.input).clone();
-        if let Some(definition) = client.engine().and_then(|engine| engine.registry.get(&code(name, version)))
-        {
-            definition.check_input(&input)?;
-        }
-        let mut run = client.draft(name, version, record.kind, &record.queue, record.priority, input);
+        let mut run = client.draft(name, version, record.kind, &record.queue, record.priority, input.clone());
         let mut tags: Vec<(String, String)> = view
             .tags
             .iter()

@@ -19,6 +19,7 @@ mod fork;
 pub mod http;
 mod in_tx;
 mod judge;
+mod known;
 mod kv;
 mod logs;
 mod of_jobs;

@@ -318,7 +318,7 @@ impl RepairRun {
         let (view, repair) = self.look().await?;
         let input = self.input.transpose()?;
         if let Some(input) = &input {
-            self.client.check_input(&view, input)?;
+            self.client.check_input_of(&view, view.record.version, input).await?;
         }
         if view.status == Status::UndoFailed && input.is_some() {
             let remedy = "none: what is undone is what the run did with its own";

@@ -338,10 +338,7 @@ impl Client {
     ) -> Result<ScheduleView, Error> {
         let card = self.definition(definition).await?;
         let payload = Payload::from_json("input", input.into(), self.limits())?;
-        let code = outlast_store::code(&card.name, card.version);
-        if let Some(known) = self.engine().and_then(|engine| engine.registry.get(&code)) {
-            known.check_input(&payload)?;
-        }
+        self.check_input(&card, &payload)?;
         let (schedule, card) = schedule.card(self, definition, payload)?;
         self.put_new_schedule(schedule, card).await
     }

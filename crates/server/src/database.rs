@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use outlast::{Client, Outlast};
 use outlast_store::{DynStore, OpenOptions};
 
+use crate::Program;
 use crate::fault::{Exit, Fault};
 use crate::output::{call, quoted};
 
@@ -43,8 +44,17 @@ impl Place {
 
     /// Opens it as a guest.
     pub(crate) async fn client(&self) -> Result<Client, Fault> {
+        Ok(self.outlast().await?.client())
+    }
+
+    /// The same with the code that the program has, for whoever sends an input that it may not take.
+    pub(crate) async fn client_with(&self, program: &Program) -> Result<Client, Fault> {
+        Ok(program.code(self.outlast().await?).client())
+    }
+
+    async fn outlast(&self) -> Result<Outlast, Fault> {
         let options = OpenOptions { no_migrate: true, tells_first: true, ..OpenOptions::default() };
-        Ok(Outlast::on(outlast_store::open(self.guest()?, options).await?).client())
+        Ok(Outlast::on(outlast_store::open(self.guest()?, options).await?))
     }
 
     /// The URL for a guest: there has to be a database.

@@ -198,10 +198,21 @@ fn verbose(level: LevelFilter) {
 }
 
 /// What is asked: a database, or a server that was named.
-async fn backend(settings: &Settings, place: &Place) -> Result<Backend, Fault> {
-    match settings.remote()? {
-        Some(server) => Ok(Backend::Remote(server)),
-        None => Ok(Backend::Direct(place.client().await?)),
+async fn backend(settings: &Settings, place: &Place, code: Option<&Program>) -> Result<Backend, Fault> {
+    match (settings.remote()?, code) {
+        (Some(server), _) => Ok(Backend::Remote(server)),
+        (None, Some(program)) => Ok(Backend::Direct(place.client_with(program).await?)),
+        (None, None) => Ok(Backend::Direct(place.client().await?)),
+    }
+}
+
+/// Whether it sends an input. Only then is the program's own code called, which may want more than a database.
+fn sends_input(command: &Command) -> bool {
+    match command {
+        Command::Start(_) | Command::Schedule(ScheduleCommand::Add(_)) => true,
+        Command::Retry(args) => args.input.is_some(),
+        Command::Fork(args) => args.input.is_some(),
+        _ => false,
     }
 }
 
@@ -262,12 +273,13 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
     let timeout = settings.timeout()?;
     // What they began goes on when they end, and they say so.
     if let Some(many) = bulk_of(&command)? {
-        let client = backend(&settings, &place).await?;
+        let client = backend(&settings, &place, None).await?;
         return within(timeout, bulk::bulk(&client, many, format)).await;
     }
     let is_bounded = matches!(command, Command::Wait(_) | Command::Start(_) | Command::Follow(_));
     let work = async {
-        let client = backend(&settings, &place).await?;
+        let code = sends_input(&command).then_some(program);
+        let client = backend(&settings, &place, code).await?;
         one(&client, command, timeout, format).await
     };
     let work = async {

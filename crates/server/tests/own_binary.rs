@@ -36,6 +36,17 @@ fn its_workflows_run_are_checked_and_shown_by_its_own_commands() {
     let (code, out, err) =
         run(&["start", "greet", "--input", "\"world\"", "--key", "w", "--wait", "--timeout", "60s"]);
     assert_eq!((code, out.as_str()), (0, "\"Hello, world!\"\n"), "{err}");
+    // What its code cannot decode is refused before anything is written.
+    for args in [
+        &["start", "greet", "--input", "7"][..],
+        &["fork", "greet/w", "--from-start", "--input", "7"],
+        &["schedule", "add", "daily", "@daily", "greet", "--input", "7"],
+    ] {
+        let (code, _, err) = run(args);
+        assert!(code == 2 && err.contains("the input of greet cannot be decoded"), "{args:?}: {code} {err}");
+        assert!(err.ends_with("(undecodable)\n"), "{err}");
+    }
+    assert_eq!(run(&["list", "-o", "name"]).1.lines().count(), 1);
     let (_, out, _) = run(&["list", "definitions", "-o", "name"]);
     assert_eq!(out, "greet\n");
     assert!(run(&["show", "greet/w"]).1.contains("✓ greet"));

@@ -167,6 +167,14 @@ engine_test! {
         let undecodable = client.start_by_name("echo", r#"{"a":1}"#).await.unwrap();
         let error = undecodable.result_json().await.unwrap_err().message();
         assert!(error.starts_with("the input of echo cannot be decoded as u32"), "{error}");
+
+        // Who was made with the code says so at once. With other code of that name nothing is known.
+        let made_with = |app: Outlast| app.client().start_by_name("echo", r#"{"a":1}"#);
+        let store = lab.world.store();
+        let same = made_with(Outlast::on(store.clone()).workflow(echo())).await;
+        assert_eq!(same.err().unwrap().code(), "undecodable");
+        let other = Workflow::new("echo", async |_ctx: Ctx, n: u64| Ok::<_, AnyError>(n));
+        assert!(made_with(Outlast::on(store.clone()).workflow(other)).await.is_ok());
     }
 
     async fn bad_input_is_refused_with_the_thing_and_the_limit_and_writes_nothing(lab: Lab) {

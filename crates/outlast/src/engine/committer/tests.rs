@@ -163,7 +163,7 @@ fn of_many_heartbeats_and_tags_the_last_word_is_kept() {
 async fn what_follows_a_refused_commit_is_dropped_with_it() {
     // A node that never joined is refused everything.
     let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
-    let client = Client::new(store.clone(), Limits::default(), true, None);
+    let client = Client::new(store.clone(), Limits::default(), Registry::default(), true, None);
     let (registry, states) = (Registry::default(), States::default());
     let engine =
         Engine::new(store, registry, Vec::new(), states, Settings::default(), Limits::default(), client);
