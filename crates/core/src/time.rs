@@ -78,14 +78,22 @@ impl FromStr for Timestamp {
     type Err = crate::Error;
 
     fn from_str(text: &str) -> Result<Timestamp, crate::Error> {
-        let time: jiff::Timestamp = text.parse().map_err(|_| {
-            crate::Error::invalid("time", text, "write it like 2027-03-14T01:30:00Z, with its zone")
+        let refused = |remedy: &str| crate::Error::invalid("time", text, remedy);
+        let time: jiff::Timestamp = text.parse().map_err(|_| match is_written(text) {
+            true => refused("one that can be named in every zone: until 9999-12-30T22:00:00Z"),
+            false => refused("write it like 2027-03-14T01:30:00Z, with its zone"),
         })?;
         match time.as_microsecond() {
             0.. => Ok(time.into()),
-            _ => Err(crate::Error::invalid("time", text, "one since 1970, with which time begins here")),
+            _ => Err(refused("one since 1970, with which time begins here")),
         }
     }
+}
+
+/// Whether a date, a time of day and a zone are written as they should be, whether there is such a moment or not.
+fn is_written(text: &str) -> bool {
+    let parts = jiff::fmt::temporal::Pieces::parse(text);
+    parts.is_ok_and(|parts| parts.time().is_some() && parts.offset().is_some())
 }
 
 #[cfg(test)]
@@ -98,6 +106,19 @@ mod tests {
         for text in ["0001-12-31T00:00:00Z", "1969-12-31T23:59:59.999999Z"] {
             let refused = text.parse::<Timestamp>().unwrap_err().to_string();
             assert!(refused.contains("since 1970"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_well_written_and_too_late_is_told_how_late_one_may_be() {
+        assert!("9999-12-30T22:00:00Z".parse::<Timestamp>().is_ok());
+        for text in ["9999-12-31T23:59:59Z", "9999-12-30T23:00:00-05:00"] {
+            let refused = text.parse::<Timestamp>().unwrap_err().to_string();
+            assert!(refused.contains("until 9999-12-30T22:00:00Z"), "{refused}");
+        }
+        for text in ["9999-12-31T23:59:59", "9999-12-31", "2026-02-30T00:00:00Z", "infinity", "soon"] {
+            let refused = text.parse::<Timestamp>().unwrap_err().to_string();
+            assert!(refused.contains("write it like 2027-03-14T01:30:00Z"), "{refused}");
         }
     }
 }

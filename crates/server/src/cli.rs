@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_below_zero_is_told_what_can_be() {
+    fn a_value_out_of_range_is_told_what_can_be() {
         let duration = "a duration looks like 30s, 10m, 2h30m or 1d and is at least 0, not \"-1s\"";
         for (words, told) in [
             (&["start", "order", "--delay", "-1s"][..], duration),
@@ -287,6 +287,7 @@ mod tests {
             (&["purge", "--older-than", "-1s"], duration),
             (&["start", "order", "--priority", "-1"], "a whole number from 0 to 9, not \"-1\""),
             (&["list", "-n", "-1"], "a whole number from 1 to 500, not \"-1\""),
+            (&["start", "order", "--at", "9999-12-31T23:59:59Z"], "until 9999-12-30T22:00:00Z"),
         ] {
             let said = refusal(words);
             assert!(said.contains(told), "{words:?}: {said}");

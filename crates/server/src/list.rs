@@ -107,12 +107,14 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
 /// A time: as it is written in full, or so long ago.
 pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let ago = text.strip_prefix('-').unwrap_or(text);
-    match (parse_duration(ago), text.parse()) {
+    match (parse_duration(ago), text.parse::<Timestamp>()) {
         (Ok(past), _) => {
             let past = i64::try_from(past.as_micros()).unwrap_or(i64::MAX);
             Ok(Timestamp::from_micros(now.micros().saturating_sub(past)))
         }
         (Err(_), Ok(time)) => Ok(time),
+        // No duration has one: it is meant as a time.
+        (Err(_), Err(refused)) if text.contains('T') => Err(refused.to_string()),
         (Err(why), Err(_)) => Err(format!("{why}, and a time like 2027-03-14T01:30:00Z")),
     }
 }
@@ -130,10 +132,12 @@ async fn runs(
         return print_list(format, items, more, |run| run.id.clone());
     }
     if views.is_empty() {
-        let any = *filter == Filter::default();
-        note(&match any {
-            true => format!("no runs yet: start one with `{}`", call("start NAME")),
-            false => "no run fits".to_owned(),
+        note(&match filter.definition.as_deref() {
+            _ if *filter == Filter::default() => {
+                format!("no runs yet: start one with `{}`", call("start NAME"))
+            }
+            Some(BULK) => "no bulk yet: such as of `cancel --filter` and `retry --filter`".to_owned(),
+            _ => "no run fits".to_owned(),
         });
         return Ok(());
     }
@@ -350,6 +354,7 @@ mod tests {
             ("status:", "nothing behind the colon"),
             ("tag:city", "tag:city=Bern"),
             ("since:soon", "30s, 10m, 2h30m or 1d"),
+            ("since:9999-12-31T23:59:59Z", "until 9999-12-30T22:00:00Z"),
         ] {
             let refused = read(&[word]).unwrap_err().to_string();
             assert!(refused.contains(told), "{word}: {refused}");

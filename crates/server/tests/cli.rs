@@ -212,6 +212,7 @@ fn lists_come_in_every_format() {
     assert!(shop.ok(&["list", "definitions", "-o", "name"]).lines().any(|name| name == "order"));
     assert!(shop.ok(&["list", "nodes"]).contains("RUNS IN HAND"));
     assert_eq!(shop.run(&["list", "key:nobody"]).err, "no run fits\n");
+    assert!(shop.run(&["list", "bulk"]).err.starts_with("no bulk yet"));
 }
 
 #[test]
