@@ -461,6 +461,26 @@ impl Client {
     /// Starts a run for each time of the schedule from `from` until before `to` that has none yet. All of them at once:
     /// overlap and jitter do not count. Those that are still to come start when they come. At most 10,000.
     pub async fn backfill(&self, name: &str, from: Timestamp, to: Timestamp) -> Result<Vec<RunId>, Error> {
+        self.fill(name, (from, to), None).await
+    }
+
+    /// The same with runs whose ids are made of this: whoever does it again with the same is told of the same runs.
+    #[doc(hidden)]
+    pub async fn backfill_as(
+        &self,
+        name: &str,
+        span: (Timestamp, Timestamp),
+        seed: (Timestamp, u64),
+    ) -> Result<Vec<RunId>, Error> {
+        self.fill(name, span, Some(seed)).await
+    }
+
+    async fn fill(
+        &self,
+        name: &str,
+        (from, to): (Timestamp, Timestamp),
+        seed: Option<(Timestamp, u64)>,
+    ) -> Result<Vec<RunId>, Error> {
         if from >= to {
             return Err(Error::invalid("range", format!("{from} to {to}"), "one that ends after it begins"));
         }
@@ -472,8 +492,9 @@ impl Client {
         let Some(first) = times.first() else { return Ok(Vec::new()) };
         let model = self.scheduled_run(&view, plan.options.starts(name, *first)).await?;
         let run = |at: &Timestamp| {
-            let mut run = model.clone();
-            self.apply(&mut run, plan.options.starts(name, *at)).map(|()| run)
+            let (mut run, mut options) = (model.clone(), plan.options.starts(name, *at));
+            options.seed = seed.map(|(time, random)| (time, mixed(random, *at)));
+            self.apply(&mut run, options).map(|()| run)
         };
         let runs = times.iter().map(run).collect::<Result<Vec<NewRun>, Error>>()?;
         // A time that has its run keeps it, also when the schedule gives its runs another input by now.
@@ -510,6 +531,14 @@ impl Client {
             _ => Err(Error::misconfigured("the store gave no answer about a schedule")),
         }
     }
+}
+
+/// Randomness of its own for each time (the finalizer of splitmix64).
+fn mixed(random: u64, at: Timestamp) -> u64 {
+    let mut mixed = random.wrapping_add((at.micros() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 fn unknown(name: &str) -> Error {

@@ -259,9 +259,11 @@ pub(crate) async fn backfill(call: Call) -> Answer {
     let until = to.min(call.api.client.store().now().await?);
     let times = table.fire_times(from, until, BACKFILL + 1).len();
     check_count("times in this range", times, BACKFILL)?;
-    let runs = match dry_run {
-        true => Vec::new(),
-        false => call.api.client.backfill(&view.name, from, to).await?,
+    let client = &call.api.client;
+    let runs = match call.seed.map(seed_parts) {
+        _ if dry_run => Vec::new(),
+        Some(seed) => client.backfill_as(&view.name, (from, to), seed).await?,
+        None => client.backfill(&view.name, from, to).await?,
     };
     call.is_now(|| json!({ "from": from.to_string(), "to": to.to_string(), "started": runs.len() }));
     let started = runs.iter().map(ToString::to_string).collect();

@@ -142,6 +142,32 @@ async fn what_is_made_is_made_once(kind: StoreKind) {
     }
 }
 
+async fn what_is_filled_in_is_told_of_as_a_whole(kind: StoreKind) {
+    let lab = lab(kind).await;
+    let (name, days) = ("nightly-acme", std::cell::Cell::new(0));
+    // Three times that nobody filled in before.
+    let begin = async |_| {
+        let from = days.replace(days.get() + 3);
+        let day = |day: u32| {
+            format!("20{:02}-{:02}-{:02}T12:00:00Z", 10 + day / 336, day / 28 % 12 + 1, day % 28 + 1)
+        };
+        let body = format!(r#"{{"from":"{}","to":"{}"}}"#, day(from), day(from + 3));
+        deed(format!("/api/v1/schedules/{name}/backfill"), body)
+    };
+    let before = count(&lab, "attr.schedule=nightly-acme").await;
+    at_every_write(
+        &lab,
+        begin,
+        async |_| nobody().await,
+        async |n, deed, told| {
+            let (times, started) = (told["times"].as_u64().unwrap(), told["started"].as_array().unwrap());
+            assert!(times >= 3 && started.len() as u64 == times, "{}: {told}", deed.body);
+            assert!(count(&lab, "attr.schedule=nightly-acme").await >= before + 3 * u64::from(n));
+        },
+    )
+    .await;
+}
+
 async fn what_is_sent_arrives_once(kind: StoreKind) {
     let lab = lab(kind).await;
     let runs = parking_lot::Mutex::new((String::new(), 0));
@@ -268,6 +294,7 @@ macro_rules! on_both {
 
 on_both! {
     a_server_that_dies_while_it_makes_something_leaves_one, on_postgres_too_a_server_that_dies_while_it_makes_something_leaves_one: what_is_made_is_made_once;
+    a_backfill_in_which_a_server_died_is_told_of_as_a_whole, on_postgres_too_a_backfill_in_which_a_server_died_is_told_of_as_a_whole: what_is_filled_in_is_told_of_as_a_whole;
     an_event_that_a_dying_server_was_sent_arrives_once, on_postgres_too_an_event_that_a_dying_server_was_sent_arrives_once: what_is_sent_arrives_once;
     what_a_dying_server_has_done_is_not_done_again, on_postgres_too_what_a_dying_server_has_done_is_not_done_again: what_is_done_is_not_done_again;
 }
