@@ -4,11 +4,12 @@
 //! ours (against names that are bent to this machine), and whatever is not known to be safe has to come from ourselves:
 //! methods are let through by a list of safe ones, and not stopped by a list of others.
 
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
 use axum::middleware::Next;
 use futures_util::FutureExt;
@@ -39,7 +40,7 @@ pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -
         request: request_id(request.headers()),
         trace: trace_id(request.headers()),
         path: outlast_core::shorten(request.uri().path(), 200),
-        ip: request.extensions().get::<Origin>().and_then(|Origin(from)| *from),
+        ip: address(&request),
     };
     request.extensions_mut().insert(names.clone());
     let span = tracing::info_span!(
@@ -69,6 +70,13 @@ pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -
         headers.insert(REQUEST_ID, id);
     }
     response
+}
+
+/// Where a request came from: as our server saw it, or as another told whoever mounts the router.
+fn address(request: &Request) -> Option<IpAddr> {
+    let told = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let told = told.map(|ConnectInfo(from)| from.ip().to_canonical());
+    request.extensions().get::<Origin>().map_or(told, |Origin(from)| *from)
 }
 
 /// The id that the caller gave, where it can be shown anywhere; else a new one.

@@ -11,6 +11,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! [`serve()`] answers with the limits of the `outlast` binary. Under axum's own `serve` the audit log knows from which address
+//! a request came if it is told: `router.into_make_service_with_connect_info::<SocketAddr>()`.
+//!
 //! The dashboard comes with it, unless the feature `embed` is off.
 //!
 //! Who may ask is said by tokens (`outlast token create`); [`Api::without_tokens`] leaves that to whoever mounts it. The

@@ -76,9 +76,11 @@ where
     let (seed, changed) = match store.access(&Access::Reserve(ask)).await? {
         Accessed::Reserved { seed, changed } => (seed, changed),
         Accessed::Replied(kept) => return Ok(replayed(kept)),
-        Accessed::Busy { .. } => {
-            let detail =
-                "the same request with this Idempotency-Key is being answered: ask again in a moment";
+        Accessed::Busy { until } => {
+            let detail = format!(
+                "the same request with this Idempotency-Key is being answered: ask again in a moment, or after {until} at the \
+                 latest if whoever answers it died"
+            );
             return Err(Problem::new(Code::IN_PROGRESS, detail).with(header::RETRY_AFTER, 1));
         }
         _ => {

@@ -1,9 +1,14 @@
 //! The audit log: how things stood before and after, and whether somebody changed a line by hand.
 
+use std::net::SocketAddr;
+
+use axum::Router;
+use outlast_server::http::Api;
 use outlast_testkit::{StoreKind, skipped};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, told};
 
 async fn line(lab: &Lab, action: &str) -> Value {
     let log = lab.get("/api/v1/audit?limit=500").await.json();
@@ -86,4 +91,17 @@ async fn on_postgres_too_every_line_says_how_things_stood() {
         return;
     }
     lines_say_how_things_stood(StoreKind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_that_another_server_has_is_told_from_which_address_a_request_came() {
+    let lab = Lab::with(StoreKind::Sqlite, |api| api.without_tokens()).await;
+    let api = Api::new(lab.app.client().clone()).without_tokens().router().await.unwrap();
+    let router = Router::new().nest("/ops", api).into_make_service_with_connect_info::<SocketAddr>();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/ops/api/v1/queues/mail/pause", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    assert_eq!(told(reqwest::Client::new().post(url)).await.status, 200);
+    assert_eq!(line(&lab, "queue.pause").await["ip"], "127.0.0.1");
+    serving.abort();
 }

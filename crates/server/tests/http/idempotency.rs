@@ -81,6 +81,11 @@ async fn whoever_takes_a_request_over_starts_the_same_run_and_sends_the_same_eve
     lab.world.raw("update outlast.replies set status = null, headers = null, body = null").await;
     let busy = send(&lab, "/api/v1/runs", "start", body).await;
     assert_eq!((busy.status.as_u16(), busy.code().as_str()), (409, "in_progress"));
+    assert_eq!(busy.header("retry-after"), "1");
+    let detail = busy.json()["detail"].as_str().unwrap().to_owned();
+    let until = detail.split("after ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let left = until.parse::<outlast::Timestamp>().unwrap().since(lab.app.store().now().await.unwrap());
+    assert!((50..=60).contains(&left.as_secs()), "{detail}");
     lab.world.pass(std::time::Duration::from_secs(61)).await;
     let again = send(&lab, "/api/v1/runs", "start", body).await;
     assert_eq!(again.json()["id"], run.as_str());
