@@ -261,7 +261,7 @@ impl Checker {
             return Err(Error::TooLarge { what: shown, size, limit: FILE_BYTES });
         }
         let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-        let RunExport { record, status, entries } =
+        let RunExport { record, status, entries, .. } =
             RunExport::from_json(&text).map_err(|error| unreadable(error.to_string()))?;
         let ended = status == Status::Completed.word();
         self.check(record, &status, Some(file), Ok(entries), ended).await;

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use outlast_core::{Entry, Error, Limits, Op, Payload, Phase, RunId, Status, Timestamp};
-use outlast_store::{Parent, Reads, RunKind, RunRecord, RunView};
+use outlast_store::{Ended, Parent, Reads, RunKind, RunRecord, RunView};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -25,6 +25,8 @@ pub struct RunExport {
     pub(crate) record: RunRecord,
     pub(crate) status: String,
     pub(crate) entries: Vec<Entry>,
+    /// When and how it ended; not in files of before this was written.
+    pub(crate) end: Option<(Timestamp, Ended)>,
 }
 
 impl RunExport {
@@ -38,11 +40,12 @@ impl RunExport {
         &self.entries
     }
 
-    /// The run as people see it, as far as the file says: how it ended is not in it.
+    /// The run as people see it, as far as the file says.
     #[doc(hidden)]
     pub fn view(&self) -> RunView {
         let status: Status = self.status.parse().unwrap_or(Status::Waiting);
         let last = self.entries.last().map_or(self.record.created_at, |entry| entry.at);
+        let last = self.end.as_ref().map_or(last, |(at, _)| *at);
         RunView {
             record: self.record.clone(),
             status,
@@ -56,7 +59,7 @@ impl RunExport {
             expires_at: None,
             group: None,
             finished_at: status.is_final().then_some(last),
-            ended: None,
+            ended: self.end.as_ref().map(|(_, ended)| ended.clone()),
             tags: Vec::new(),
             doing: Vec::new(),
         }
@@ -91,7 +94,13 @@ impl RunExport {
             at: entry.at,
             body: entry.body.as_ref().map(Value::of),
         };
-        let file = File { outlast_run: FORMAT, run, journal: self.entries.iter().map(line).collect() };
+        let end = self.end.as_ref().map(|(at, ended)| End {
+            at: *at,
+            output: ended.output.as_ref().map(Value::of),
+            error: ended.error.clone(),
+        });
+        let journal = self.entries.iter().map(line).collect();
+        let file = File { outlast_run: FORMAT, run, journal, end };
         // Nothing in there can be refused: names are text, and bodies were JSON or are digits.
         serde_json::to_string_pretty(&file).unwrap_or_default()
     }
@@ -136,7 +145,13 @@ impl RunExport {
         if !entries.is_sorted_by(|a, b| a.pos < b.pos) {
             return Err(refused("its entries are not in the order of their positions".into()));
         }
-        Ok(RunExport { record, status: file.run.status, entries })
+        let ended = |End { at, output, error }| {
+            let status = file.run.status.parse::<Status>().map_err(|wrong| wrong.to_string())?;
+            let output = output.map(Value::payload).transpose()?;
+            Ok((at, Ended { status, output, error }))
+        };
+        let end = file.end.map(ended).transpose().map_err(refused)?;
+        Ok(RunExport { record, status: file.run.status, entries, end })
     }
 }
 
@@ -158,7 +173,8 @@ impl Client {
     pub async fn export(&self, run: RunId) -> Result<RunExport, Error> {
         let view = self.status(run).await?;
         let entries = whole_journal(&**self.store(), run, Vec::new()).await?;
-        Ok(RunExport { record: view.record, status: view.status.word().to_owned(), entries })
+        let end = view.finished_at.zip(view.ended);
+        Ok(RunExport { record: view.record, status: view.status.word().to_owned(), entries, end })
     }
 }
 
@@ -184,6 +200,18 @@ struct File {
     outlast_run: u32,
     run: Run,
     journal: Vec<Line>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end: Option<End>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+    /// The `FailureDoc`, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -319,7 +347,9 @@ mod tests {
             at: Timestamp::from_micros(9),
             body: Some(body),
         };
-        RunExport { record, status: "waiting".into(), entries: vec![entry] }
+        let ended = Ended { status: Status::Completed, output: entry.body.clone(), error: None };
+        let end = Some((Timestamp::from_micros(11), ended));
+        RunExport { record, status: "completed".into(), entries: vec![entry], end }
     }
 
     #[test]
@@ -334,7 +364,7 @@ mod tests {
         ] {
             let export = export(input, body);
             let back = RunExport::from_json(&export.to_json()).unwrap();
-            assert_eq!((back.record, back.entries), (export.record, export.entries));
+            assert_eq!((back.record, back.entries, back.end), (export.record, export.entries, export.end));
         }
     }
 

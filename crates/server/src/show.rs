@@ -104,7 +104,13 @@ fn show_part(view: &RunView, story: &Story, part: &Part, format: Format) -> Resu
         Part::Output => match view.ended.as_ref().and_then(|ended| ended.output.as_ref()) {
             Some(output) => print_exact(&json_of(output)),
             None => {
-                let message = format!("{run} is {} and has no output", view.status);
+                // A file of before exports said how a run ended.
+                let message = match view.status == Status::Completed && view.ended.is_none() {
+                    true => {
+                        format!("{run} is completed, and the file does not have its output: export it again")
+                    }
+                    false => format!("{run} is {} and has no output", view.status),
+                };
                 Err(Fault::new(Exit::NotFound, "not_found", message))
             }
         },

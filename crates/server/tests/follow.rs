@@ -97,6 +97,12 @@ fn parts_of_a_run_are_shown_as_they_are() {
         "{shown}"
     );
     assert_eq!(elsewhere.ok(&["show", "--file", file, "--input"]), format!("{input}\n"));
+    let result = elsewhere.ok(&["show", "--file", file, "--result"]);
+    assert_eq!(result, shop.ok(&["show", "order/t", "--result"]));
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/order.json");
+    assert!(
+        elsewhere.refused(&["show", "--file", golden, "--result"], 3).contains("does not have its output")
+    );
     assert!(elsewhere.refused(&["show", "--file", "none.json"], 2).contains("cannot read none.json"));
     std::fs::write(elsewhere.folder().join("junk.json"), "{}").unwrap();
     elsewhere.refused(&["show", "--file", "junk.json"], 2);
