@@ -93,6 +93,8 @@ pub struct Upkeep {
     pub now: Timestamp,
     /// When the first run ended that is in no sum yet; `None` when all are.
     pub unsummed_since: Option<Timestamp>,
+    /// Whether the schema is one that this program can go on with, which somebody may have changed since it was opened.
+    pub schema_fits: bool,
 }
 
 /// How much room a table takes.

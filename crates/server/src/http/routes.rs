@@ -61,7 +61,7 @@ fn probes() -> Vec<Route> {
             .about("Whether the process is alive; asks nobody")
             .gives::<health::Alive>(200),
         get("/readyz", Public, "health.ready", health::ready)
-            .about("Whether it can serve: the database answers, and it is not about to stop")
+            .about("Whether it can serve: the database answers, its schema is of this version, and it is not about to stop")
             .gives::<health::Ready>(200)
             .gives::<health::Ready>(503),
         get("/startupz", Public, "health.started", health::started)

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use outlast_server::http::Api;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,18 @@ async fn probes_answer_and_say_when_the_server_is_about_to_stop() {
     assert_eq!(lab.get("/healthz").await.json(), json!({ "status": "ok" }));
     let ready = lab.get("/readyz").await;
     assert_eq!((ready.status.as_u16(), &ready.json()["ready"]), (200, &json!(true)));
+    let names = |checks: &Value| {
+        let names = checks["checks"].as_array().unwrap().iter().filter(|check| check["ok"] == true);
+        names.map(|check| check["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&ready.json()), ["database", "schema", "not_stopping"]);
+    // A newer program brings the schema up to date, and this one has to go.
+    lab.world.raw("update outlast.meta set value = '9000' where name = 'serves'").await;
+    let unfit = lab.get("/readyz").await;
+    assert_eq!(
+        (unfit.status.as_u16(), names(&unfit.json())),
+        (503, vec!["database".into(), "not_stopping".into()])
+    );
     assert_eq!(lab.get("/version").await.json()["store"], "sqlite");
     let metrics = lab.get("/metrics").await;
     assert_eq!(metrics.status, 404, "no recorder was given");

@@ -1,10 +1,10 @@
-//! How far the work beside the runs is: for whoever asks whether charts can be believed.
+//! How far the work beside the runs is, for whoever asks whether charts can be believed, and whether the schema still fits.
 
 use outlast_core::ShardCount;
 
 use crate::rows::{ReadRow, cells};
 use crate::transitions::{Flight, NOW, Place};
-use crate::{Sql, StoreError, Tx, Type, Upkeep};
+use crate::{Sql, StoreError, Tx, Type, Upkeep, newest_schema};
 
 /// How far what has ended is summed up.
 pub(crate) async fn upkeep(tx: &mut dyn Tx, shards: ShardCount) -> Result<Upkeep, StoreError> {
@@ -12,10 +12,15 @@ pub(crate) async fn upkeep(tx: &mut dyn Tx, shards: ShardCount) -> Result<Upkeep
     let now = flight.add(NOW.with([]));
     let unsummed: Vec<Place> =
         (0..shards.max(1)).map(|shard| flight.add(UPKEEP_UNSUMMED.with(cells![shard]))).collect();
+    let schema = flight.add(UPKEEP_SCHEMA.with([]));
     let mut answers = flight.send_last(tx).await?;
     let mut upkeep = Upkeep::default();
     if let Some(row) = answers.take(now).first() {
         upkeep.now = row.time(0)?;
+    }
+    if let Some(row) = answers.take(schema).first() {
+        let (at, serves) = (row.int(0)?, row.int(1)?);
+        upkeep.schema_fits = serves <= newest_schema() && newest_schema() <= at;
     }
     for row in unsummed.into_iter().flat_map(|place| answers.take(place)) {
         upkeep.unsummed_since = [upkeep.unsummed_since, row.opt_time(0)?].into_iter().flatten().min();
@@ -23,7 +28,7 @@ pub(crate) async fn upkeep(tx: &mut dyn Tx, shards: ShardCount) -> Result<Upkeep
     Ok(upkeep)
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&UPKEEP_UNSUMMED];
+pub(super) static STATEMENTS: &[&Sql] = &[&UPKEEP_UNSUMMED, &UPKEEP_SCHEMA];
 
 // The first that ended behind the mark. Without a mark nobody has ever summed up, and nobody looks at sums.
 static UPKEEP_UNSUMMED: Sql = Sql::new(
@@ -35,3 +40,11 @@ static UPKEEP_UNSUMMED: Sql = Sql::new(
 )
 .takes(&[Type::Int])
 .by("results_by_time");
+
+// The newest file that was applied, and the oldest program that all of them serve.
+static UPKEEP_SCHEMA: Sql = Sql::new(
+    "upkeep_schema",
+    "select coalesce(max(m.number), 0),
+            coalesce((select cast(s.value as bigint) from outlast.meta as s where s.name = 'serves'), 0)
+       from outlast.migrations as m",
+);
