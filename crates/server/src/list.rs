@@ -13,7 +13,7 @@ use crate::queue_commands::{rules, state};
 use crate::schedule_commands::{Plan, catch_up_word, coming, overlap_word};
 use crate::shapes::{DefinitionJson, NodeJson, QueueJson, RunJson, ScheduleJson, kind};
 use crate::story::{Story, standing};
-use crate::words::{ago, parse_duration, took};
+use crate::words::{ago, parse_duration, parse_number, took};
 
 /// The most runs of one list: a page of the store.
 pub(crate) const PAGE: u32 = 500;
@@ -78,7 +78,7 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
     let mut filter = Filter::default();
     for word in words {
         let wrong = |why: &str| Fault::usage(format!("filter {word:?}: {why}"));
-        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE, parent:, since:2h or until:TIME";
+        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE, parent:, node:, version:, owner:, stuck:5m, since:2h or until:TIME";
         let (field, value) = word.split_once(':').ok_or_else(|| wrong(known))?;
         match field {
             _ if value.is_empty() => return Err(wrong("there is nothing behind the colon")),
@@ -95,6 +95,13 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
                     value.split_once('=').ok_or_else(|| wrong("write it like tag:city=Bern"))?;
                 filter.tags.push((name.to_owned(), value.to_owned()));
             }
+            "node" => filter.node = Some(value.parse()?),
+            "version" => {
+                let version = parse_number(value, 1..=u32::MAX);
+                filter.version = Some(version.map_err(|why| wrong(&format!("a version is {why}")))?);
+            }
+            "owner" => filter.owner = Some(value.to_owned()),
+            "stuck" => filter.stuck_since = Some(moment(value, now).map_err(|why| wrong(&why))?),
             "parent" => filter.parent = Some(value.parse()?),
             "since" => filter.since = Some(moment(value, now).map_err(|why| wrong(&why))?),
             "until" => filter.until = Some(moment(value, now).map_err(|why| wrong(&why))?),
@@ -340,6 +347,9 @@ mod tests {
     #[test]
     fn filters_are_read_field_by_field() {
         let filter = read(&["status:failed,cancelled", "def:order", "tag:city=Bern", "since:1h"]).unwrap();
+        let more = read(&["version:2", "owner:ann", "stuck:1h"]).unwrap();
+        assert_eq!((more.version, more.owner.as_deref()), (Some(2), Some("ann")));
+        assert_eq!(more.stuck_since, Some(Timestamp::from_micros(6_400_000_000)));
         assert_eq!(filter.statuses, [Status::Failed, Status::Cancelled]);
         assert_eq!(filter.definition.as_deref(), Some("order"));
         assert_eq!(filter.tags, [("city".to_owned(), "Bern".to_owned())]);
@@ -353,6 +363,9 @@ mod tests {
             ("status:done", "one of ready, running"),
             ("status:", "nothing behind the colon"),
             ("tag:city", "tag:city=Bern"),
+            ("node:mine", "node_ and 32 digits"),
+            ("version:new", "a version is"),
+            ("stuck:yes", "30s, 10m, 2h30m or 1d"),
             ("since:soon", "30s, 10m, 2h30m or 1d"),
             ("since:9999-12-31T23:59:59Z", "until 9999-12-30T22:00:00Z"),
         ] {

@@ -123,6 +123,18 @@ pub struct Filter {
     /// Started before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// In the hands of this node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// Of this version of their definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// Started by this person or program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// In line since before then, or unfinished after more than three attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck_since: Option<Timestamp>,
     /// From the oldest on, instead of from the newest.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub oldest_first: bool,

@@ -78,7 +78,7 @@ async fn hot_statements_find_their_index_among_many_rows_on_postgres() {
         }
     }
     // Where a list begins with the few that it is about, walking along the time would look at all of those for each run.
-    for name in ["list_tag", "list_ended_few", "list_open_few"] {
+    for name in ["list_tag", "list_ended_few", "list_open_few", "list_node", "list_stuck_few"] {
         for sql in statements::all().into_iter().filter(|sql| sql.name.starts_with(name)) {
             let plan = settled_plan(&world, sql, Shape::One).await;
             if plan.contains("runs_by_time") || !plan.contains("runs_pkey") {

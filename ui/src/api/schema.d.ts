@@ -2922,6 +2922,14 @@ export interface operations {
                 "attr.{name}"?: string;
                 /** @description Started by this run */
                 parent?: string;
+                /** @description In the hands of this node: its id */
+                node?: string;
+                /** @description Of this version of their definition */
+                version?: number;
+                /** @description Started by this person or program */
+                owner?: string;
+                /** @description In line for longer than this, such as 5m, or unfinished after more than three attempts */
+                stuck?: string;
                 /** @description Started at or after: a time, or 2h for two hours ago */
                 since?: string;
                 /** @description Started before */
@@ -3023,6 +3031,14 @@ export interface operations {
                 "attr.{name}"?: string;
                 /** @description Started by this run */
                 parent?: string;
+                /** @description In the hands of this node: its id */
+                node?: string;
+                /** @description Of this version of their definition */
+                version?: number;
+                /** @description Started by this person or program */
+                owner?: string;
+                /** @description In line for longer than this, such as 5m, or unfinished after more than three attempts */
+                stuck?: string;
                 /** @description Started at or after: a time, or 2h for two hours ago */
                 since?: string;
                 /** @description Started before */

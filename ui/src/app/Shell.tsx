@@ -30,7 +30,7 @@ export function useVersion() {
   return useQuery({ queryKey: ["version"], queryFn: () => data(api.GET("/version")), staleTime: Infinity });
 }
 
-function useMe() {
+export function useMe() {
   return useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
 }
 

@@ -7,6 +7,7 @@ const texts = [
   'key:"two words" tag:"who=a \\"b\\" \\\\c"',
   "run_01m7j3wzpse008vs7k5tgvk5p8",
   "def:über",
+  "def:order node:node_1 version:2 owner:ann stuck:5m",
   'q:"a:b"',
   "",
 ];
@@ -42,8 +43,8 @@ describe("filters", () => {
     expect(bulkWords(read('key:"a b"'))).toBeNull();
   });
   it("look at the last day alone, unless something else bounds them", () => {
-    for (const open of ["", "status:failed", "def:order", "status:waiting,failed", "tag:a=b"]) expect(isWindowed(read(open)), open).toBe(true);
-    for (const bound of ["status:waiting,paused", "key:a", "x", "since:7d", "until:1h", "parent:run_1", "since:all"]) expect(isWindowed(read(bound)), bound).toBe(false);
+    for (const open of ["", "status:failed", "def:order", "status:waiting,failed", "tag:a=b", "version:2", "owner:ann"]) expect(isWindowed(read(open)), open).toBe(true);
+    for (const bound of ["status:waiting,paused", "key:a", "x", "since:7d", "until:1h", "parent:run_1", "node:node_1", "stuck:5m", "since:all"]) expect(isWindowed(read(bound)), bound).toBe(false);
     expect(words(asked(read("def:order")))).toBe("def:order since:24h");
     expect(words(asked(read("def:order since:all")))).toBe("def:order");
     expect(words(asked(read("since:2h")))).toBe("since:2h");

@@ -4,11 +4,11 @@ import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useState } from "react";
 import { api, data } from "../api/client";
 import { add, FIELDS, read, type Term } from "../lib/filter";
+import { hintsOf, type Hint } from "../lib/hints";
 import css from "./runs.module.css";
 
 /// What the server can suggest values for.
 const SUGGESTED = ["status", "def", "queue"];
-const EXAMPLES = ["since:1h", "since:24h", "since:7d", "since:all", "until:1h"];
 
 export function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms: Term[]) => void }) {
   const [text, setText] = useState("");
@@ -27,10 +27,13 @@ export function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms
     } else if (event.key === "Backspace" && !text && terms.length) onChange(terms.slice(0, -1));
     else if (event.key === "Escape") setText("");
   };
-  const hints = SUGGESTED.includes(field)
-    ? (suggestions.data?.items ?? []).map((value) => `${before}${field}:${value}`)
-    : field ? EXAMPLES.filter((one) => one.startsWith(`${field}:`)).map((one) => before + one)
-    : FIELDS.filter((one) => one !== "q").map((one) => `${text.replace(/\S*$/, "")}${one}:`);
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: field === "node", staleTime: 10_000, retry: false });
+  const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")), enabled: field === "version", staleTime: 10_000 });
+  const def = add(terms, read(before)).find((term) => term.field === "def")?.value;
+  const hints: Hint[] = SUGGESTED.includes(field)
+    ? (suggestions.data?.items ?? []).map((value) => ({ value: `${before}${field}:${value}` }))
+    : field ? hintsOf(field, { nodes: nodes.data?.items ?? [], definitions: definitions.data?.items ?? [], def }).map((hint) => ({ ...hint, value: `${before}${field}:${hint.value}` }))
+    : FIELDS.filter((one) => one !== "q").map((one) => ({ value: `${text.replace(/\S*$/, "")}${one}:` }));
   return (
     <div className={css.filter} role="search">
       {terms.map((term) => (
@@ -41,7 +44,7 @@ export function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms
       ))}
       <input id="filter" list="filter-hints" value={text} aria-label="Filter runs" autoComplete="off" placeholder={terms.length ? "" : "status:failed  def:order  queue:mail  tag:city=Bern  since:2h, or an id or key"}
         onChange={(event) => setText(event.target.value)} onKeyDown={press} />
-      <datalist id="filter-hints">{hints.map((hint) => <option key={hint} value={hint} />)}</datalist>
+      <datalist id="filter-hints">{hints.map((hint) => <option key={hint.value} value={hint.value} label={hint.label} />)}</datalist>
     </div>
   );
 }

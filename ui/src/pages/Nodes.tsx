@@ -139,7 +139,7 @@ export function NodePage() {
         ["Version", node && about(node).version], ["Built for", node && [about(node).language, about(node).target, about(node).build].filter(Boolean).join(", ")], ["Knows", node && codes(node).join(", ")],
         ["Lost", gone && <Time key="g" at={gone.lost_at} />], ["Runs that others took over", gone?.freed.toLocaleString("en")],
       ]} />
-      {node && <RunTable title="Runs in hand" search={{ status: ["running", "undoing"] }} keep={{ what: `node ${node.id}`, has: (run) => run.node === node.id }} />}
+      {node && <RunTable title="Runs in hand" search={{ node: node.id }} />}
     </>
   );
 }

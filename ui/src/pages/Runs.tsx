@@ -3,11 +3,12 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
-import { useMay } from "../app/Shell";
+import { useMay, useMe } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
 import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
 import type { Run } from "../lib/state";
 import { steady } from "../lib/steady";
+import { shortcuts } from "../lib/shortcuts";
 import { Ask, Field } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
 import { css as parts, Head, Loading, Problem } from "../parts/parts";
@@ -17,14 +18,6 @@ import { RunRows } from "./RunRows";
 import css from "./runs.module.css";
 import { SelectedDialog } from "./SelectedDialog";
 
-const SHORTCUTS: [string, string][] = [
-  ["All", ""],
-  ["Active", "status:ready,running"],
-  ["Waiting", "status:waiting,paused"],
-  ["Stuck", "status:blocked,undo_failed"],
-  ["Failed", "status:failed"],
-  ["Done", "status:completed,cancelled"],
-];
 const NOBODY: ReadonlySet<string> = new Set();
 
 function same(a: Term[], b: Term[]): boolean {
@@ -138,7 +131,8 @@ function useSteady(runs: Run[], isHeld: boolean, key: string) {
 
 function Shortcuts({ terms, onSave }: { terms: Term[]; onSave: () => void }) {
   const [views, setViews] = useState(savedViews);
-  const known = [...SHORTCUTS.map(([name, text]) => ({ name, search: toSearch(add([], read(text))), isOurs: true })), ...views.map((view) => ({ ...view, isOurs: false }))];
+  const me = useMe();
+  const known = [...shortcuts(me.data?.actor).map(([name, text]) => ({ name, search: toSearch(add([], read(text))), isOurs: true })), ...views.map((view) => ({ ...view, isOurs: false }))];
   const isKnown = known.some((view) => same(fromSearch(view.search), terms));
   return (
     <nav className={css.shortcuts} aria-label="Shortcuts">

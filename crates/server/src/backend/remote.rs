@@ -355,6 +355,10 @@ fn words(filter: &Filter) -> Vec<(&'static str, String)> {
     add("queue", filter.queue.clone());
     add("key", filter.key.clone());
     add("parent", filter.parent.map(|run| run.to_string()));
+    add("node", filter.node.map(|node| node.to_string()));
+    add("version", filter.version.map(|version| version.to_string()));
+    add("owner", filter.owner.clone());
+    add("stuck", filter.stuck_since.map(|time| time.to_string()));
     add("since", filter.since.map(|time| time.to_string()));
     add("until", filter.until.map(|time| time.to_string()));
     words.extend(filter.tags.iter().map(|(name, value)| ("tag", format!("{name}={value}"))));

@@ -33,6 +33,10 @@ macro_rules! filters {
             texts("tag", "With this tag: NAME=VALUE"),
             text("attr.", "With this tag: attr.NAME=VALUE"),
             text("parent", "Started by this run"),
+            text("node", "In the hands of this node: its id"),
+            number("version", "Of this version of their definition"),
+            text("owner", "Started by this person or program"),
+            text("stuck", "In line for longer than this, such as 5m, or unfinished after more than three attempts"),
             text("since", "Started at or after: a time, or 2h for two hours ago"),
             text("until", "Started before"),
             text("q", "With this id, or this key"),
@@ -134,7 +138,7 @@ async fn asked(call: &Call) -> Result<Filter, Problem> {
 /// Parameters as the words of the command line's filters.
 fn words(query: &Query) -> Result<Vec<String>, Problem> {
     let mut words: Vec<String> = query.all("status").map(|status| format!("status:{status}")).collect();
-    for name in ["def", "queue", "key", "parent", "since", "until"] {
+    for name in ["def", "queue", "key", "parent", "node", "version", "owner", "stuck", "since", "until"] {
         words.extend(query.one(name).map(|value| format!("{name}:{value}")));
     }
     words.extend(query.all("tag").map(|tag| format!("tag:{tag}")));

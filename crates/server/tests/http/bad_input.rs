@@ -203,7 +203,7 @@ async fn what_looks_like_sql_is_data() {
     lab.start(&start(r#""tags":{"city":"Bern"}"#)).await;
     for evil in ["'; drop table outlast_runs; --", "%", "_", "\\", "' or '1'='1", "Bern' --"] {
         let evil: String = form_urlencoded::byte_serialize(evil.as_bytes()).collect();
-        for path in ["def=", "queue=", "attr.city=", "tag=city%3D"] {
+        for path in ["def=", "queue=", "owner=", "attr.city=", "tag=city%3D"] {
             let answer = lab.get(&format!("/api/v1/runs?{path}{evil}")).await;
             assert_eq!(
                 (answer.status.as_u16(), answer.json()["items"].as_array().unwrap().len()),
@@ -211,7 +211,7 @@ async fn what_looks_like_sql_is_data() {
                 "{evil}"
             );
         }
-        for path in ["cursor=", "sort=", "status=", "since=", "parent="] {
+        for path in ["cursor=", "sort=", "status=", "since=", "parent=", "node=", "version=", "stuck="] {
             let answer = lab.get(&format!("/api/v1/runs?{path}{evil}")).await;
             assert_eq!(answer.status, 400, "{path}{evil}: {answer:?}");
         }

@@ -158,6 +158,12 @@ async fn lists_are_filtered_counted_and_walked_page_by_page() {
     assert_eq!(count("status=failed&status=completed&def=greet").await, 5);
     assert_eq!(count("status=failed").await, 0);
     assert_eq!(count("key=n-3").await, 1);
+    assert_eq!(count("version=1&owner=local").await, 5);
+    assert_eq!(count("version=2").await, 0);
+    assert_eq!(count("owner=ann").await, 0);
+    assert_eq!(count("stuck=5m").await, 0);
+    let node = lab.get("/api/v1/nodes").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(count(&format!("node={node}")).await, 0);
     assert_eq!(count("since=-2h").await, 5);
     assert_eq!(count("until=2020-01-01T00:00:00Z").await, 0);
     assert_eq!(lab.get("/api/v1/runs/count?cap=2").await.json(), json!({ "count": 2, "capped": true }));

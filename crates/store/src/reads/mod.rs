@@ -7,6 +7,7 @@ mod access;
 mod explain;
 mod kv;
 mod list;
+mod list_texts;
 mod never;
 mod queues;
 mod rollups;
@@ -38,7 +39,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         access::STATEMENTS,
         turns::STATEMENTS,
         views::STATEMENTS,
-        list::STATEMENTS,
+        list_texts::STATEMENTS,
         queues::STATEMENTS,
         rollups::STATEMENTS,
         schedules::STATEMENTS,

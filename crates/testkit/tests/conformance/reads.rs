@@ -122,6 +122,55 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
 }
 
 #[store_test]
+async fn runs_are_found_by_node_version_and_owner_and_those_that_do_not_get_on(world: World) {
+    let minutes = |count: u32| MINUTE * count;
+    let waits = world.start("greet").queue("mail").await.id;
+    let tried = world.start("order").held_by("a").await.run;
+    let often = world.start("order").held_by("b").await.run;
+    let ended = world.start("order").held_by("b").await;
+    ended.completed("done").await;
+    for (run, attempt) in [(tried, 3), (often, 4)] {
+        let id = world.sql_id(run);
+        world.raw(&format!("update outlast.agenda set attempt = {attempt} where id = {id}")).await;
+    }
+    let id = world.sql_id(ended.run);
+    world.raw(&format!("update outlast.runs set version = 2, owner = 'ann' where id = {id}")).await;
+    world.pass(minutes(6)).await;
+    let fresh = world.start("greet").await.id;
+    let later = world.start("greet").delayed(minutes(1)).await.id;
+
+    let now = world.now().await.micros();
+    let ago = |minutes: i64| Some(Timestamp::from_micros(now - minutes * 60_000_000));
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let none = Filter::default;
+    let cases: [(Filter, &[RunId]); 11] = [
+        (Filter { node: Some(a), ..none() }, &[tried]),
+        (Filter { node: Some(b), ..none() }, &[often]),
+        (Filter { node: Some(b), statuses: vec![Status::Completed], ..none() }, &[]),
+        (Filter { version: Some(2), ..none() }, &[ended.run]),
+        (Filter { version: Some(1), definition: Some("order".into()), ..none() }, &[tried, often]),
+        (Filter { owner: Some("ann".into()), ..none() }, &[ended.run]),
+        (Filter { owner: Some("bob".into()), ..none() }, &[]),
+        (Filter { stuck_since: ago(5), ..none() }, &[waits, often]),
+        (Filter { stuck_since: ago(0), ..none() }, &[waits, often, fresh]),
+        (Filter { stuck_since: ago(5), queue: Some("mail".into()), ..none() }, &[waits]),
+        (Filter { stuck_since: ago(7), statuses: vec![Status::Ready], ..none() }, &[]),
+    ];
+    for (filter, wanted) in cases {
+        for oldest_first in [false, true] {
+            let filter = Filter { oldest_first, ..filter.clone() };
+            let (mut found, mut wanted) = (listed(&world, &filter, 1).await, wanted.to_vec());
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{filter:?}");
+            assert_eq!(world.store().count(&filter, 100).await.unwrap(), wanted.len() as u64, "{filter:?}");
+        }
+    }
+    assert!(!listed(&world, &Filter { stuck_since: ago(-5), ..none() }, 9).await.contains(&tried));
+    assert!(!listed(&world, &Filter { stuck_since: ago(0), ..none() }, 9).await.contains(&later));
+}
+
+#[store_test]
 async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
     // So many that those in a state are found along the time; later so few that they are looked up by their state.
     let (many, node) = (2_100, world.node("node").await);
@@ -133,7 +182,13 @@ async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
     let same = async |filter: Filter, count: usize| {
         let (mut wanted, mut after) = (Vec::new(), None);
         loop {
-            let all = Filter { statuses: Vec::new(), tags: Vec::new(), ..filter.clone() };
+            let all = Filter {
+                statuses: Vec::new(),
+                tags: Vec::new(),
+                stuck_since: None,
+                node: None,
+                ..filter.clone()
+            };
             let page = world.store().list(&all, after, 500).await.unwrap();
             let fits = |status| filter.statuses.is_empty() || filter.statuses.contains(&status);
             wanted.extend(page.runs.iter().filter(|run| fits(run.status)).map(|run| run.record.id));
@@ -155,6 +210,9 @@ async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
     let (running, failed) = (vec![Status::Running], vec![Status::Failed]);
     same(tagged, many).await;
     same(Filter { statuses: running.clone(), ..none() }, many).await;
+    world.raw("update outlast.agenda set attempt = 4").await;
+    let stuck = Some(world.now().await);
+    same(Filter { stuck_since: stuck, ..none() }, many).await;
     let shards: std::collections::BTreeSet<u16> = runs.iter().map(|run| run.id.shard()).collect();
     for shard in shards {
         let end = |run: &NewRun| {
@@ -167,6 +225,9 @@ async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
         world.store().commit(Arc::new(Batch { node, shard, runs })).await.unwrap();
     }
     let open = many / 30;
+    let stuck = Some(world.now().await);
+    same(Filter { stuck_since: stuck, statuses: running.clone(), ..none() }, open).await;
+    same(Filter { node: Some(node), statuses: running.clone(), ..none() }, open).await;
     same(Filter { statuses: running, ..none() }, open).await;
     same(Filter { statuses: failed.clone(), ..none() }, many - open).await;
     same(Filter { statuses: failed.clone(), definition: Some("mail".into()), ..none() }, many / 2).await;

@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { isWindowed, read } from "./filter";
+import { shortcuts } from "./shortcuts";
+
+it("has everybody's own runs only once it is known who looks, whatever they are called", () => {
+  expect(shortcuts().some(([name]) => name === "Mine")).toBe(false);
+  for (const actor of ["ann", "night shift", 'a "b" \\c']) {
+    const mine = shortcuts(actor).find(([name]) => name === "Mine")!;
+    expect(read(mine[1])).toEqual([{ field: "owner", value: actor }]);
+  }
+});
+
+it("shows what is stuck however long it has been so", () => {
+  const stuck = shortcuts().find(([name]) => name === "Stuck")!;
+  expect(read(stuck[1])).toEqual([{ field: "stuck", value: "5m" }]);
+  expect(isWindowed(read(stuck[1]))).toBe(false);
+});
