@@ -205,6 +205,17 @@ pub(crate) enum Command {
     Config(ConfigCommand),
 }
 
+impl Command {
+    /// What the dashboard shall call the installation, if the command line says so.
+    pub(crate) fn environment(&self) -> Option<&str> {
+        match self {
+            Command::Dev(args) => args.environment.as_deref(),
+            Command::Serve(args) => args.environment.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 /// Says what is wrong with a command line, or prints the help that it asked for.
 pub(crate) fn refuse(refused: &clap::Error) -> ExitCode {
     match refused.kind() {

@@ -5,23 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use serde::Serialize;
-
 use crate::cli::{ConfigCommand, ConfigEditArgs};
-use crate::config::{self, File, Found, KEYS, Setting, Settings};
+use crate::config::{self, File, Found, KEYS, Setting, Settings, ShownSetting};
 use crate::fault::{Exit, Fault};
 use crate::output::{BOLD, Column, Format, Row, call, note, print, print_list, table};
 use crate::words::count;
 
 /// What edits where nobody says otherwise.
 const EDITOR: &str = "vi";
-
-#[derive(Serialize)]
-struct SettingJson {
-    key: &'static str,
-    value: String,
-    origin: String,
-}
 
 /// Does what was asked about settings that could be settled.
 pub(crate) fn config(command: &ConfigCommand, settings: &Settings, format: Format) -> Result<(), Fault> {
@@ -35,12 +26,8 @@ pub(crate) fn config(command: &ConfigCommand, settings: &Settings, format: Forma
 fn show(settings: &Settings, origin: bool, format: Format) -> Result<(), Fault> {
     let all = settings.all();
     if !format.is_text() {
-        let shape = |setting: &Setting| SettingJson {
-            key: setting.key,
-            value: setting.shown(),
-            origin: setting.origin.to_string(),
-        };
-        return print_list(format, all.iter().map(shape).collect(), false, |setting| setting.key.to_owned());
+        let items: Vec<ShownSetting> = all.iter().map(ShownSetting::from).collect();
+        return print_list(format, items, false, |setting| setting.key.clone());
     }
     if let Some(profile) = &settings.profile {
         note(&format!("profile {profile}"));

@@ -10,9 +10,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::Program;
 use crate::cli::DevArgs;
+use crate::config::Settings;
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
-use crate::output::{BOLD, DIM, Format, call, note, painted, print, verbosity};
+use crate::output::{BOLD, DIM, call, note, painted, print, verbosity};
 use crate::samples;
 use crate::serve::{Bound, Listen, Server};
 use crate::story::{Story, label, standing};
@@ -39,11 +40,11 @@ pub(crate) async fn dev(
     place: &Place,
     program: &Program,
     args: DevArgs,
-    format: Format,
+    settings: &Settings,
 ) -> Result<(), Fault> {
     // Code of its own is worth more than samples.
     let no_samples = args.no_samples || program.is_own();
-    if format != Format::Text {
+    if !settings.format()?.is_text() {
         return Err(Fault::usage("`dev` tells its story as text: leave -o away"));
     }
     keep_logs();
@@ -51,7 +52,8 @@ pub(crate) async fn dev(
     let store = place.open().await?;
     store.own().await?;
     let since = store.now().await?;
-    let bound = Bound::new(&Outlast::on(store.clone()).client(), Listen::dev(args.port)).await?;
+    let bound =
+        Bound::new(&Outlast::on(store.clone()).client(), Listen::dev(args.port).settings(settings)?).await?;
     // Whoever tries things out hears at once of code that does not repeat itself.
     let outlast = Outlast::on(store).settings(|settings| settings.verify = 1);
     let app = if args.no_samples { outlast } else { program.code(outlast) }.run().await?;

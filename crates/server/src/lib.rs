@@ -158,7 +158,9 @@ fn settings(cli: &Cli) -> Result<Settings, Fault> {
     let paths = config::paths(&env);
     let flags = &cli.everywhere;
     let settle = |files: Vec<File>| {
-        Settings::settle(Sources { flags: flags.flags(), profile: flags.profile.clone(), env: &env, files })
+        let mut given = flags.flags();
+        given.extend(cli.command.environment().map(|name| ("environment", name.to_owned())));
+        Settings::settle(Sources { flags: given, profile: flags.profile.clone(), env: &env, files })
     };
     if let Command::Config(ConfigCommand::Check) = cli.command {
         config_commands::check(&paths, settle)?;
@@ -233,8 +235,8 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
     };
     let command = match cli.command {
         // They have their own way to end.
-        Command::Dev(args) => return dev::dev(here("dev")?, program, args, format).await,
-        Command::Serve(args) => return serve::serve(here("serve")?, program, args, format).await,
+        Command::Dev(args) => return dev::dev(here("dev")?, program, args, &settings).await,
+        Command::Serve(args) => return serve::serve(here("serve")?, program, args, &settings).await,
         // They are the same for every database.
         Command::Openapi => return output::print_exact(&http::document()),
         Command::Completions(args) => return care::completions(&args),

@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Program;
 use crate::cli::{ServeArgs, ServeRole};
-use crate::database::Place;
+use crate::config::{Settings, ShownSetting};
+use crate::database::{Place, without_password};
 use crate::dev::{StopSignals, keep_logs};
 use crate::fault::{Exit, Fault};
 use crate::http::{self, Api, Tls, Tokens};
-use crate::output::{Format, call, note, print};
+use crate::output::{call, note, print};
 #[cfg(unix)]
 use crate::socket::Socket;
 
@@ -45,6 +46,8 @@ pub(crate) struct Listen {
     keep_audit: Option<Duration>,
     pace: Option<u32>,
     redact: Vec<String>,
+    settings: Vec<ShownSetting>,
+    environment: Option<String>,
 }
 
 impl Listen {
@@ -64,7 +67,27 @@ impl Listen {
             keep_audit: None,
             pace: None,
             redact: Vec::new(),
+            settings: Vec::new(),
+            environment: None,
         }
+    }
+
+    /// With what the command goes by: for the dashboard.
+    pub(crate) fn settings(mut self, settings: &Settings) -> Result<Listen, Fault> {
+        // They are for commands that say something, and for those that ask a server.
+        let is_other =
+            |key: &str| ["url", "token", "ca", "output", "color", "time", "timeout"].contains(&key);
+        let all = settings.all();
+        let own = all.iter().filter(|setting| !is_other(setting.key)).map(ShownSetting::from);
+        let mut own: Vec<ShownSetting> = own.collect();
+        // Where a file names a server for other commands, this one is on the default.
+        if own.iter().all(|setting| setting.key != "database_url") {
+            let (key, value) = ("database_url".to_owned(), without_password(settings.place().url()));
+            own.insert(0, ShownSetting { key, value, origin: "default".to_owned() });
+        }
+        self.settings.splice(0..0, own);
+        self.environment = settings.environment()?;
+        Ok(self)
     }
 }
 
@@ -82,6 +105,8 @@ pub(crate) struct Bound {
     ui_proxy: Option<String>,
     pace: Option<u32>,
     redact: Vec<String>,
+    settings: Vec<ShownSetting>,
+    environment: Option<String>,
 }
 
 impl Bound {
@@ -133,15 +158,22 @@ impl Bound {
             ui_proxy: None,
             pace: listen.pace,
             redact: listen.redact,
+            settings: listen.settings,
+            environment: listen.environment,
         })
     }
 
     /// Begins to answer.
     pub(crate) async fn serve(self, client: &Client) -> Result<Server, Fault> {
-        let Bound { listener, tokens, hosts, tls, metrics: apart, keep_audit, pace, redact, .. } = self;
+        let Bound {
+            listener, tokens, hosts, tls, metrics: apart, keep_audit, pace, redact, settings, ..
+        } = self;
         let address = listener.local_addr()?;
         let stopping = CancellationToken::new();
-        let mut api = Api::new(client.clone()).stopping(stopping.clone()).redact(redact);
+        let mut api = Api::new(client.clone()).stopping(stopping.clone()).redact(redact).settings(settings);
+        if let Some(environment) = self.environment {
+            api = api.environment(environment);
+        }
         if tokens == Tokens::Never {
             api = api.until_token();
         }
@@ -272,15 +304,20 @@ pub(crate) async fn serve(
     place: &Place,
     program: &Program,
     args: ServeArgs,
-    format: Format,
+    settings: &Settings,
 ) -> Result<(), Fault> {
-    if format != Format::Text {
+    if !settings.format()?.is_text() {
         return Err(Fault::usage("`serve` tells what it does as text: leave -o away"));
     }
     keep_logs();
     let signals = StopSignals::new()?;
     // A service manager's reload ends nothing, also where there is nothing to read again.
     let _hangups = Hangups::new();
+    let shown = args.told().into_iter().filter_map(|(name, value, is_default)| {
+        let origin = if is_default { "default".to_owned() } else { format!("flag --{name}") };
+        Some(ShownSetting { key: name.replace('-', "_"), value: value?, origin })
+    });
+    let shown: Vec<ShownSetting> = shown.collect();
     let tls = match (args.tls_cert, args.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
         _ => None,
@@ -291,6 +328,8 @@ pub(crate) async fn serve(
     }
     let store = place.open_to_serve(args.migrate).await?;
     let listen = Listen {
+        settings: shown,
+        environment: None,
         first: args.listen,
         second: None,
         hosts: args.hosts,
@@ -302,7 +341,8 @@ pub(crate) async fn serve(
         keep_audit: Some(args.keep_audit),
         pace: Some(args.pace),
         redact: args.redact,
-    };
+    }
+    .settings(settings)?;
     if args.role == ServeRole::Scheduler {
         return work(place, program, store, listen.metrics, signals).await;
     }

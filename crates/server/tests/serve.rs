@@ -269,3 +269,36 @@ fn a_server_that_only_works_does_bulks_and_answers_nobody() {
     let (code, _, noted) = server.end();
     assert!(code == Some(0) && noted.contains("stopped"), "{noted}");
 }
+
+#[test]
+fn a_server_tells_what_it_is_called_and_what_it_goes_by_without_secrets() {
+    let shop = shop();
+    let toml = "environment = \"staging <2>\"\ntoken = \"ol_live_secret\"\nurl = \"http://127.0.0.1:1\"\n";
+    std::fs::write(shop.folder().join("outlast.toml"), toml).unwrap();
+    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0", "--pace", "70"]);
+    let page = ask(&address, "GET", "/", "").1;
+    assert!(page.contains(r#""environment":"staging \u003c2>""#), "{page}");
+    let told = ask(&address, "GET", "/api/v1/system/config", "").1;
+    assert!(!told.contains("secret"), "{told}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let of = |key: &str| {
+        let found = told["items"].as_array().unwrap().iter().find(|one| one["key"] == key);
+        found.map(|one| {
+            (one["value"].as_str().unwrap().to_owned(), one["origin"].as_str().unwrap().to_owned())
+        })
+    };
+    let pair = |value: &str, origin: &str| Some((value.to_owned(), origin.to_owned()));
+    assert_eq!(of("environment"), pair("staging <2>", "outlast.toml:1"));
+    assert_eq!(of("pace"), pair("70", "flag --pace"));
+    assert_eq!(of("role"), pair("all", "default"));
+    assert_eq!(of("token"), None);
+    assert!(of("database_url").unwrap().0.starts_with("sqlite://"), "{told}");
+    server.kill();
+    let (server, address) =
+        serve(&shop, &["--listen", "127.0.0.1:0", "--environment", "production", "--role", "api"]);
+    assert!(ask(&address, "GET", "/runs", "").1.contains(r#""environment":"production""#));
+    server.kill();
+    let long = "x".repeat(41);
+    let refused = shop.refused(&["serve", "--environment", &long], 2);
+    assert!(refused.contains("--environment: a name of at most 40 characters"), "{refused}");
+}

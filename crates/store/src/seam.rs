@@ -8,18 +8,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use outlast_core::{Entry, Explained, RunId, ShardCount, Timestamp, Wait};
+use outlast_core::{Entry, Explained, RunId, ShardCount, Status, Timestamp, Wait};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
-    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
-    Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
-    KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard, NodeView, Page,
-    PoolUse, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk,
-    SeriesPoint, SessionView, Signal, Started, StoreError, Sweep, Swept, TableSize, TokenView, Upkeep,
-    UserTx, VerifyMark, VerifyPage, Vitals,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
+    DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun,
+    News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll, RunView,
+    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, StoreError, Sweep, Swept, TableSize,
+    TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 
 /// Where runs live.
@@ -189,6 +189,10 @@ pub trait Reads: Send + Sync + 'static {
     /// What stands in each queue: those with a row, and those with unfinished runs.
     async fn queue_views(&self) -> Result<Vec<QueueView>, StoreError>;
 
+    /// The groups of a queue of which nodes have the most runs in hand, at most `limit`; those of which none runs are not
+    /// among them.
+    async fn queue_groups(&self, queue: &str, limit: u32) -> Result<Vec<GroupView>, StoreError>;
+
     /// All schedules.
     async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError>;
 
@@ -237,6 +241,10 @@ pub trait Reads: Send + Sync + 'static {
 
     /// How the work beside the runs stands.
     async fn upkeep(&self) -> Result<Upkeep, StoreError>;
+
+    /// When the first run ended, with this status and of these definitions, that a purge would not leave out; looks at no
+    /// more than the first thousand that ended so, and gives `None` where none of those is one.
+    async fn oldest_ended(&self, status: Status, of: &Definitions) -> Result<Option<Timestamp>, StoreError>;
 
     /// How much room each table takes, the largest first. Asks much of a large file of SQLite.
     async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError>;

@@ -247,6 +247,17 @@ pub struct QueueView {
     pub rate: Option<RateView>,
 }
 
+/// What a group of a queue has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupView {
+    /// Its name.
+    pub name: String,
+    /// How many of its runs nodes have in hand.
+    pub running: u64,
+    /// How many are in line, due now or later.
+    pub in_line: u64,
+}
+
 /// How a queue's rate stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateView {

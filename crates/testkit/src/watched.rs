@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
 use async_trait::async_trait;
-use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp, Wait};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Status, Timestamp, Wait};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
-    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
-    DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
-    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard,
-    NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView,
-    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept,
-    TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
+    DepthAsk, DepthPoint, DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold,
+    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode,
+    Measure, NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew,
+    Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store,
+    StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
@@ -558,6 +558,14 @@ impl Reads for Watched {
 
     async fn waited_for(&self, runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
         pass_on!(self.waited_for(runs))
+    }
+
+    async fn queue_groups(&self, queue: &str, limit: u32) -> Result<Vec<GroupView>, StoreError> {
+        pass_on!(self.queue_groups(queue, limit))
+    }
+
+    async fn oldest_ended(&self, status: Status, of: &Definitions) -> Result<Option<Timestamp>, StoreError> {
+        pass_on!(self.oldest_ended(status, of))
     }
 
     async fn upkeep(&self) -> Result<Upkeep, StoreError> {

@@ -277,6 +277,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/queues/{name}/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Its groups of which the most runs are in hand, and how many each may have */
+        get: operations["queue_groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues/{name}/limits": {
         parameters: {
             query?: never;
@@ -946,6 +963,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/system/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The settings that the server goes by, without secrets, and where each comes from */
+        get: operations["system_config"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/system/tables": {
         parameters: {
             query?: never;
@@ -1300,6 +1334,12 @@ export interface components {
         /** @description How the database and the work in it are doing. */
         Checks: {
             items: components["schemas"]["CheckJson"][];
+            /** @description When that was looked at. */
+            looked_at: string;
+        };
+        /** @description What the server goes by. */
+        Config: {
+            items: components["schemas"]["Setting"][];
         };
         /** @description How many there are. */
         Count: {
@@ -1434,6 +1474,30 @@ export interface components {
         Forked: {
             fork_of: string;
             id: string;
+        };
+        /** @description A group of a queue: runs with the same key. */
+        Group: {
+            /**
+             * Format: int64
+             * @description How many are in line, due now or later.
+             */
+            in_line: number;
+            name: string;
+            /**
+             * Format: int64
+             * @description How many of its runs nodes have in hand.
+             */
+            running: number;
+        };
+        /** @description The groups of a queue that run most. */
+        GroupPage: {
+            /** @description At most twenty, the busiest first; none of which nothing runs. */
+            items: components["schemas"]["Group"][];
+            /**
+             * Format: int32
+             * @description How many runs of one group may be in hand at once; `null` where nothing limits that.
+             */
+            limit?: number | null;
         };
         /** @description What a run recorded, entry by entry. */
         History: {
@@ -1986,6 +2050,13 @@ export interface components {
             /** @description The time zone in which it is meant: UTC unless said. */
             zone?: string | null;
         };
+        /** @description A setting as it may be shown: without secrets. */
+        Setting: {
+            key: string;
+            /** @description Where it comes from: a flag, the environment, a file with its line, or the default. */
+            origin: string;
+            value: string;
+        };
         /** @description A run to start. */
         StartRun: {
             /**
@@ -2118,6 +2189,11 @@ export interface components {
             keeps_sums_ms: number;
             /** @description When the first lease ends, unless its node renews it. */
             next_lease_end?: string | null;
+            /**
+             * @description When the first of the runs that have ended is kept no longer, as far as the oldest of them tell: nodes delete it within
+             *     a minute. Where that is long ago, they do not keep up.
+             */
+            next_purge_at?: string | null;
             nodes: number;
             /** @description The database's time, by which everything is judged. */
             now: string;
@@ -2758,6 +2834,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    queue_groups: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupPage"];
                 };
             };
             /** @description Not done: see `code` */
@@ -4394,7 +4501,10 @@ export interface operations {
     };
     system_checks: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What was found within so long is good enough, such as 10m, at most 1d; looks anew unless said */
+                max_age?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -4408,6 +4518,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Checks"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    system_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Config"];
                 };
             };
             /** @description Not done: see `code` */

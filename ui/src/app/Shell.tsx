@@ -4,6 +4,7 @@ import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { api, data, onTokenWanted, signIn } from "../api/client";
 import { Ask, Field } from "../parts/Ask";
+import { toneOf } from "../lib/environment";
 import { useMuted } from "../lib/kept";
 import { toggleUtc, useUtc } from "../lib/zone";
 import { css as parts, useNow } from "../parts/parts";
@@ -66,6 +67,7 @@ export function Shell() {
           <img src={`${config.base}assets/favicon.svg`} alt="" />
           Outlast
         </Link>
+        {config.environment && <span className={`${parts.chip} ${parts[toneOf(config.environment)]} ${css.environment}`} title={`This is ${config.environment}.`}>{config.environment}</span>}
         <div className={css.tools}>
           <button type="button" className={`${css.tool} ${css.jump}`} onClick={() => setOpen("palette")}>
             Jump to… <kbd>Ctrl K</kbd>

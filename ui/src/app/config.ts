@@ -1,7 +1,9 @@
-// What the server wrote into the document: where it is mounted, and which version it is.
+// What the server wrote into the document: where it is mounted, which version it is, and what the installation is called.
 interface Config {
   base: string;
   version: string;
+  /// What people call this installation, where somebody said so.
+  environment?: string | null;
 }
 
 function read(): Config {

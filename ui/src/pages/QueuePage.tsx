@@ -47,11 +47,44 @@ export function QueuePage() {
         ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)], ["Of the rate", queue.rate_state && <RateState key="r" queue={queue} />], ["Nodes", nodes.data && serving(queue.name, nodes.data.items).toLocaleString("en")], ["Wait in line", <WaitInLine key="w" queue={queue.name} range={range} none="–" />],
       ]} />
       {series.data && <div className={page.charts} style={{ marginTop: 14 }}><Throughput points={series.data.points} step={series.data.step_ms} /><Latency points={series.data.points} /><Depth points={series.data.points} /></div>}
+      <Groups queue={queue.name} />
       <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked"] }} />
       <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />
       {asking === "limits" && <LimitsDialog queue={queue} onClose={close} />}
       {asking === "purge" && <PurgeDialog queue={queue} onClose={close} />}
     </>
+  );
+}
+
+/// The keys of which most runs, and how much of what each may that is. A queue without keys has none.
+function Groups({ queue }: { queue: string }) {
+  const groups = useQuery({ queryKey: ["queues", queue, "groups"], queryFn: () => data(api.GET("/api/v1/queues/{name}/groups", { params: { path: { name: queue } } })), refetchInterval: 5000, placeholderData: undefined });
+  const limit = groups.data?.limit;
+  if (!groups.data || (!groups.data.items.length && !limit)) return null;
+  const most = limit ?? Math.max(...groups.data.items.map((group) => group.running));
+  return (
+    <section className={`${css.card} ${css.scroll} ${css.section}`} aria-label="Groups">
+      <h2>Busiest groups</h2>
+      {groups.data.items.length ? (
+        <table className={css.table}>
+          <thead><tr><th>Group</th><th className={css.num}>Running{limit ? ", of what may" : ""}</th><th className={css.num}>In line</th></tr></thead>
+          <tbody>
+            {groups.data.items.map((group) => (
+              <tr key={group.name}>
+                <td>{group.name}</td>
+                <td className={css.num}>
+                  <span className={css.used}>
+                    <span className={css.bar} aria-hidden="true"><span style={{ width: `${Math.min(100, (100 * group.running) / most)}%` }} /></span>
+                    {group.running.toLocaleString("en")}{limit && <span className={css.muted}> / {limit.toLocaleString("en")}</span>}
+                  </span>
+                </td>
+                <td className={css.num}>{group.in_line.toLocaleString("en")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : <div className={css.empty}>No run of a group is in hand.</div>}
+    </section>
   );
 }
 

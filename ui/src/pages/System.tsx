@@ -1,8 +1,9 @@
-// The server itself: whether it can serve, what `doctor` says, which it is, who asks, and where programs look.
+// The server itself: whether it can serve, what `doctor` says, which it is, what it goes by, who asks, and where programs look.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas, signOut } from "../api/client";
 import { config } from "../app/config";
 import { useMay, useVersion } from "../app/Shell";
+import { backlog } from "../lib/backlog";
 import { bytes } from "../lib/size";
 import { between, duration, millis } from "../lib/time";
 import { css, Head, Problem, Time, useNow } from "../parts/parts";
@@ -24,6 +25,7 @@ export function SystemPage() {
   const may = useMay("operate");
   // They take a while, and ask much of the database: once, and again when somebody wants it.
   const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), enabled: may, staleTime: Infinity, retry: false });
+  const settings = useQuery({ queryKey: ["system", "config"], queryFn: () => data(api.GET("/api/v1/system/config")), enabled: may, staleTime: Infinity, retry: false });
   // Reads all of a file of SQLite: the same.
   const tables = useQuery({ queryKey: ["system", "tables"], queryFn: () => data(api.GET("/api/v1/system/tables")), enabled: may, staleTime: Infinity, retry: false });
   const leave = async () => {
@@ -67,6 +69,7 @@ export function SystemPage() {
           ["For programs", <span key="p">{["openapi.json", "metrics", "healthz", "readyz"].map((name) => <span key={name}><a href={config.base + name}>/{name}</a> </span>)}</span>],
         ]} />
         {system.data && <Kept system={system.data} />}
+        {settings.data && settings.data.items.length > 0 && <Config items={settings.data.items} />}
         {tables.data && tables.data.items.length > 0 && <Tables items={tables.data.items} />}
       </div>
     </>
@@ -96,7 +99,36 @@ function Kept({ system }: { system: Schemas["System"] }) {
         <thead><tr><th>What</th><th>Is kept</th></tr></thead>
         <tbody>{rows.map(([what, kept]) => <tr key={what + kept}><td>{what}</td><td>{kept}</td></tr>)}</tbody>
       </table>
-      {system.retention.length > 0 && <p className={`${css.muted} ${css.under}`}>Nodes look every minute for what is kept no longer.</p>}
+      {system.retention.length > 0 && (
+        <p className={`${css.muted} ${css.under}`}>
+          Nodes look every minute for what is kept no longer. <NextPurge at={system.next_purge_at} />
+        </p>
+      )}
+    </section>
+  );
+}
+
+/// When the first of the ended runs goes.
+function NextPurge({ at }: { at?: string | null }) {
+  const now = useNow();
+  const late = backlog(at, now);
+  if (!at) return <>Among the oldest there is none that goes by itself.</>;
+  if (late !== null) return <span className={css.warn}>The first should have been deleted {duration(late)} ago.</span>;
+  return (millis(at) ?? now) > now ? <>The first goes <Time at={at} />.</> : <>The first goes within a minute.</>;
+}
+
+/// What the server goes by. Secrets are left out by the server.
+function Config({ items }: { items: Schemas["Setting"][] }) {
+  return (
+    <section className={`${css.card} ${css.scroll}`} aria-label="Settings of the server">
+      <table className={css.table}>
+        <thead><tr><th>Setting</th><th>Value</th><th>From</th></tr></thead>
+        <tbody>
+          {items.map((setting) => (
+            <tr key={setting.key}><td className={css.mono}>{setting.key}</td><td className={css.mono}>{setting.value}</td><td className={css.muted}>{setting.origin}</td></tr>
+          ))}
+        </tbody>
+      </table>
     </section>
   );
 }

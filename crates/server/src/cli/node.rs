@@ -15,6 +15,10 @@ pub(crate) struct DevArgs {
     #[arg(value_parser = |text: &str| parse_number(text, 0..=65_535_u16))]
     pub(crate) port: Option<u16>,
 
+    /// What the dashboard calls this installation [env: OUTLAST_ENVIRONMENT]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+
     /// Open the dashboard in a browser
     #[cfg(feature = "embed")]
     #[arg(long)]
@@ -74,9 +78,40 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = parse_duration)]
     pub(crate) keep_audit: std::time::Duration,
 
+    /// What the dashboard calls this installation, such as production [env: OUTLAST_ENVIRONMENT]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+
     /// Listen beyond this machine without tokens: whoever reaches it may do everything
     #[arg(long, hide = true)]
     pub(crate) insecure_no_auth_i_understand: bool,
+}
+
+impl ServeArgs {
+    /// What was said or left as it is, by the names of flags: for whoever wants to know what a server goes by.
+    pub(crate) fn told(&self) -> Vec<(&'static str, Option<String>, bool)> {
+        let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let list = |words: &[String]| Some(words.join(", ")).filter(|words| !words.is_empty());
+        let role = clap::ValueEnum::to_possible_value(&self.role).map(|role| role.get_name().to_owned());
+        let keep = outlast_core::duration_text(self.keep_audit);
+        #[cfg(unix)]
+        let socket = path(&self.socket);
+        #[cfg(not(unix))]
+        let socket = None;
+        vec![
+            ("listen", Some(self.listen.to_string()), self.listen.to_string() == "127.0.0.1:7777"),
+            ("socket", socket, false),
+            ("host", list(&self.hosts), false),
+            ("role", role, self.role == ServeRole::All),
+            ("migrate", self.migrate.then(|| "yes".to_owned()), false),
+            ("tls-cert", path(&self.tls_cert), false),
+            ("tls-key", path(&self.tls_key), false),
+            ("metrics-listen", self.metrics_listen.map(|address| address.to_string()), false),
+            ("pace", Some(self.pace.to_string()), self.pace == 500),
+            ("redact", list(&self.redact), false),
+            ("keep-audit", Some(keep), self.keep_audit == std::time::Duration::from_secs(400 * 86_400)),
+        ]
+    }
 }
 
 /// What a server does.

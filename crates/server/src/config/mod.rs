@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 pub(crate) use self::file::{File, Found};
 use crate::backend::{Remote, ServerUrl};
@@ -21,7 +23,7 @@ use crate::output::{Colour, Format, TimeStyle};
 use crate::words::parse_timeout;
 
 /// Everything that can be set, with what it is for.
-pub(crate) const KEYS: [(&str, &str); 8] = [
+pub(crate) const KEYS: [(&str, &str); 9] = [
     ("url", "a server to ask, instead of a database"),
     ("database_url", "the database"),
     ("token", "who asks the server"),
@@ -30,10 +32,14 @@ pub(crate) const KEYS: [(&str, &str); 8] = [
     ("color", "whether they have colours"),
     ("time", "how times are written"),
     ("timeout", "how long a command may take"),
+    ("environment", "what the dashboard calls this installation, such as production"),
 ];
 
 /// The project's file: that of the folder in which a command is called, whoever wrote it.
 const PROJECT: &str = "outlast.toml";
+
+/// The most characters of an environment's name: it stands at the top of every page.
+const LONGEST_NAME: usize = 40;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +91,23 @@ impl Setting {
             other => other.to_string().replace("environment ", ""),
         };
         Fault::usage(format!("{place}: {why}"))
+    }
+}
+
+/// A setting as it may be shown: without secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Setting)]
+pub(crate) struct ShownSetting {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    /// Where it comes from: a flag, the environment, a file with its line, or the default.
+    pub(crate) origin: String,
+}
+
+impl From<&Setting> for ShownSetting {
+    fn from(setting: &Setting) -> ShownSetting {
+        let (value, origin) = (setting.shown(), setting.origin.to_string());
+        ShownSetting { key: setting.key.to_owned(), value, origin }
     }
 }
 
@@ -190,6 +213,7 @@ impl Settings {
         self.colour()?;
         self.time()?;
         self.timeout()?;
+        self.environment()?;
         Ok(self)
     }
 
@@ -264,6 +288,16 @@ impl Settings {
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Fault> {
         let Some(timeout) = self.get("timeout") else { return Ok(None) };
         parse_timeout(&timeout.value).map(Some).map_err(|why| timeout.wrong(why))
+    }
+
+    /// What the dashboard calls this installation.
+    pub(crate) fn environment(&self) -> Result<Option<String>, Fault> {
+        let Some(name) = self.get("environment") else { return Ok(None) };
+        let length = name.value.chars().count();
+        match length <= LONGEST_NAME && !name.value.contains(char::is_control) {
+            true => Ok(Some(name.value.clone())),
+            false => Err(name.wrong(format!("a name of at most {LONGEST_NAME} characters, in one line"))),
+        }
     }
 
     fn one_of<T: ValueEnum>(&self, key: &str) -> Result<Option<T>, Fault> {
@@ -409,6 +443,7 @@ mod tests {
     fn a_value_that_cannot_be_is_told_with_its_place() {
         for (key, value, told) in [
             ("output", "xml", "OUTLAST_OUTPUT: one of text, json, jsonl, yaml, wide, name, not \"xml\""),
+            ("environment", "two\nlines", "OUTLAST_ENVIRONMENT: a name of at most 40 characters"),
             ("timeout", "soon", "OUTLAST_TIMEOUT: a duration looks like 30s"),
             ("url", "localhost:1", "OUTLAST_URL: a server is reached by http or https, not localhost"),
         ] {

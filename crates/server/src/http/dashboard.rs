@@ -5,6 +5,7 @@
 //! router is mounted is read off each request, so that it works below any path without being told.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -31,20 +32,30 @@ const PAGES: [&str; 9] =
     ["runs", "errors", "queues", "schedules", "nodes", "definitions", "bulk", "system", "settings"];
 
 /// A router with the pages, and what they need.
-pub(super) fn add(mut router: Router) -> Router {
-    router =
-        router.route("/", get(page)).route("/assets/{*path}", get(asset)).route("/robots.txt", get(robots));
+pub(super) fn add(mut router: Router, environment: Option<String>) -> Router {
+    let environment: Option<Arc<str>> = environment.map(Arc::from);
+    let page = get(move |whole: OriginalUri, request: Request| page(environment.clone(), whole, request));
+    router = router
+        .route("/", page.clone())
+        .route("/assets/{*path}", get(asset))
+        .route("/robots.txt", get(robots));
     for name in PAGES {
-        router = router.route(&format!("/{name}"), get(page)).route(&format!("/{name}/{{*rest}}"), get(page));
+        router = router
+            .route(&format!("/{name}"), page.clone())
+            .route(&format!("/{name}/{{*rest}}"), page.clone());
     }
     router
 }
 
 /// The document, for the place at which it is mounted.
-async fn page(OriginalUri(whole): OriginalUri, request: Request) -> Response<Body> {
+async fn page(
+    environment: Option<Arc<str>>,
+    OriginalUri(whole): OriginalUri,
+    request: Request,
+) -> Response<Body> {
     let Some(file) = Dist::get("index.html") else { return missing() };
     let base = base(whole.path(), request.uri().path());
-    let text = filled(&String::from_utf8_lossy(&file.data), &base, request.uri());
+    let text = filled(&String::from_utf8_lossy(&file.data), &base, request.uri(), environment.as_deref());
     let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
     answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
 }
@@ -53,7 +64,7 @@ async fn page(OriginalUri(whole): OriginalUri, request: Request) -> Response<Bod
 const FIRST_RUNS: &str = "api/v1/runs?since=24h&limit=100";
 
 /// The document with what its script has to know, for an address below the place at which it is mounted.
-pub(super) fn filled(text: &str, base: &str, own: &Uri) -> String {
+pub(super) fn filled(text: &str, base: &str, own: &Uri, environment: Option<&str>) -> String {
     let is_list = own.path() == "/runs" && own.query().unwrap_or_default().is_empty();
     let preload = match is_list {
         true => format!(
@@ -63,7 +74,8 @@ pub(super) fn filled(text: &str, base: &str, own: &Uri) -> String {
         ),
         false => String::new(),
     };
-    let config = serde_json::json!({ "base": base, "version": env!("CARGO_PKG_VERSION") });
+    let config =
+        serde_json::json!({ "base": base, "version": env!("CARGO_PKG_VERSION"), "environment": environment });
     // Whatever stands in the address must not end the element in which it is written.
     let config = config.to_string().replace('<', "\\u003c");
     text.replace("__BASE__", &escaped(base))

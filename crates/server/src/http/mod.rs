@@ -56,6 +56,7 @@ mod sessions;
 mod shared;
 mod start;
 mod stats;
+mod system;
 mod tls;
 mod tokens;
 #[cfg(feature = "embed")]
@@ -99,6 +100,8 @@ use self::live::Live;
 use self::pace::Pace;
 use self::problem::{Names, Problem};
 use self::route::Route;
+use self::system::LastChecks;
+use crate::config::ShownSetting;
 use crate::redact::Redact;
 
 /// The HTTP API of one client, about to be mounted.
@@ -115,6 +118,9 @@ pub struct Api {
     secure: bool,
     keep_audit: Duration,
     redact: Redact,
+    settings: Vec<ShownSetting>,
+    #[cfg_attr(not(feature = "embed"), allow(dead_code, reason = "only the dashboard shows it"))]
+    environment: Option<String>,
     stopping: CancellationToken,
     #[cfg(feature = "embed")]
     ui_proxy: Option<axum::http::uri::Authority>,
@@ -144,6 +150,8 @@ pub(crate) struct Inner {
     pub(crate) redact: Option<Arc<Redact>>,
     pub(crate) openapi: Bytes,
     pub(crate) live: Live,
+    pub(crate) settings: Vec<ShownSetting>,
+    pub(crate) checks: LastChecks,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -162,6 +170,8 @@ impl Api {
             secure: false,
             keep_audit: Duration::from_secs(400 * 86_400),
             redact: Redact::default(),
+            settings: Vec::new(),
+            environment: None,
             stopping: CancellationToken::new(),
             #[cfg(feature = "embed")]
             ui_proxy: None,
@@ -231,6 +241,19 @@ impl Api {
         self
     }
 
+    /// What the dashboard calls this installation, at the top of every page: `production`, so that nobody takes it for
+    /// another. Whoever reaches the dashboard sees it.
+    pub fn environment(mut self, name: impl Into<String>) -> Api {
+        self.environment = Some(name.into()).filter(|name| !name.is_empty());
+        self
+    }
+
+    /// What the server goes by, as it may be shown.
+    pub(crate) fn settings(mut self, settings: Vec<ShownSetting>) -> Api {
+        self.settings = settings;
+        self
+    }
+
     /// When this is cancelled, whoever waits for something is answered at once and streams end: for a graceful shutdown.
     pub fn stopping(mut self, stopping: CancellationToken) -> Api {
         self.stopping = stopping;
@@ -259,6 +282,8 @@ impl Api {
             metrics: self.metrics,
             secure: self.secure,
             keep_audit: self.keep_audit,
+            settings: self.settings,
+            checks: LastChecks::default(),
             redact: Some(self.redact).filter(|redact| !redact.is_empty()).map(Arc::new),
             openapi: document().into(),
             stopping: self.stopping,
@@ -279,7 +304,7 @@ impl Api {
         {
             router = match self.ui_proxy {
                 Some(from) => ui_proxy::add(router, from),
-                None => dashboard::add(router),
+                None => dashboard::add(router, self.environment),
             };
         }
         let hosts = Arc::new(self.hosts);

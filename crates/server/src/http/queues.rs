@@ -4,6 +4,7 @@
 
 use axum::http::header;
 use outlast::{QueueCard, QueueRules, QueueView, Rate};
+use outlast_store::GroupView;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -21,6 +22,29 @@ use crate::standing;
 pub(crate) struct QueuePage {
     items: Vec<QueueJson>,
 }
+
+/// The groups of a queue that run most.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GroupPage {
+    /// At most twenty, the busiest first; none of which nothing runs.
+    items: Vec<GroupJson>,
+    /// How many runs of one group may be in hand at once; `null` where nothing limits that.
+    limit: Option<u32>,
+}
+
+/// A group of a queue: runs with the same key.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Group)]
+struct GroupJson {
+    name: String,
+    /// How many of its runs nodes have in hand.
+    running: u64,
+    /// How many are in line, due now or later.
+    in_line: u64,
+}
+
+/// How many groups are told.
+const GROUPS: u32 = 20;
 
 /// What a queue allows from now on, whatever code says. What is left away is not limited.
 #[derive(Deserialize, ToSchema)]
@@ -96,6 +120,15 @@ pub(crate) async fn list(call: Call) -> Answer {
 pub(crate) async fn get(call: Call) -> Answer {
     let card = known(&call.api.client, call.part("name")).await?;
     told(&call, card).await
+}
+
+/// Its groups that run most.
+pub(crate) async fn groups(call: Call) -> Answer {
+    let QueueCard { name, rules, .. } = known(&call.api.client, call.part("name")).await?;
+    let found = call.api.client.store().queue_groups(&name, GROUPS).await?;
+    let shape = |GroupView { name, running, in_line }| GroupJson { name, running, in_line };
+    let limit = if rules.ordered { Some(1) } else { rules.per_group };
+    Reply::json(&GroupPage { items: found.into_iter().map(shape).collect(), limit })
 }
 
 /// The queue that the path names.

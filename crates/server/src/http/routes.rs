@@ -7,7 +7,7 @@ use super::query::Param;
 use super::route::{Route, route};
 use super::{
     audit, bulks, chain, health, live, logs, openapi, queues, run_actions, runs, schedules, sessions, shared,
-    start, stats, tokens,
+    start, stats, system, tokens,
 };
 
 const NONE: &[Param] = &[];
@@ -241,6 +241,10 @@ fn of_queues() -> Vec<Route> {
             delete("/api/v1/queues/{name}/limits", Operate, "queue.reset", queues::reset),
             "Back to what code says",
         ),
+        get("/api/v1/queues/{name}/groups", Read, "queue.groups", queues::groups)
+            .shared()
+            .about("Its groups of which the most runs are in hand, and how many each may have")
+            .gives::<queues::GroupPage>(200),
         get("/api/v1/nodes", Read, "node.list", shared::nodes)
             .shared()
             .about("The nodes that are up")
@@ -249,18 +253,23 @@ fn of_queues() -> Vec<Route> {
             .shared()
             .about("The nodes that were lost in the last day, and how many runs others took over")
             .gives::<shared::LostNodePage>(200),
-        get("/api/v1/system", Read, "system.get", shared::system)
+        get("/api/v1/system", Read, "system.get", system::system)
             .shared()
             .about("Version, database, nodes, and how the work beside the runs stands")
-            .gives::<shared::System>(200),
-        get("/api/v1/system/tables", Operate, "system.tables", shared::tables)
+            .gives::<system::System>(200),
+        get("/api/v1/system/tables", Operate, "system.tables", system::tables)
             .shared()
             .about("How much room each table takes; reads a whole file of SQLite")
-            .gives::<shared::Tables>(200),
-        get("/api/v1/system/checks", Operate, "system.checks", shared::checks)
+            .gives::<system::Tables>(200),
+        get("/api/v1/system/checks", Operate, "system.checks", system::checks)
             .shared()
             .about("What may be wrong with the database, and what to do about it; takes a while")
-            .gives::<shared::Checks>(200),
+            .query(system::CHECKS)
+            .gives::<system::Checks>(200),
+        get("/api/v1/system/config", Operate, "system.config", system::config)
+            .shared()
+            .about("The settings that the server goes by, without secrets, and where each comes from")
+            .gives::<system::Config>(200),
         get("/api/v1/suggest", Read, "suggest.get", shared::suggest)
             .query(shared::SUGGEST)
             .about("What a filter's field can be followed by")

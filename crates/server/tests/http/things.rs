@@ -173,6 +173,38 @@ async fn filters_are_suggested_and_the_installation_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checks_are_looked_at_anew_unless_what_was_found_is_young_enough() {
+    let lab = Lab::open().await;
+    let looked = async |query: &str| {
+        let found = lab.get(&format!("/api/v1/system/checks{query}")).await.json();
+        assert!(!found["items"].as_array().unwrap().is_empty(), "{found}");
+        found["looked_at"].as_str().unwrap().to_owned()
+    };
+    let first = looked("").await;
+    assert_eq!(looked("?max_age=10m").await, first);
+    let second = looked("").await;
+    assert_ne!(second, first);
+    assert_eq!(looked("?max_age=1h").await, second, "what was found last");
+    assert_eq!(lab.get("/api/v1/system/checks?max_age=soon").await.code(), "invalid_duration");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_of_a_queue_are_told_with_what_each_may() {
+    let lab = Lab::open().await;
+    lab.start(r#"{"definition":"greet","input":"x","queue":"nobody","group":"ann"}"#).await;
+    let path = "/api/v1/queues/nobody/groups";
+    assert_eq!(lab.get(path).await.json(), json!({ "items": [], "limit": null }), "none of it runs");
+    let set = async |rules: &str| {
+        let set = lab.put("/api/v1/queues/nobody/limits", rules).await;
+        assert_eq!(set.status, 200, "{set:?}");
+        lab.get(path).await.json()["limit"].clone()
+    };
+    assert_eq!(set(r#"{"per_group":3}"#).await, json!(3));
+    assert_eq!(set(r#"{"per_group":3,"ordered":true}"#).await, json!(1), "one after another");
+    assert_eq!(lab.get("/api/v1/queues/none/groups").await.code(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_and_definitions_are_listed() {
     let lab = Lab::open().await;
     assert_eq!(lab.get("/api/v1/nodes").await.json()["items"].as_array().unwrap().len(), 1);

@@ -22,11 +22,11 @@ pub(crate) use access::{audit, audit_chain, audit_columns, read_audit, session, 
 pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::{count, list};
-pub(crate) use queues::{QUEUE_COUNTS, add_counts, queue_views, queues};
+pub(crate) use queues::{QUEUE_COUNTS, add_counts, queue_groups, queue_views, queues};
 pub(crate) use rollups::{depths, failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
-pub(crate) use upkeep::upkeep;
+pub(crate) use upkeep::{oldest_ended, upkeep};
 pub(crate) use verify::verify;
 pub(crate) use views::{definitions, ended, find, logs, lost, next_due, nodes, now, run};
 pub(crate) use waits::waited_for;

@@ -6,7 +6,7 @@ use outlast_core::{Rate, ShardCount, Status, Timestamp, Window};
 
 use crate::rows::{ReadRow, cells};
 use crate::transitions::{Flight, NOW, Place, read_counted_queue};
-use crate::{QueueCard, QueueView, RateView, Row, Sql, StoreError, Tx, Type};
+use crate::{Cell, GroupView, QueueCard, QueueView, RateView, Row, Sql, StoreError, Tx, Type};
 
 /// The queues that somebody said something about.
 pub(crate) async fn queues(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<QueueCard>, StoreError> {
@@ -46,6 +46,40 @@ pub(crate) async fn queue_views(tx: &mut dyn Tx, shards: ShardCount) -> Result<V
     Ok(views.into_values().collect())
 }
 
+/// The groups of a queue that run most. Those that run are as few as nodes have slots; only for them the line is counted.
+pub(crate) async fn queue_groups(
+    tx: &mut dyn Tx,
+    queue: &str,
+    limit: u32,
+    shards: ShardCount,
+) -> Result<Vec<GroupView>, StoreError> {
+    let mut running: BTreeMap<String, u64> = BTreeMap::new();
+    let mut flight = Flight::default();
+    let held = |shard: u16| GROUPS_RUNNING.with(cells![shard, queue]);
+    let places: Vec<Place> = (0..shards.max(1)).map(|shard| flight.add(held(shard))).collect();
+    let mut answers = flight.send(tx).await?;
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        *running.entry(row.text(0)?).or_default() += row.number::<u64>(1)?;
+    }
+    let view = |(name, running)| GroupView { name, running, in_line: 0 };
+    let mut groups: Vec<GroupView> = running.into_iter().map(view).collect();
+    groups.sort_by(|a, b| b.running.cmp(&a.running).then_with(|| a.name.cmp(&b.name)));
+    groups.truncate(limit as usize);
+
+    let names = Cell::Texts(groups.iter().map(|group| group.name.clone()).collect());
+    let mut flight = Flight::default();
+    let line = |shard: u16| GROUPS_IN_LINE.with(cells![shard, queue, names.clone()]);
+    let places: Vec<Place> = (0..shards.max(1)).map(|shard| flight.add(line(shard))).collect();
+    let mut answers = flight.send_last(tx).await?;
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let (name, count) = (row.text(0)?, row.number::<u64>(1)?);
+        if let Some(group) = groups.iter_mut().find(|group| group.name == name) {
+            group.in_line += count;
+        }
+    }
+    Ok(groups)
+}
+
 fn of_rate(rate: Rate, mut window: Window, now: Timestamp) -> RateView {
     let free = window.free(rate, now);
     RateView { used: rate.count.saturating_sub(free), free, freer_at: window.freer_at(rate) }
@@ -65,7 +99,22 @@ pub(crate) fn add_counts(row: &Row, views: &mut BTreeMap<String, QueueView>) -> 
     Ok(())
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&QUEUES_ALL, &QUEUE_COUNTS];
+pub(super) static STATEMENTS: &[&Sql] = &[&QUEUES_ALL, &QUEUE_COUNTS, &GROUPS_RUNNING, &GROUPS_IN_LINE];
+
+static GROUPS_RUNNING: Sql = Sql::new(
+    "groups_running",
+    "select a.group_key, count(*) from outlast.agenda as a
+      where a.shard = {p1} and a.node is not null and a.queue = {p2} and a.group_key is not null group by a.group_key",
+)
+.takes(&[Type::Int, Type::Text])
+.by("agenda_node");
+
+static GROUPS_IN_LINE: Sql = Sql::new(
+    "groups_in_line",
+    "select a.group_key, count(*) from outlast.agenda as a
+      where a.shard = {p1} and a.queue = {p2} and a.due_at is not null and a.group_key {in:p3} group by a.group_key",
+)
+.takes(&[Type::Int, Type::Text, Type::Texts]);
 
 static QUEUES_ALL: Sql = Sql::new(
     "queues_all",

@@ -8,10 +8,11 @@ use outlast_core::{Entry, Explained, RunId, Status, Timestamp, Wait};
 
 use super::{Database, SqlStore, boxed};
 use crate::{
-    Address, AuditList, AuditView, ChainList, ChainPage, Cursor, DefinitionCard, DepthAsk, DepthPoint, Ended,
-    FailureAsk, FailureGroup, Filter, KvEntry, KvList, KvName, KvPage, Loaded, LogLine, LostNode, News,
-    NodeView, Page, QueueCard, QueueView, Reads, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView,
-    Store, StoreError, TableSize, TokenView, TxKind, Upkeep, VerifyMark, VerifyPage, Vitals, reads,
+    Address, AuditList, AuditView, ChainList, ChainPage, Cursor, DefinitionCard, Definitions, DepthAsk,
+    DepthPoint, Ended, FailureAsk, FailureGroup, Filter, GroupView, KvEntry, KvList, KvName, KvPage, Loaded,
+    LogLine, LostNode, News, NodeView, Page, QueueCard, QueueView, Reads, RunView, ScheduleView, SeriesAsk,
+    SeriesPoint, SessionView, Store, StoreError, TableSize, TokenView, TxKind, Upkeep, VerifyMark,
+    VerifyPage, Vitals, reads,
 };
 
 #[async_trait]
@@ -97,6 +98,11 @@ impl Reads for SqlStore {
         self.transact(TxKind::Read, work!(|tx| reads::queue_views(tx, shards))).await
     }
 
+    async fn queue_groups(&self, queue: &str, limit: u32) -> Result<Vec<GroupView>, StoreError> {
+        let (queue, shards) = (Arc::<str>::from(queue), self.shards());
+        self.transact(TxKind::Read, work!(|tx, queue| reads::queue_groups(tx, &queue, limit, shards))).await
+    }
+
     async fn schedules(&self) -> Result<Vec<ScheduleView>, StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::schedules(tx, shards))).await
@@ -179,6 +185,11 @@ impl Reads for SqlStore {
     async fn upkeep(&self) -> Result<Upkeep, StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::upkeep(tx, shards))).await
+    }
+
+    async fn oldest_ended(&self, status: Status, of: &Definitions) -> Result<Option<Timestamp>, StoreError> {
+        let (of, shards) = (of.clone(), self.shards());
+        self.transact(TxKind::Read, work!(|tx, of| reads::oldest_ended(tx, status, &of, shards))).await
     }
 
     async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {

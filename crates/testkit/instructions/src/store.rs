@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use outlast::prelude::*;
-use outlast_core::{Entry, Explained, NodeId, ShardCount, Timestamp, Wait};
+use outlast_core::{Entry, Explained, NodeId, ShardCount, Status, Timestamp, Wait};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
-    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
-    Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage, KvWrite,
-    KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, Next, NodeCard, NodeView,
-    Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunKind, RunRecord, RunView,
-    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept,
-    TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
+    DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun,
+    News, Next, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll,
+    RunKind, RunRecord, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store,
+    StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -334,6 +334,18 @@ impl Reads for Made {
 
     async fn waited_for(&self, _runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
         not_made("waited_for")
+    }
+
+    async fn queue_groups(&self, _queue: &str, _limit: u32) -> Result<Vec<GroupView>, StoreError> {
+        not_made("queue_groups")
+    }
+
+    async fn oldest_ended(
+        &self,
+        _status: Status,
+        _of: &Definitions,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        not_made("oldest_ended")
     }
 
     async fn upkeep(&self) -> Result<Upkeep, StoreError> {

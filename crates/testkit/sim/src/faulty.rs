@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Timestamp, Wait};
+use outlast_core::{Entry, Explained, NodeId, RunId, ShardCount, Status, Timestamp, Wait};
 use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
-    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DepthAsk, DepthPoint,
-    DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, Hold, KvEntry, KvList, KvName, KvPage,
-    KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun, News, NodeCard,
-    NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll, RunView, ScheduleView,
-    SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep, Swept, TableSize,
-    TokenView, TurnEnd, Upkeep, UserTx, Value, ValueRow, VerifyMark, VerifyPage, Vitals,
+    Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
+    DepthAsk, DepthPoint, DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold,
+    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode,
+    Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
+    Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError,
+    Sweep, Swept, TableSize, TokenView, TurnEnd, Upkeep, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
+    Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -310,6 +311,14 @@ impl Reads for Faulty {
 
     async fn waited_for(&self, runs: &[RunView]) -> Result<HashMap<RunId, Wait>, StoreError> {
         self.way.call("waited_for", || self.store.waited_for(runs)).await
+    }
+
+    async fn queue_groups(&self, queue: &str, limit: u32) -> Result<Vec<GroupView>, StoreError> {
+        self.way.call("queue_groups", || self.store.queue_groups(queue, limit)).await
+    }
+
+    async fn oldest_ended(&self, status: Status, of: &Definitions) -> Result<Option<Timestamp>, StoreError> {
+        self.way.call("oldest_ended", || self.store.oldest_ended(status, of)).await
     }
 
     async fn upkeep(&self) -> Result<Upkeep, StoreError> {

@@ -1,9 +1,52 @@
 //! What those ask who look after a database: how it is doing, and where its schema stands.
 
-use outlast_store::{StoreError, VitalsKind, migrate, schema, schema_text};
+use outlast_core::Status;
+use outlast_store::{Definitions, GroupView, StoreError, VitalsKind, migrate, schema, schema_text};
 use outlast_testkit::{LEASE, StoreKind, World, store_test};
 
 use crate::MINUTE;
+
+#[store_test]
+async fn the_busiest_groups_of_a_queue_are_told_with_what_stands_behind_them(world: World) {
+    let start = |group: &str| world.start("mail").queue("mail").group(group);
+    for group in ["ann", "bob", "bob", "eve"] {
+        start(group).held_by("node").await;
+    }
+    for group in ["ann", "ann", "dan"] {
+        start(group).await;
+    }
+    start("ann").delayed(MINUTE).await;
+    world.start("mail").queue("mail").held_by("node").await;
+    world.start("mail").queue("other").group("zoe").held_by("node").await;
+
+    let told = async |queue: &str, limit| world.store().queue_groups(queue, limit).await.unwrap();
+    let group = |name: &str, running, in_line| GroupView { name: name.into(), running, in_line };
+    let all = [group("bob", 2, 0), group("ann", 1, 3), group("eve", 1, 0)];
+    assert_eq!(told("mail", 20).await, all, "dan has nothing in hand");
+    assert_eq!(told("mail", 2).await, all[..2]);
+    assert_eq!(told("empty", 20).await, []);
+}
+
+#[store_test]
+async fn the_oldest_end_is_that_of_a_run_which_a_purge_would_take(world: World) {
+    let oldest = async |status, of: &Definitions| world.store().oldest_ended(status, of).await.unwrap();
+    assert_eq!(oldest(Status::Completed, &Definitions::All).await, None);
+    let mut ends = Vec::new();
+    for name in ["greet", "mail", "greet"] {
+        world.start(name).held_by("node").await.completed("done").await;
+        ends.push(world.now().await);
+        world.pass(MINUTE).await;
+    }
+    let names = || vec!["greet".to_owned()];
+    let between = |found: Option<outlast_core::Timestamp>, nth: usize| {
+        let found = found.expect("one ended");
+        found <= ends[nth] && ends[nth].since(found) < MINUTE
+    };
+    assert!(between(oldest(Status::Completed, &Definitions::All).await, 0));
+    assert!(between(oldest(Status::Completed, &Definitions::Only(names())).await, 0));
+    assert!(between(oldest(Status::Completed, &Definitions::Except(names())).await, 1));
+    assert_eq!(oldest(Status::Failed, &Definitions::All).await, None);
+}
 
 #[store_test]
 async fn vitals_tell_of_runs_whose_node_is_gone_for_long(world: World) {
