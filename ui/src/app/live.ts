@@ -14,7 +14,7 @@ const GATHER = 300;
 const HIDE_AFTER = 30_000;
 const POLL = 5000;
 
-class Live {
+export class Live {
   state: LiveState = "reconnecting";
   private client: QueryClient | null = null;
   private topics = new Map<string, number>();
@@ -24,7 +24,6 @@ class Live {
   private failures = 0;
   private wantsPause = false;
   private changed = new Set<string>();
-  private heard = new Set<string>();
   private gathering: ReturnType<typeof setTimeout> | null = null;
   private restarting: ReturnType<typeof setTimeout> | null = null;
   private hiding: ReturnType<typeof setTimeout> | null = null;
@@ -124,10 +123,11 @@ class Live {
     }
   }
 
-  /// What happened after a page was read and before the server knew that somebody wants to hear of it, nobody tells.
+  /// What happened after a page was read and before the server knew that somebody wants to hear of it, nobody tells; nor
+  /// what happened after one stream was closed and before the next began, because the server looks at nothing that no
+  /// stream wants.
   private catchUp(topics: string[]) {
-    for (const topic of topics) if (!this.heard.has(topic)) this.note(topic.replace(":", " "));
-    this.heard = new Set(topics);
+    for (const topic of topics) this.note(topic.replace(":", " "));
   }
 
   private note(about: string) {

@@ -82,7 +82,6 @@ impl Eye {
             let new = Filter { since: Some(since), ..Filter::default() };
             views.extend(client.list(&new, None, MOST).await?.runs);
         }
-        self.seen_to = Some(now);
         // Those that are open no more.
         let gone: Vec<RunId> = self
             .runs
@@ -93,16 +92,17 @@ impl Eye {
         // Each is looked at once more: how it ended is told, and of one that only has too many newer ones before it no more
         // is heard here.
         for run in gone {
-            let was = self.runs.remove(&run);
+            let was = self.runs.get(&run).cloned();
             match client.status(run).await {
                 Ok(view) if view.status.is_final() || Some(&seen(&view)) != was.as_ref() => views.push(view),
-                Ok(_) | Err(Error::UnknownRun { .. }) => {}
-                Err(other) => {
-                    self.runs.extend(was.map(|was| (run, was)));
-                    return Err(other);
+                Ok(_) | Err(Error::UnknownRun { .. }) => {
+                    self.runs.remove(&run);
                 }
+                // The next look finds all of it once more: nothing has been noted yet.
+                Err(other) => return Err(other),
             }
         }
+        self.seen_to = Some(now);
         let mut changed: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
         for view in &views {
             let now_seen = seen(view);

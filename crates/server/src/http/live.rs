@@ -184,10 +184,13 @@ async fn look_while_wanted(hub: Arc<Hub>) {
             state.begun += 1;
             (state.begun, state.topics.keys().copied().collect())
         };
-        if let Err(error) = eye.look(&hub, &topics).await {
-            tracing::debug!(%error, "a look for live updates failed");
+        match eye.look(&hub, &topics).await {
+            Ok(()) => {
+                hub.looked.send_replace(look);
+            }
+            // What was not seen before a change cannot be told of: whoever waits for that look has the next.
+            Err(error) => tracing::debug!(%error, "a look for live updates failed"),
         }
-        hub.looked.send_replace(look);
         tokio::select! {
             _ = tokio::time::timeout(LOOK_EVERY, signals.recv()) => {}
             () = hub.hurry.notified() => continue,

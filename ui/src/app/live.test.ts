@@ -1,0 +1,54 @@
+import { QueryClient, QueryObserver } from "@tanstack/react-query";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { Live } from "./live";
+
+/// Streams that were asked for, each with what it wants to hear and how to say something in it.
+let streams: { topics: string[]; isClosed: () => boolean; say: (text: string) => void }[] = [];
+
+beforeEach(() => {
+  streams = [];
+  vi.stubGlobal("location", { href: "http://here/" });
+  vi.stubGlobal("document", { addEventListener: () => {}, getElementById: () => null, hidden: false });
+  vi.stubGlobal("fetch", async (url: URL, { signal }: { signal: AbortSignal }) => {
+    let say: (text: string) => void = () => {};
+    const body = new ReadableStream({ start: (control) => ((say = (text) => control.enqueue(new TextEncoder().encode(text))), signal.addEventListener("abort", () => control.error(signal.reason))) });
+    streams.push({ topics: (url.searchParams.get("topics") ?? "").split(","), isClosed: () => signal.aborted, say });
+    return new Response(body);
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+/// A page that shows run 1, and how often it asked for it.
+function shown(client: QueryClient) {
+  const asked = vi.fn(async () => "run 1");
+  new QueryObserver(client, { queryKey: ["run", "1"], queryFn: asked }).subscribe(() => {});
+  return asked;
+}
+
+it("asks again for what a stream tells of, and for nothing else", async () => {
+  const [client, live] = [new QueryClient(), new Live()];
+  live.start(client);
+  live.want(["run:1"]);
+  await vi.waitFor(() => expect(streams.at(-1)?.topics).toEqual(["run:1"]));
+  const asked = shown(client);
+  // Once by itself, and once because it may have changed before anybody listened.
+  await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(2));
+  streams.at(-1)!.say('id: a:1\nevent: run\ndata: {"id":"2"}\n\n');
+  streams.at(-1)!.say('id: a:2\nevent: run\ndata: {"id":"1"}\n\n');
+  await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(3));
+});
+
+it("misses nothing between a stream and the next, which hears of more", async () => {
+  const [client, live] = [new QueryClient(), new Live()];
+  live.start(client);
+  live.want(["run:1"]);
+  await vi.waitFor(() => expect(streams.at(-1)?.topics).toEqual(["run:1"]));
+  const asked = shown(client);
+  await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(2));
+  const before = streams.at(-1)!;
+  // Whatever happens to run 1 until the server has the next stream, it tells nobody.
+  live.want(["run:2"]);
+  await vi.waitFor(() => expect(streams.at(-1)!.topics).toEqual(["run:1", "run:2"]));
+  expect(before.isClosed()).toBe(true);
+  await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(3));
+});
