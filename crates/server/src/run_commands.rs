@@ -153,21 +153,30 @@ pub(crate) fn no_dry_run(args: &ManyArgs) -> Result<(), Fault> {
     }
 }
 
-/// Goes through all runs that were named, whatever one of them says; the last fault is the command's.
+/// Goes through all runs that were named, whatever one of them says. Where it could be done to none the last fault is the
+/// command's.
 pub(crate) async fn each(ids: &[String], one: impl AsyncFn(&str) -> Result<(), Fault>) -> Result<(), Fault> {
-    let mut first_fault: Option<Fault> = None;
+    let mut last: Option<Fault> = None;
+    let mut faults = 0;
     for text in ids {
         match one(text).await {
             Ok(()) => {}
             Err(quiet) if quiet.exit == Exit::Quiet => return Err(quiet),
             Err(fault) => {
-                if let Some(earlier) = first_fault.replace(fault) {
+                faults += 1;
+                if let Some(earlier) = last.replace(fault) {
                     print_error(&earlier);
                 }
             }
         }
     }
-    first_fault.map_or(Ok(()), Err)
+    let Some(last) = last else { return Ok(()) };
+    if faults == ids.len() {
+        return Err(last);
+    }
+    print_error(&last);
+    let message = format!("{faults} of {} were left as they are", count(ids.len(), "run"));
+    Err(Fault::new(Exit::Partly, "partly_failed", message))
 }
 
 async fn cancel_one(client: &Backend, text: &str, reason: &str, format: Format) -> Result<(), Fault> {

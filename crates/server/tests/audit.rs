@@ -40,6 +40,7 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
         ),
         (&["cancel", "--filter", "def:ship", "--reason", "none of them", "--yes", "--no-wait"], 0),
         (&["token", "create", "bob"], 0),
+        (&["token", "revoke", "tok_00000000000000000000000000000000"], 3),
         (&["purge", "--older-than", "30d"], 0),
         // Whoever looks changes nothing.
         (&["list"], 0),
@@ -75,6 +76,7 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
             "ann bulk.create all of them 200",
             "ann bulk.create none of them 200",
             "ann token.create  200",
+            "ann token.revoke  404",
             "ann run.purge  200",
         ]
     );

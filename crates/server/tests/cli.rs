@@ -118,8 +118,10 @@ fn cancelling_many_goes_through_all_of_them() {
     let shop = Shop::new();
     let _dev = shop.dev();
     let answer = shop.run(&["cancel", "order/nope", "heartbeat/shop", "remind/ann"]);
-    assert_eq!(answer.code, 3, "{answer:?}");
+    assert_eq!(answer.code, 8, "{answer:?}");
     assert_eq!(answer.out.lines().count(), 2, "{answer:?}");
+    assert!(answer.err.contains("\"nope\"") && answer.err.ends_with("(partly_failed)\n"), "{answer:?}");
+    assert_eq!(shop.run(&["cancel", "order/nope", "order/none"]).code, 3);
     shop.until_status("heartbeat/shop", "cancelled");
     shop.until_status("remind/ann", "cancelled");
 }

@@ -282,7 +282,7 @@ fn what_a_database_refuses_its_server_refuses_with_the_same_code() {
     // Worded by the server, which knows more or less of it.
     for (words, code, word) in [
         ("start nope", 3, "(unknown_definition)"),
-        ("start order --key large --input 2", 4, "(idempotency_conflict)"),
+        (r#"start order --key large --input {"item":"a","cents":2}"#, 4, "(idempotency_conflict)"),
         ("start order --key a/b", 2, ""),
         ("send nope/x approval", 3, ""),
         ("schedule add x 61 heartbeat", 2, "(invalid_cron)"),

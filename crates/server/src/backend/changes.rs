@@ -269,8 +269,11 @@ impl Backend {
     pub(crate) async fn revoke_token(&self, name: &str) -> Result<Option<TokenView>, Fault> {
         both!(self, client => {
             let change = Change::of_token(client, "token.revoke", name).await;
-            let made = |view: &Option<TokenView>| Made { target: None, after: view.as_ref().map(standing::token) };
-            change.made(client, direct::revoke_token(client, name), made).await
+            let made = |view: &TokenView| Made::stands(standing::token(view));
+            match change.made(client, direct::revoke_token(client, name), made).await {
+                Err(fault) if fault.code() == "not_found" => Ok(None),
+                revoked => revoked.map(Some),
+            }
         },
             server => server.revoke_token(name).await)
     }

@@ -142,10 +142,14 @@ pub(super) async fn create_token(client: &Client, ask: TokenAsk) -> Result<MadeT
     Ok(MadeToken { view, secret: secret.shown().to_owned(), is_first })
 }
 
-pub(super) async fn revoke_token(client: &Client, name: &str) -> Result<Option<TokenView>, Fault> {
-    let Some(token) = http::parse_token_name(name) else { return Ok(None) };
-    match client.store().access(&Access::Revoke { token }).await? {
-        Accessed::Token(view) => Ok(view),
-        _ => Ok(None),
-    }
+pub(super) async fn revoke_token(client: &Client, name: &str) -> Result<TokenView, Fault> {
+    let revoked = match http::parse_token_name(name) {
+        None => None,
+        Some(token) => match client.store().access(&Access::Revoke { token }).await? {
+            Accessed::Token(view) => view,
+            _ => None,
+        },
+    };
+    // An error, so that the audit log has it as one.
+    revoked.ok_or_else(|| Fault::new(Exit::NotFound, "not_found", format!("there is no token {name:?}")))
 }
