@@ -338,9 +338,10 @@ impl Client {
     ) -> Result<ScheduleView, Error> {
         let card = self.definition(definition).await?;
         let payload = Payload::from_json("input", input.into(), self.limits())?;
+        // What is wrong with its times is told first.
+        let (schedule, said) = schedule.card(self, definition, payload.clone())?;
         self.check_input(&card, &payload)?;
-        let (schedule, card) = schedule.card(self, definition, payload)?;
-        self.put_new_schedule(schedule, card).await
+        self.put_new_schedule(schedule, said).await
     }
 
     /// Sets one that somebody asks for now: code that declares a time goes on saying so when it is past.

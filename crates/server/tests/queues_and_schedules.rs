@@ -236,7 +236,11 @@ fn what_cannot_be_done_to_queues_and_schedules_is_refused_with_the_remedy() {
         (&["schedule", "next", "@daily", "-n", "0"], 2, "a whole number from 1 to 1000, not \"0\""),
         (&["schedule", "add", "x", "@daily", "chek_stock"], 3, "did you mean check_stock?"),
         (&["schedule", "add", "x y", "@daily", "check_stock"], 2, "letters, digits"),
-        (&["schedule", "add", "x", "at 2020-01-01T00:00:00Z", "check_stock"], 2, "all of this one are past"),
+        (
+            &["schedule", "add", "x", "at 2020-01-01T00:00:00Z", "check_stock", "--input", "1"],
+            2,
+            "all of this one are past",
+        ),
         (&add(&["--overlap", "stop"]), 2, "skip, queue, allow or cancel-previous, not \"stop\""),
         (&add(&["--catch-up", "some"]), 2, "last, skip or all, not \"some\""),
         (&add(&["--jitter", "soon"]), 2, "a duration looks like"),
