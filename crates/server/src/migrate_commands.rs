@@ -50,7 +50,11 @@ pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Form
     match command {
         MigrateCommand::Status => status(&outlast_store::schema(url).await?, format),
         MigrateCommand::Print(args) => {
-            let to = args.to.unwrap_or(i64::MAX);
+            let newest = outlast_store::newest_schema();
+            let to = args.to.unwrap_or(newest);
+            if let Some(file) = [args.from, to].into_iter().find(|file| *file > newest) {
+                return Err(Fault::usage(format!("there is no file {file}: the last is {newest}")));
+            }
             if args.from == to {
                 let message = format!("from {to} to {to} is no file: --to and --from differ");
                 return Err(Fault::usage(message));

@@ -43,6 +43,10 @@ fn a_schema_is_brought_up_step_by_step_and_says_where_it_stands() {
     assert!(
         shop.refused(&["migrate", "print", "--from", "5", "--to", "5"], 2).contains("--to and --from differ")
     );
+    for file in ["--from", "--to"] {
+        let told = shop.refused(&["migrate", "print", file, "9000"], 2);
+        assert!(told.contains("there is no file 9000: the last is "), "{told}");
+    }
     assert!(shop.refused(&["migrate", "up", "--to", "0"], 2).contains("from 1 to"));
 }
 
