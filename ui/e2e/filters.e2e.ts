@@ -62,9 +62,10 @@ it("knows who started what: Mine", async () => {
 });
 
 it("shows what is stuck, however old it is, and nothing else", async () => {
-  // Due long ago, and in a queue from which nobody takes.
-  const stuck = await lab.run({ definition: "order", input: { item: "stuck", cents: 1 }, queue: "nobody", at: "2020-01-01T00:00:00Z" }, "ready");
-  const fresh = await lab.run({ definition: "order", input: { item: "fresh", cents: 1 }, queue: "nobody" }, "ready");
+  // Due long ago, and in a queue that is held.
+  await lab.api("/queues/stock/pause", {});
+  const stuck = await lab.run({ definition: "check_stock", input: 1, queue: "stock", at: "2020-01-01T00:00:00Z" }, "ready");
+  const fresh = await lab.run({ definition: "check_stock", input: 1, queue: "stock" }, "ready");
   const page = await lab.page("/runs");
   await row(page, fresh).waitFor();
   await page.getByRole("link", { name: "Stuck" }).click();

@@ -63,9 +63,10 @@ export function Shell() {
     <div className={css.shell}>
       <a className={css.skip} href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>Skip to the content</a>
       <header className={css.top}>
-        <Link to={"/" as string} className={css.brand}>
+        <Link to={"/" as string} className={css.brand} aria-label="Outlast">
           <img src={`${config.base}assets/favicon.svg`} alt="" />
-          Outlast
+          {/* On a telephone there is room for one name, and which installation it is matters more. */}
+          <span className={config.environment ? css.wide : undefined}>Outlast</span>
         </Link>
         {config.environment && <span className={`${parts.chip} ${parts[toneOf(config.environment)]} ${css.environment}`} title={`This is ${config.environment}.`}>{config.environment}</span>}
         <div className={css.tools}>
