@@ -140,6 +140,9 @@ it("sends no mark of what is hidden as if it were the value", async () => {
     await route.fulfill({ json: { ...answer, items: await Promise.all(answer.items.map(hide)) } });
   });
   const page = await lab.page(`/runs/${id}`, "light", context);
+  // It is shown as what it is, and not as a text that somebody wrote.
+  await page.getByRole("region", { name: "input" }).getByTitle("The server hides this value").waitFor();
+  expect(await page.getByRole("region", { name: "input" }).innerText()).not.toContain("[redacted]");
   await more(page, "Rerun…");
   const rerun = page.getByRole("button", { name: "Rerun", exact: true });
   // What was not touched is not sent: the run has it.

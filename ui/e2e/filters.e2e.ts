@@ -41,6 +41,9 @@ it("tells versions apart, and offers those that there are", async () => {
   await page.keyboard.press("Enter");
   await page.waitForURL("**/runs?def=order&version=1");
   await row(page, id).waitFor();
+  await page.goto(`${lab.url}/definitions/order`);
+  await page.getByRole("link", { name: "1", exact: true }).first().click();
+  await page.waitForURL("**/runs?def=order&version=1");
   await page.goto(`${lab.url}/runs?def=order&version=7`);
   await misses(page, id);
 });

@@ -97,7 +97,7 @@ export function DefinitionPage() {
           <tbody>
             {found.data.items.map((one) => (
               <tr key={one.version}>
-                <td>{one.kind}</td><td className={css.num}>{one.version}</td><td className={css.num}><Knowing of={one} /></td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
+                <td>{one.kind}</td><td className={css.num}><Link to={"/runs" as string} search={{ def: name, version: String(one.version) } as never} title={`Runs of version ${one.version}`}>{one.version}</Link></td><td className={css.num}><Knowing of={one} /></td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
                 <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td><td className={css.num}>{one.priority}</td><td className={css.mono}><Options options={one.options} /></td>
               </tr>
             ))}

@@ -11,6 +11,8 @@ const MOST = 64 * 1024;
 /// From this size on there is something to search.
 const WIDE = 400;
 const HITS = 50;
+/// What the server sends in place of a value that it hides.
+const HIDDEN = "[redacted]";
 
 export function JsonView({ value, name }: { value: unknown; name: string }) {
   const json = value as Json;
@@ -56,6 +58,7 @@ function Value({ value, depth }: { value: Json; depth: number }) {
 
 function Text({ text }: { text: string }) {
   const [whole, setWhole] = useState(false);
+  if (text === HIDDEN) return <span className={`${css.chip} ${css.grey}`} title="The server hides this value from all but admins."><i aria-hidden="true">🔒</i>hidden</span>;
   const shown = whole || text.length <= LONG ? text : text.slice(0, LONG);
   return (
     <span className={css.string}>
