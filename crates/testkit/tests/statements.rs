@@ -295,7 +295,7 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
         _ => "definition 3@1".to_owned(),
     };
     if is_list(sql) {
-        // From the newest or the oldest on, of one definition, queue, key or parent where the text is about that, of any status.
+        // From the newest or the oldest on, of one definition, queue, key, parent or node where the text is about that, of any status.
         let wanted = match (sql.name, at) {
             (name, 1) if name.ends_with("_oldest") => Some(Value::Int(i64::MIN)),
             (name, 2) if name.ends_with("_oldest") => {
@@ -307,7 +307,11 @@ fn single(world: &World, sql: &Sql, at: usize, kind: Type) -> Value {
             ("list_queue" | "list_queue_oldest", 5) => Some(Value::Text("queue 3".into())),
             ("list_key" | "list_key_oldest", 6) => Some(Value::Text("key 4".into())),
             ("list_children" | "list_children_oldest", 7) => None,
-            (_, 3..=9) => Some(Value::Null),
+            ("list_node" | "list_node_oldest", 15) => {
+                Some(value_of(world, &node(7).uuid().to_string(), Type::Id))
+            }
+            ("list_stuck_few" | "list_stuck_few_oldest", 18) => None,
+            (_, 3..=9 | 15..=18) => Some(Value::Null),
             (_, 11) => Some(Value::Int(0)),
             _ => None,
         };
