@@ -1,7 +1,9 @@
 //! What a rate has used: how many began, slice by slice.
 //!
 //! Sliding and exact on the safe side: a slice counts until the last that began in it has left the span, so that no
-//! span of the rate's length ever sees more than it allows; what is lost by this is less than a slice's share.
+//! span of the rate's length ever sees more than it allows; what is lost by this is less than a slice's share. A slice
+//! counts a little longer than that, since whoever is let go begins a moment after it was decided: what comes next would
+//! otherwise be early by that moment.
 //!
 //! Slices are kept by their time, whatever rate they were cut for: what began under one rate counts under the next,
 //! and never for longer than the span of that. What a shorter span has forgotten, a longer one does not bring back.
@@ -14,6 +16,9 @@ use crate::Timestamp;
 
 /// Into how many slices a span is cut.
 const SLICES: i64 = 50;
+
+/// The longest that is allowed for between the decision to let somebody go and its begin, in microseconds.
+const LATE: i64 = 100_000;
 
 /// How many began lately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,7 +104,12 @@ fn span(rate: Rate) -> i64 {
 
 /// When everything of a slice has left the span.
 fn gone_at(last: i64, rate: Rate) -> Timestamp {
-    Timestamp::from_micros(last.saturating_add(span(rate)))
+    Timestamp::from_micros(last.saturating_add(span(rate)).saturating_add(late(rate)))
+}
+
+/// How long after the decision it may begin, in microseconds.
+fn late(rate: Rate) -> i64 {
+    (span(rate) / SLICES).min(LATE)
 }
 
 #[cfg(test)]
@@ -133,7 +143,9 @@ mod tests {
             let rate = Rate::new(1 + (seed as u32 % 17), Duration::from_micros(700 + seed * 997));
             let began = taken(rate, seed, 300);
             for (first, start) in began.iter().enumerate() {
-                let within = began[first..].iter().take_while(|time| **time < start + span(rate)).count();
+                // The first begin as late as they may, and the others at once.
+                let end = start + late(rate) + span(rate);
+                let within = began[first..].iter().take_while(|time| **time < end).count();
                 assert!(
                     within <= rate.count as usize,
                     "seed {seed}: {within} of {} within a span",
@@ -160,7 +172,7 @@ mod tests {
                     known_from = known_from.max(now - before);
                 }
                 assert!(
-                    window.clone().free(rate, at(now + span(rate))) == rate.count,
+                    window.clone().free(rate, at(now + span(rate) + late(rate))) == rate.count,
                     "seed {seed}: it stalls"
                 );
                 for _ in 0..random.usize(0..40) {

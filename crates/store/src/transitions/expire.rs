@@ -1,6 +1,7 @@
 //! Ends blocked runs whose time is over, and the pause of others.
 //!
-//! Any other run is ended by the node that holds it then, or claims it. A blocked one has no code that could be
+//! Any other run is ended by the node that holds it then, or claims it; one that no queue let begin in time is blocked for
+//! that first. A blocked one has no code that could be
 //! asked: whoever sweeps ends it, whether its code does not fit or nobody knows it. One that has something to undo
 //! waits for code that knows how. A paused one is let go: the node that claims it finds that its time is over, and ends
 //! it as it would any other, undoing what it did.

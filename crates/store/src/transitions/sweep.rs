@@ -1,5 +1,5 @@
-//! Housekeeping of one shard: dead nodes, runs that nobody will take, values whose time is over, old ids of deliveries
-//! and writes.
+//! Housekeeping of one shard: dead nodes, runs that nobody will take or whose time was over before they began, values
+//! whose time is over, old ids of deliveries and writes.
 //!
 //! Any node does it, as many as like: each passes over what another has locked.
 
@@ -43,12 +43,12 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     let mut next = Mark::default();
     let is_page = overdue.len() >= looks as usize;
     for (index, row) in overdue.iter().enumerate() {
-        if why_stuck(&live, &row.text(1)?, &row.text(2)?).is_some() {
+        if why_stuck(&live, row)?.is_some() {
             stuck.push(row.run(0)?);
         }
         let is_full = stuck.len() >= ask.limit as usize;
         if is_full || (is_page && index + 1 == overdue.len()) {
-            next = Mark { at: row.time(3)?, run: row.run(0)? };
+            next = Mark { at: row.time(4)?, run: row.run(0)? };
             break;
         }
     }
@@ -62,9 +62,8 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
         let mut answers = flight.send(tx).await?;
         freed = takeover::runs(&mut answers, held)?;
         for row in answers.take_any(lost) {
-            let due = row.int(3)? == 1;
-            let why = why_stuck(&live, &row.text(1)?, &row.text(2)?);
-            if let Some(why) = why.filter(|_| due) {
+            let due = row.int(4)? == 1;
+            if let Some(why) = why_stuck(&live, &row)?.filter(|_| due) {
                 blocked.push(cells![row.run(0)?, why]);
             }
         }
@@ -131,14 +130,19 @@ impl Serves {
     }
 }
 
-/// Why none of the `live` nodes will take a run, if none will.
-fn why_stuck(live: &[Serves], code: &str, queue: &str) -> Option<String> {
-    let knowing: Vec<&Serves> = live.iter().filter(|node| node.codes.contains(code)).collect();
+/// Why none of the `live` nodes will take a run, if none will, from a row of [`OVERDUE`] or [`OVERDUE_LOCK`].
+///
+/// Nor has it to be taken when its time is over: it has done nothing that its code would have to undo.
+fn why_stuck(live: &[Serves], row: &Row) -> Result<Option<String>, StoreError> {
+    let (code, queue, is_late) = (row.text(1)?, row.text(2)?, row.int(3)? == 1);
+    let knowing: Vec<&Serves> = live.iter().filter(|node| node.codes.contains(&code)).collect();
     if knowing.is_empty() {
-        return Some(format!("no node knows {code}{}", other_versions(live, code)));
+        return Ok(Some(format!("no node knows {code}{}", other_versions(live, &code))));
     }
-    let served = knowing.iter().any(|node| node.serves(queue));
-    (!served).then(|| format!("no node that knows {code} serves queue {queue}"))
+    if !knowing.iter().any(|node| node.serves(&queue)) {
+        return Ok(Some(format!("no node that knows {code} serves queue {queue}")));
+    }
+    Ok(is_late.then(|| format!("queue {queue} did not let it begin in time")))
 }
 
 /// Which other versions of the same definition they know, in words; nothing when none.
@@ -205,19 +209,32 @@ pub(crate) static NODES_LIVE: Sql = Sql::new(
 )
 .takes(&[Type::Int]);
 
+/// What has to be known of an overdue run. One that was never claimed has not begun.
+macro_rules! overdue {
+    () => {
+        "select a.id, a.code, a.queue, case when a.epoch = 0 and a.expires_at <= {now} then 1 else 0 end"
+    };
+}
+
 static OVERDUE: Sql = Sql::new(
     "overdue",
-    "select a.id, a.code, a.queue, a.due_at from outlast.agenda as a
+    concat!(
+        overdue!(),
+        ", a.due_at from outlast.agenda as a
       where a.shard = {p1} and a.due_at < {now} - {p2} and (a.due_at, a.id) > ({p3}, {p4})
-      order by a.due_at, a.id limit {p5}",
+      order by a.due_at, a.id limit {p5}"
+    ),
 )
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Id, Type::Int])
 .by("agenda_next");
 
 static OVERDUE_LOCK: Sql = Sql::new(
     "overdue_lock",
-    "select a.id, a.code, a.queue, case when a.node is null and a.due_at < {now} - {p3} then 1 else 0 end
-       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
+    concat!(
+        overdue!(),
+        ", case when a.node is null and a.due_at < {now} - {p3} then 1 else 0 end
+           from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}"
+    ),
 )
 .takes(&[Type::Int, Type::Ids, Type::Int]);
 

@@ -331,6 +331,22 @@ async fn a_run_that_nobody_knows_ends_when_its_time_is_over(world: World) {
 }
 
 #[store_test]
+async fn a_run_that_its_queue_did_not_let_begin_ends_when_its_time_is_over(world: World) {
+    let begun = world.start("greet").with(|run| run.timeout = Some(SECOND)).await;
+    world.commit(begun.claimed_by("node").await.retry(Duration::ZERO, 2)).await;
+    let late = world.start("greet").with(|run| run.timeout = Some(SECOND)).await;
+    let patient = world.start("greet").with(|run| run.timeout = Some(DAY)).await;
+    world.pass(LEASE / 2).await;
+    let swept = world.sweep_unknown_after(SECOND).await;
+    assert_eq!((swept.blocked, swept.expired), (1, 1));
+    let ended = in_seconds(world.view(late.id).await.ended);
+    assert_eq!(ended, Some(timed_out(late.id, "queue main did not let it begin in time", SECOND)));
+    // What has begun may have something to undo: whoever claims it ends it.
+    assert_eq!(world.status(begun.id).await, Status::Ready);
+    assert_eq!(world.status(patient.id).await, Status::Ready);
+}
+
+#[store_test]
 async fn a_blocked_run_whose_code_comes_in_time_goes_on(world: World) {
     let run = world.start("greet").with(|run| run.timeout = Some(MINUTE)).await;
     world.commit(run.claimed_by("old").await.block("does not fit")).await;
