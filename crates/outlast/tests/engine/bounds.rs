@@ -138,11 +138,12 @@ engine_test! {
         let (ledger, store) = (lab.ledger.clone(), lab.world.store().clone());
         lab.until("the body runs", || { let ledger = ledger.clone(); async move { ledger.count("long") == 1 } }).await;
         for _ in 0..5 {
-            let before = store.nodes().await.unwrap()[0].lease_until;
             store.clock().advance(8.seconds());
+            // More than a renewal from before that can have left.
+            let renewed = store.now().await.unwrap() + 5.seconds();
             lab.until("the lease is renewed", || {
                 let store = store.clone();
-                async move { store.nodes().await.unwrap().first().is_some_and(|node| node.lease_until > before) }
+                async move { store.nodes().await.unwrap().first().is_some_and(|node| node.lease_until > renewed) }
             }).await;
             assert_eq!(lab.world.sweep().await.freed, 0);
         }
