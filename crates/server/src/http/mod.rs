@@ -28,6 +28,7 @@ mod body;
 mod bulks;
 mod chain;
 mod code;
+mod compress;
 mod cursor;
 #[cfg(feature = "embed")]
 mod dashboard;
@@ -93,6 +94,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use outlast::{Client, Error, Limits};
 use outlast_store::{Access, Accessed};
 use tokio_util::sync::CancellationToken;
+use tower_http::compression::CompressionLayer;
 
 use self::access::Door;
 use self::cursor::Signer;
@@ -309,7 +311,8 @@ impl Api {
         }
         let hosts = Arc::new(self.hosts);
         let guard = move |request, next| guard::guard(hosts.clone(), request, next);
-        Ok(router.layer(middleware::from_fn(guard)))
+        let compress = CompressionLayer::new().compress_when(compress::Texts);
+        Ok(router.layer(compress).layer(middleware::from_fn(guard)))
     }
 }
 

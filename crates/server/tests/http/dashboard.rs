@@ -171,3 +171,22 @@ async fn whoever_changes_the_dashboard_has_its_pages_from_their_own_server() {
     assert!(none.text.contains("npm run dev"), "{none:?}");
     stopping.cancel();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_texts_are_compressed_for_whoever_takes_that_and_streams_are_not() {
+    let lab = Lab::open().await;
+    for path in ["/openapi.json", "/assets/app.js"] {
+        let plain = lab.request("GET", path).send().await.unwrap();
+        assert_eq!((plain.status().as_u16(), plain.headers().get("content-encoding")), (200, None), "{path}");
+        let plain = plain.bytes().await.unwrap();
+        let asked = lab.request("GET", path).header("accept-encoding", "gzip, br").send().await.unwrap();
+        assert_eq!(asked.headers()["content-encoding"], "gzip", "{path}");
+        assert!(asked.headers()["vary"].to_str().unwrap().contains("accept-encoding"), "{path}");
+        let squeezed = asked.bytes().await.unwrap();
+        assert!(squeezed.starts_with(&[0x1f, 0x8b]) && squeezed.len() * 2 < plain.len(), "{path}");
+    }
+    for path in ["/api/v1/live?topics=runs", "/healthz"] {
+        let asked = lab.request("GET", path).header("accept-encoding", "gzip").send().await.unwrap();
+        assert_eq!((asked.status().as_u16(), asked.headers().get("content-encoding")), (200, None), "{path}");
+    }
+}
