@@ -59,6 +59,9 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     let queue = shop.listed("queues", "stock");
     assert_eq!((&queue["state"], queue["since"].is_string()), (&"paused".into(), true), "{queue}");
     assert!(queue["due"].as_u64() >= Some(1) && queue["oldest_due_at"].is_string(), "{queue}");
+    let told = shop.ok(&["doctor", "--only", "queues"]);
+    assert!(told.starts_with("! queues         queue stock is paused since 2"), "{told}");
+    assert!(told.contains(" due)\n") && told.contains(" queue resume stock`"), "{told}");
 
     assert!(shop.ok(&["queue", "resume", "stock"]).starts_with("stock is open ("));
     shop.until_status("check_stock/held", "completed");
@@ -70,11 +73,16 @@ fn a_draining_queue_works_off_what_is_in_it_and_no_more() {
     shop.left_alone();
     shop.ok(&["start", "check_stock", "--input", "7", "--key", "before"]);
     assert_eq!(shop.json(&["queue", "drain", "stock"])["state"], "draining");
+    let told = shop.ok(&["doctor", "--only", "queues"]);
+    assert!(told.starts_with("✓ queues"), "what is worked off is not left behind: {told}");
     shop.ok(&["start", "check_stock", "--input", "7", "--key", "after"]);
 
     let _dev = shop.dev();
     shop.until_status("check_stock/before", "completed");
     assert_eq!(shop.show("check_stock/after")["status"], "ready");
+    let told = shop.ok(&["doctor", "--only", "queues"]);
+    assert!(told.starts_with("! queues         queue stock is draining since 2"), "{told}");
+    assert!(told.contains(" due that came later)\n") && told.contains(" queue resume stock`"), "{told}");
     assert_eq!(shop.json(&["queue", "resume", "stock"])["state"], "open");
     shop.until_status("check_stock/after", "completed");
 }

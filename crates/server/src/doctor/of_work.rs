@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use outlast::{Client, Filter, QueueState, Status, Timestamp, Timetable};
+use outlast::{Client, Filter, QueueCard, QueueState, QueueView, RunView, Status, Timestamp, Timetable};
 
 use super::{CheckJson, lasting};
 use crate::fault::Fault;
-use crate::output::call;
+use crate::output::{call, quoted};
 use crate::words::count;
 
 /// What is due for longer than this should have been acted on.
 const LATE: Duration = Duration::from_secs(60);
 /// How many names are told.
 const TOLD: usize = 3;
+/// How many runs are counted one by one.
+const MOST: u32 = 500;
 
 pub(super) async fn judge(client: &Client, now: Timestamp) -> Result<Vec<CheckJson>, Fault> {
     let nodes = client.nodes().await?.len();
@@ -56,21 +58,34 @@ async fn schedules(client: &Client, now: Timestamp) -> Result<[CheckJson; 2], Fa
     Ok([zones, late])
 }
 
-/// Queues in which runs have been due for a while and none of them runs.
+/// Queues in which runs are due and nobody works on them: because nothing of it runs, or because somebody holds it.
 async fn queues(client: &Client, now: Timestamp) -> Result<CheckJson, Fault> {
     let views = client.queues().await?;
+    let found: Vec<(String, String)> =
+        [stuck(client, &views, now).await?, held(client, &views, now).await?].into_iter().flatten().collect();
+    if found.is_empty() {
+        let due: u64 = views.iter().map(|view| view.due).sum();
+        return Ok(CheckJson::ok("queues", format!("{due} due, and no queue stands still")));
+    }
+    let (details, fixes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    Ok(CheckJson::warn("queues", details.join("; "), fixes.join("; ")))
+}
+
+/// Open queues in which runs have been due for a while and none of them runs, and what to do.
+async fn stuck(
+    client: &Client,
+    views: &[QueueView],
+    now: Timestamp,
+) -> Result<Option<(String, String)>, Fault> {
     let oldest = |oldest: Option<Timestamp>| oldest.map(|oldest| now.since(oldest)).unwrap_or_default();
-    let is_stuck = |view: &&outlast::QueueView| {
+    let is_stuck = |view: &&QueueView| {
         view.due > 0
             && view.running == 0
             && oldest(view.oldest) > LATE
             && view.queue.state == QueueState::Open
     };
     let stuck: Vec<_> = views.iter().filter(is_stuck).collect();
-    let Some(first) = stuck.first() else {
-        let due: u64 = views.iter().map(|view| view.due).sum();
-        return Ok(CheckJson::ok("queues", format!("{due} due, and no queue stands still")));
-    };
+    let Some(first) = stuck.first() else { return Ok(None) };
     let names: Vec<&str> = stuck.iter().map(|view| view.queue.name.as_str()).collect();
     // One of its runs knows why.
     let filter = Filter {
@@ -86,7 +101,48 @@ async fn queues(client: &Client, now: Timestamp) -> Result<CheckJson, Fault> {
     };
     let waiting = lasting(oldest(first.oldest), "at most");
     let detail = format!("nothing of {} runs though runs are due ({waiting}){why}", told(&names));
-    Ok(CheckJson::warn("queues", detail, "start a node that serves the queue and knows the code"))
+    Ok(Some((detail, "start a node that serves the queue and knows the code".to_owned())))
+}
+
+/// Queues that somebody paused or drains while runs are due that nobody takes until they are resumed, and how to do that.
+async fn held(
+    client: &Client,
+    views: &[QueueView],
+    now: Timestamp,
+) -> Result<Option<(String, String)>, Fault> {
+    let (mut held, mut fixes) = (Vec::new(), Vec::new());
+    for view in views.iter().filter(|view| view.due > 0) {
+        let QueueCard { name, state, since, .. } = &view.queue;
+        let due = match (state, since) {
+            (QueueState::Open, _) | (QueueState::Draining, None) => continue,
+            (QueueState::Paused, _) => format!("{} due", view.due),
+            (QueueState::Draining, Some(since)) => match left_behind(client, name, *since, now).await? {
+                0 => continue,
+                count @ MOST.. => format!("{count} or more due that came later"),
+                count => format!("{count} due that came later"),
+            },
+        };
+        let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
+        held.push(format!("queue {name} is {}{since} ({due})", state.word()));
+        fixes.push(format!("`{}`", call(&format!("queue resume {}", quoted(name)))));
+    }
+    let held: Vec<&str> = held.iter().map(String::as_str).collect();
+    fixes.truncate(TOLD);
+    Ok((!held.is_empty()).then(|| (told(&held), fixes.join(", "))))
+}
+
+/// How many runs of a queue that is drained are due and were started after that began; no more than [`MOST`] are counted.
+async fn left_behind(client: &Client, queue: &str, since: Timestamp, now: Timestamp) -> Result<u32, Fault> {
+    let filter = Filter {
+        queue: Some(queue.to_owned()),
+        statuses: vec![Status::Ready],
+        since: Some(since),
+        oldest_first: true,
+        ..Filter::default()
+    };
+    let runs = client.list(&filter, None, MOST).await?.runs;
+    let is_left = |run: &&RunView| run.record.created_at > since && run.due_at.is_some_and(|at| at <= now);
+    Ok(u32::try_from(runs.iter().filter(is_left).count()).unwrap_or(MOST))
 }
 
 fn told(names: &[&str]) -> String {
