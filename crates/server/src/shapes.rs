@@ -42,6 +42,8 @@ pub(crate) struct RunJson {
     status: Status,
     queue: String,
     priority: u8,
+    /// Number of the current attempt; of a job that ended how many it took, those from before somebody tried it again
+    /// among them.
     attempt: u32,
     created_at: String,
     due_at: Option<String>,

@@ -52,12 +52,15 @@ const GROUPS: u32 = 20;
 pub(crate) struct Limits {
     /// So many runs at once, on all nodes together.
     #[serde(default, deserialize_with = "slots")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     limit: Option<u32>,
     /// So many at once on one node.
     #[serde(default, deserialize_with = "slots")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     per_node: Option<u32>,
     /// So many at once of one group.
     #[serde(default, deserialize_with = "slots")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     per_group: Option<u32>,
     /// So many begin in any such span.
     #[serde(default)]
@@ -80,8 +83,9 @@ pub(crate) struct Limits {
 #[serde(deny_unknown_fields)]
 struct RateLimit {
     #[serde(deserialize_with = "begins")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     count: u32,
-    #[schema(value_type = u64)]
+    #[schema(value_type = u64, minimum = 1, maximum = 3_162_240_000_000i64)]
     per_ms: Millis,
 }
 

@@ -87,6 +87,7 @@ pub(crate) struct Fork {
     input: Option<Box<RawValue>>,
     /// With this version of the code.
     #[serde(default)]
+    #[schema(minimum = 1)]
     version: Option<u32>,
     /// With the version that new runs take.
     #[serde(default)]
@@ -108,6 +109,7 @@ pub(crate) struct Rerun {
     input: Option<Box<RawValue>>,
     /// With this version of the code.
     #[serde(default)]
+    #[schema(minimum = 1)]
     version: Option<u32>,
     /// With the version that new runs take.
     #[serde(default)]

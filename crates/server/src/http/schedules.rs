@@ -86,7 +86,7 @@ pub(crate) struct SetSchedule {
     catch_up: CatchUp,
     /// Act on each time up to so many milliseconds later.
     #[serde(default)]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_162_240_000_000i64)]
     jitter_ms: Option<Millis>,
     /// The queue of its runs, when not the definition's own.
     #[serde(default)]

@@ -37,10 +37,11 @@ pub(crate) struct StartRun {
     group: Option<String>,
     /// From 0 (most urgent) to 9.
     #[serde(default, deserialize_with = "priority")]
+    #[schema(maximum = 9)]
     priority: Option<u8>,
     /// Start so many milliseconds later.
     #[serde(default)]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_162_240_000_000i64)]
     delay_ms: Option<Millis>,
     /// Start at this time.
     #[serde(default)]
@@ -48,7 +49,7 @@ pub(crate) struct StartRun {
     at: Option<Time>,
     /// How long it may take until it ends, in milliseconds.
     #[serde(default)]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_162_240_000_000i64)]
     timeout_ms: Option<Millis>,
     /// Searchable attributes.
     #[serde(default)]
@@ -56,6 +57,7 @@ pub(crate) struct StartRun {
     tags: Tags,
     /// The version of the code, when not the one that new runs take.
     #[serde(default)]
+    #[schema(minimum = 1)]
     version: Option<u32>,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct NewToken {
     tenant: Option<String>,
     /// How long it opens something, in milliseconds: 90 days unless said.
     #[serde(default)]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_162_240_000_000i64)]
     age_ms: Option<Millis>,
 }
 
