@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use outlast::{Checked, Outlast, Verdict};
+use outlast::{CheckReport, Checked, Outlast, Verdict};
 use serde::Serialize;
 use serde_json::json;
 
@@ -14,6 +14,9 @@ use crate::database::Place;
 use crate::fault::{Exit, Fault};
 use crate::output::{self, BAD, DIM, Format, GOOD, note, painted, print, print_exact, print_one};
 use crate::words::count;
+
+/// The word for code that does something else than what was recorded.
+const DIFFERS: &str = "nondeterminism";
 
 /// Prints a run with its journal, as a file for `check`.
 pub(crate) async fn export(client: &Backend, id: &str) -> Result<(), Fault> {
@@ -74,7 +77,19 @@ pub(crate) async fn check(
     let not = report.runs - report.fitting;
     let do_not = if not == 1 { "does not" } else { "do not" };
     let message = format!("{not} of {} {do_not} fit this binary", count(runs, "run"));
-    Err(Fault::new(Exit::Conflict, "nondeterminism", message))
+    Err(Fault::new(Exit::Conflict, code(&report), message))
+}
+
+/// The stable word for why runs do not fit: that of all of them, or the one for code that does something else.
+fn code(report: &CheckReport) -> &'static str {
+    let of = |checked: &Checked| match checked.verdict {
+        Verdict::CannotDecode { .. } => "undecodable",
+        Verdict::NoSuchDefinition { .. } | Verdict::NoSuchVersion { .. } => "unknown_definition",
+        _ => DIFFERS,
+    };
+    let mut codes = report.misfits().iter().map(of);
+    let first = codes.next().unwrap_or(DIFFERS);
+    if codes.all(|code| code == first) { first } else { DIFFERS }
 }
 
 fn line(checked: &Checked) -> String {

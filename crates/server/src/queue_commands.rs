@@ -40,8 +40,13 @@ pub(crate) fn parse_rate(text: &str) -> Result<Rule<Rate>, String> {
     }
     let wrong = || format!("a rate looks like 500/1m or 5/1s, or is none, not {text:?}");
     let (count, per) = text.split_once('/').ok_or_else(wrong)?;
-    let count = count.parse().map_err(|_| wrong())?;
-    Ok(Rule(Some(Rate::new(count, parse_duration(per).map_err(|_| wrong())?))))
+    let per = parse_duration(per).map_err(|_| wrong())?;
+    let is_number = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    let count = count.parse().map_err(|_| match is_number {
+        true => format!("a rate is 1 to 1,000,000 in a span, or none, not {text:?}"),
+        false => wrong(),
+    })?;
+    Ok(Rule(Some(Rate::new(count, per))))
 }
 
 /// Does something to a queue and says how it stands.
@@ -218,6 +223,8 @@ mod tests {
             let refused = parse_rate(text).unwrap_err();
             assert_eq!(refused, format!("a rate looks like 500/1m or 5/1s, or is none, not {text:?}"));
         }
+        let refused = parse_rate("9999999999/1s").unwrap_err();
+        assert_eq!(refused, "a rate is 1 to 1,000,000 in a span, or none, not \"9999999999/1s\"");
         for text in ["-1", "4294967296", "ten"] {
             let refused = parse_limit(text).unwrap_err();
             assert_eq!(

@@ -219,7 +219,7 @@ async fn backfill(client: &Backend, args: &BackfillArgs, format: Format) -> Resu
     let BackfillArgs { name, from, to, yes } = args;
     let view = find(client, name).await?;
     if from >= to {
-        return Err(Fault::usage(format!("from {from} to {to} is no time: --to is after --from")));
+        return Err(Fault::usage(format!("from {from} to {to} there is no time: --to must be after --from")));
     }
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
     // Those that are still to come start when they come.

@@ -42,6 +42,13 @@ fn runs_are_exported_and_checked_against_this_binary() {
     );
     assert_eq!(difference["found"]["name"], name, "{bad}");
     assert!(difference["source"]["file"].as_str().unwrap().ends_with("samples.rs"), "{bad}");
+
+    let mut run = run;
+    run["run"]["input"] = serde_json::json!({ "json": "no order" });
+    std::fs::write(shop.folder().join("other.json"), run.to_string()).unwrap();
+    let checked = shop.run(&["check", "other.json"]);
+    assert_eq!(checked.code, 4, "{checked:?}");
+    assert!(checked.err.ends_with("1 of 1 run does not fit this binary (undecodable)\n"), "{checked:?}");
 }
 
 #[test]

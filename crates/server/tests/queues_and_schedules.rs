@@ -221,6 +221,8 @@ fn what_cannot_be_done_to_queues_and_schedules_is_refused_with_the_remedy() {
     let shop = Shop::new();
     shop.left_alone();
     let add = |more: &[&'static str]| [&["schedule", "add", "x", "@daily", "check_stock"], more].concat();
+    let (from, to) = ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z");
+    let backwards = ["schedule", "backfill", "stock-check", "--from", from, "--to", to];
     let cases: &[(&[&str], i32, &str)] = &[
         (
             &["queue", "pause", "stok"],
@@ -233,6 +235,7 @@ fn what_cannot_be_done_to_queues_and_schedules_is_refused_with_the_remedy() {
         (&["queue", "limit", "stock", "--limit", "-1"], 2, "from 1 to 1,000,000, or none, not \"-1\""),
         (&["queue", "limit", "stock", "--limit", "1000001"], 2, "1 to 1,000,000"),
         (&["queue", "limit", "stock", "--rate", "5"], 2, "a rate looks like 500/1m or 5/1s"),
+        (&["queue", "limit", "stock", "--rate-per-group", "9999999999/1s"], 2, "a rate is 1 to 1,000,000"),
         (&["queue", "limit", "stock", "--rate", "5/0s"], 2, "1 ms to 100 years"),
         (&["queue", "limit", "stock", "--reset", "--fair"], 2, "'--reset' cannot be used with '--fair"),
         (&["schedule", "pause", "stock-chek"], 3, "did you mean stock-check? (not_found)"),
@@ -258,6 +261,7 @@ fn what_cannot_be_done_to_queues_and_schedules_is_refused_with_the_remedy() {
             2,
             "2027-03-14T01:30:00Z",
         ),
+        (&backwards, 2, "--to must be after --from"),
         (&["list", "queues", "status:failed"], 2, "filters are for runs"),
     ];
     for (args, code, told) in cases {

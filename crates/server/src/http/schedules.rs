@@ -252,7 +252,7 @@ pub(crate) async fn backfill(call: Call) -> Answer {
     let Backfill { from: Time(from), to: Time(to), dry_run } = call.json()?;
     let view = find(&call).await?;
     if from >= to {
-        let detail = format!("from {from} to {to} is no time: to is after from");
+        let detail = format!("from {from} to {to} there is no time: to must be after from");
         return Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/to"));
     }
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
