@@ -43,5 +43,5 @@ pub use time::Timestamp;
 pub use timetable::Timetable;
 pub use why::{
     Explained, Facts, Holder, Later, Line, LiveNode, Stand, Unread, Wait, WaitOn, WakeSource, Why,
-    live_waits, wake_source,
+    live_waits, not_served, wake_source,
 };

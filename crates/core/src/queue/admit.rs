@@ -50,8 +50,10 @@ pub enum HeldBack {
     QueueFull,
     /// As many of its group run as may.
     GroupFull,
-    /// As many began as may, until then.
+    /// As many of the queue began as may, until then.
     TooFast(Timestamp),
+    /// As many of its group began as may, until then.
+    GroupTooFast(Timestamp),
 }
 
 /// Who may go on.
@@ -85,7 +87,7 @@ impl Admission {
                     break;
                 }
                 _ if left == 0 => break,
-                Some(HeldBack::TooFast(freer)) => {
+                Some(HeldBack::TooFast(freer) | HeldBack::GroupTooFast(freer)) => {
                     admitted.freer_at = admitted.freer_at.into_iter().chain([freer]).min();
                 }
                 None => {
@@ -111,8 +113,7 @@ impl Admission {
         if group.is_some() && held >= self.rules.slots_per_group() {
             return Some(HeldBack::GroupFull);
         }
-        let too_fast = if candidate.begins { self.too_fast(group) } else { None };
-        too_fast.map(HeldBack::TooFast)
+        if candidate.begins { self.too_fast(group) } else { None }
     }
 
     /// The one of its group that has to end first, if it has not ended yet.
@@ -121,9 +122,9 @@ impl Admission {
         head.filter(|head| self.rules.ordered && *head != candidate.run)
     }
 
-    /// When the rates let another begin, if not now.
-    fn too_fast(&mut self, group: Option<&str>) -> Option<Timestamp> {
-        let mut freer = None;
+    /// The rate that lets another begin last, and when, if one does not now.
+    fn too_fast(&mut self, group: Option<&str>) -> Option<HeldBack> {
+        let (mut freer, mut freer_of_group) = (None, None);
         if let Some(rate) = self.rules.rate
             && self.window.free(rate, self.now) == 0
         {
@@ -133,9 +134,12 @@ impl Admission {
             && let Some(window) = self.windows.get_mut(group)
             && window.free(rate, self.now) == 0
         {
-            freer = freer.max(window.freer_at(rate));
+            freer_of_group = window.freer_at(rate);
         }
-        freer
+        match freer_of_group {
+            Some(at) if freer < freer_of_group => Some(HeldBack::GroupTooFast(at)),
+            _ => freer.map(HeldBack::TooFast),
+        }
     }
 
     fn note(&mut self, candidate: &Candidate) {

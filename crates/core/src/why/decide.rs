@@ -61,6 +61,11 @@ pub struct Line {
     pub by_group: Vec<RunId>,
 }
 
+/// What a run is blocked with when no node that knows its code serves its queue.
+pub fn not_served(code: &str, queue: &str) -> String {
+    format!("no node that knows {code} serves queue {queue}")
+}
+
 impl Facts {
     /// The one reason why it is not progressing: the order of these questions is that of [`Why`].
     pub fn why(mut self) -> Why {
@@ -75,7 +80,11 @@ impl Facts {
         }
         let reason = self.stand.reason.take();
         match self.stand.status {
-            Status::Blocked => return Why::Blocked { reason: reason.unwrap_or_default() },
+            Status::Blocked => {
+                let reason = reason.unwrap_or_default();
+                let is_unserved = reason == not_served(&self.code, &self.queue);
+                return Why::Blocked { reason, unserved: is_unserved.then_some(self.queue) };
+            }
             Status::UndoFailed => return Why::UndoFailed { reason: reason.unwrap_or_default() },
             Status::Paused => return Why::Paused { reason },
             _ => {}
@@ -167,7 +176,10 @@ impl Facts {
                     by: by_group,
                 });
             }
-            Some(HeldBack::TooFast(freer_at)) => return Some(Why::RateSpent { queue, freer_at }),
+            Some(HeldBack::TooFast(freer_at)) => {
+                return Some(Why::RateSpent { queue, group: None, freer_at });
+            }
+            Some(HeldBack::GroupTooFast(freer_at)) => return Some(Why::RateSpent { queue, group, freer_at }),
             None => {}
         }
         let limit = rules.per_node?;

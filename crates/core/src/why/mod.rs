@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use decide::{Facts, Line, LiveNode};
+pub use decide::{Facts, Line, LiveNode, not_served};
 pub use later::Later;
 pub use source::{Holder, Stand, WakeSource, wake_source};
 pub use wait::{Unread, Wait, WaitOn, live_waits};
@@ -80,6 +80,9 @@ pub enum Why {
     Blocked {
         /// Why.
         reason: String,
+        /// The queue that nobody who knows the code serves, where that is why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unserved: Option<String>,
     },
     /// Reverting what it did failed for good.
     UndoFailed {
@@ -209,10 +212,13 @@ pub enum Why {
         /// Some of those.
         by: Vec<RunId>,
     },
-    /// As many runs of its queue have begun lately as may.
+    /// As many runs of its queue, or of its group, have begun lately as may.
     RateSpent {
         /// The queue.
         queue: String,
+        /// The group, where it is its rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
         /// When more may begin.
         #[serde(with = "spelled")]
         freer_at: Timestamp,
@@ -279,7 +285,13 @@ impl fmt::Display for Why {
                     false => "no node is up to free it, so start one",
                 })
             }
-            Why::Blocked { reason } => {
+            Why::Blocked { reason, unserved: Some(queue) } => write!(
+                f,
+                "blocked: {reason}; it goes on when a node joins that knows its code and takes from queue {queue} \
+                 (the `queues` of its settings, else those of its definitions), or cancel it and start it in another \
+                 queue"
+            ),
+            Why::Blocked { reason, unserved: None } => {
                 write!(f, "blocked: {reason}; it goes on when a node joins with code that fits, or cancel it")
             }
             Why::UndoFailed { reason } => {
@@ -342,8 +354,9 @@ impl fmt::Display for Why {
             Why::GroupFull { queue, group, limit, held, by } => {
                 write!(f, "group {group} of queue {queue} is full: {held} of {limit} run{}", Among(by))
             }
-            Why::RateSpent { queue, freer_at } => {
-                write!(f, "the rate of queue {queue} is spent: more may begin at {freer_at}")
+            Why::RateSpent { queue, group, freer_at } => {
+                let of_group = group.as_ref().map(|group| format!("group {group} of ")).unwrap_or_default();
+                write!(f, "the rate of {of_group}queue {queue} is spent: more may begin at {freer_at}")
             }
             Why::NodesFull { queue, limit, by } => write!(
                 f,

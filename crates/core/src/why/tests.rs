@@ -285,6 +285,33 @@ fn reasons_are_sentences_with_their_remedy() {
 }
 
 #[test]
+fn a_rate_of_a_group_is_told_as_such_where_it_is_what_holds_back() {
+    let (slow, quick) = (Rate::new(1, Duration::from_secs(60)), Rate::new(1, Duration::from_secs(5)));
+    let spent = |rate: Rate, rate_per_group: Rate| {
+        let rules =
+            QueueRules { rate: Some(rate), rate_per_group: Some(rate_per_group), ..QueueRules::default() };
+        let mut line = line(rules);
+        line.admission.window.take(rate, at(99), 1);
+        line.admission.windows.entry("a".into()).or_default().take(rate_per_group, at(99), 1);
+        Facts { line: Some(line), ..due() }.why().to_string()
+    };
+    assert!(spent(quick, slow).starts_with("the rate of group a of queue parcels is spent: "));
+    assert!(spent(slow, quick).starts_with("the rate of queue parcels is spent: "));
+}
+
+#[test]
+fn blocked_for_want_of_a_node_for_its_queue_it_asks_for_one() {
+    let blocked = |reason: &str| {
+        let mut facts = due();
+        (facts.stand.status, facts.stand.reason) = (Status::Blocked, Some(reason.to_owned()));
+        facts.why().to_string()
+    };
+    let unserved = blocked(&not_served("ship@2", "parcels"));
+    assert!(unserved.contains("a node joins that knows its code and takes from queue parcels"), "{unserved}");
+    assert!(blocked("no node knows ship@2").contains("a node joins with code that fits"));
+}
+
+#[test]
 fn only_times_at_which_a_run_goes_on_by_itself_can_be_changed() {
     let at = Timestamp::from_micros(5);
     let wait = |on, until| Wait { on, name: "x".into(), since: at, until, run: None, attempt: None };

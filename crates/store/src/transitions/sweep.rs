@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use outlast_core::{NodeId, Status};
+use outlast_core::{NodeId, Status, not_served};
 
 use super::flight::Flight;
 use super::forget::GROUP_REST;
@@ -140,7 +140,7 @@ fn why_stuck(live: &[Serves], row: &Row) -> Result<Option<String>, StoreError> {
         return Ok(Some(format!("no node knows {code}{}", other_versions(live, &code))));
     }
     if !knowing.iter().any(|node| node.serves(&queue)) {
-        return Ok(Some(format!("no node that knows {code} serves queue {queue}")));
+        return Ok(Some(not_served(&code, &queue)));
     }
     Ok(is_late.then(|| format!("queue {queue} did not let it begin in time")))
 }

@@ -25,6 +25,16 @@ async fn a_run_that_is_due_waits_for_a_node_and_then_for_a_slot(world: World) {
 }
 
 #[store_test]
+async fn blocked_because_nobody_serves_its_queue_a_run_names_that(world: World) {
+    let run = world.start("greet").queue("parcels").await.id;
+    world.node("node").await;
+    world.pass(LEASE / 2).await;
+    assert_eq!(world.sweep_unknown_after(SECOND).await.blocked, 1);
+    let why = why(&world, run).await;
+    assert!(matches!(&why, Why::Blocked { unserved: Some(queue), .. } if queue == "parcels"), "{why:?}");
+}
+
+#[store_test]
 async fn a_run_in_hand_names_its_node_and_one_whose_node_died_says_so(world: World) {
     let turn = world.start("greet").await.claimed_by("web-1").await;
     let until = world.now().await + LEASE;
@@ -107,7 +117,8 @@ async fn a_run_that_stands_still_says_why_and_whether_it_was_asked_to_stop(world
     let told = world.store().explain(turn.run).await.unwrap().unwrap();
     assert_eq!(told.asked_to_stop.as_deref(), Some("too late"));
     world.commit(turn.block("the journal does not fit")).await;
-    assert_eq!(why(&world, turn.run).await, Why::Blocked { reason: "the journal does not fit".into() });
+    let misfit = Why::Blocked { reason: "the journal does not fit".into(), unserved: None };
+    assert_eq!(why(&world, turn.run).await, misfit);
 
     // Nothing sets these yet.
     let waiting = world.start("greet").await.claimed_by("node").await.run;
