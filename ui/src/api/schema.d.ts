@@ -1090,7 +1090,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether it can serve: the database answers, and it is not about to stop */
+        /** Whether it can serve: the database answers, its schema is of this version, and it is not about to stop */
         get: operations["health_ready"];
         put?: never;
         post?: never;
@@ -1926,7 +1926,11 @@ export interface components {
         };
         /** @description A run as JSON. */
         Run: {
-            /** Format: int32 */
+            /**
+             * Format: int32
+             * @description Number of the current attempt; of a job that ended how many it took, those from before somebody tried it again
+             *     among them.
+             */
             attempt: number;
             cancel_reason?: string | null;
             created_at: string;
@@ -2028,7 +2032,10 @@ export interface components {
         };
         /** @description A schedule to set. */
         SetSchedule: {
-            /** @description Of times that passed while no node was up: `last` (unless said), `skip` or `all`. */
+            /**
+             * @description Of times that passed while no node was up for more than a minute: `last` (unless said), `skip` (none that is more
+             *     than a minute late) or `all`. After less than a minute none counts as missed: each is acted on as `overlap` says.
+             */
             catch_up?: string | null;
             /** @description The workflow or job that it starts. */
             definition: string;
