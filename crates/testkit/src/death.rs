@@ -29,6 +29,17 @@ pub enum Death {
 pub(crate) struct Life {
     counts: Mutex<Counts>,
     stage: watch::Sender<Stage>,
+    /// How many calls have gone to the database and are not answered.
+    under_way: watch::Sender<u32>,
+}
+
+/// A call that has gone to the database, until it is answered.
+pub(crate) struct Sent<'l>(&'l Life);
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.send_modify(|calls| *calls -= 1);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -60,13 +71,32 @@ impl Life {
         let _ = self.stage.subscribe().wait_for(|stage| *stage >= Stage::Dead).await;
     }
 
+    /// Waits for the death, and until what was sent before it has arrived.
+    pub(crate) async fn settled(&self) {
+        self.over().await;
+        let _ = self.under_way.subscribe().wait_for(|calls| *calls == 0).await;
+    }
+
     /// Lets the calls of the dead go: nobody hears what they say.
     pub(crate) fn bury(&self) {
         self.stage.send_replace(Stage::Buried);
     }
 
+    /// Sends a call to the database if the process lives.
+    pub(crate) async fn sends(&self) -> Result<Sent<'_>, StoreError> {
+        loop {
+            self.goes_on().await?;
+            // Deaths are counted here: nothing is sent after one that is not known to be under way.
+            let _counts = self.counts.lock();
+            if !self.is_over() {
+                self.under_way.send_modify(|calls| *calls += 1);
+                return Ok(Sent(self));
+            }
+        }
+    }
+
     /// Goes on if the process lives.
-    pub(crate) async fn goes_on(&self) -> Result<(), StoreError> {
+    async fn goes_on(&self) -> Result<(), StoreError> {
         if !self.is_over() {
             return Ok(());
         }
@@ -113,42 +143,42 @@ pub(crate) struct MortalTx {
 #[async_trait]
 impl UserTx for MortalTx {
     async fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.execute(sql, params).await
     }
 
     async fn query(&mut self, sql: &str, params: &[Value]) -> Result<Vec<ValueRow>, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.query(sql, params).await
     }
 
     async fn start(&mut self, runs: &[NewRun]) -> Result<Vec<Started>, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.start(runs).await
     }
 
     async fn deliver(&mut self, messages: &[Delivery]) -> Result<Vec<Delivered>, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.deliver(messages).await
     }
 
     async fn control(&mut self, control: &Control) -> Result<Controlled, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.control(control).await
     }
 
     async fn kv_write(&mut self, writes: &[KvWrite]) -> Result<Vec<KvWritten>, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.kv_write(writes).await
     }
 
     async fn kv_get(&mut self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.kv_get(name).await
     }
 
     async fn kv_list(&mut self, ask: &KvList) -> Result<KvPage, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.kv_list(ask).await
     }
 
@@ -159,25 +189,28 @@ impl UserTx for MortalTx {
         epoch: i64,
         entry: &Entry,
     ) -> Result<Committed, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.record(node, run, epoch, entry).await
     }
 
     async fn end(&mut self, turn: &TurnEnd) -> Result<Committed, StoreError> {
-        self.life.goes_on().await?;
+        let _sent = self.life.sends().await?;
         self.tx.end(turn).await
     }
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
         let MortalTx { tx, life } = *self;
         life.begins_write().await?;
+        let sent = life.sends().await?;
         let answer = tx.commit().await;
+        drop(sent);
         life.ends(answer.is_ok()).await?;
         answer
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
-        self.life.goes_on().await?;
-        self.tx.rollback().await
+        let MortalTx { tx, life } = *self;
+        let _sent = life.sends().await?;
+        tx.rollback().await
     }
 }

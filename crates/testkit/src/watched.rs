@@ -226,6 +226,11 @@ impl Watched {
         self.life.is_over()
     }
 
+    /// Waits until the process has died and what it sent before is through: a database goes on with what reached it.
+    pub async fn settled(&self) {
+        self.life.settled().await;
+    }
+
     /// Nobody is left who could act on an answer: the calls of the dead end.
     pub fn bury(&self) {
         self.life.bury();
@@ -284,8 +289,9 @@ macro_rules! pass_on {
     };
     ($watched:ident . $call:ident ( $($arg:expr),* ), $wrote:expr) => {{
         let _time = $watched.ask(stringify!($call))?;
-        $watched.life.goes_on().await?;
+        let sent = $watched.life.sends().await?;
         let answer = $watched.store.$call($($arg),*).await;
+        drop(sent);
         $watched.life.ends(answer.as_ref().is_ok_and($wrote)).await?;
         $watched.reply(stringify!($call), answer)
     }};

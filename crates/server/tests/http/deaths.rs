@@ -44,7 +44,8 @@ impl Deed {
         };
         let answered = tokio::select! {
             answer = work => Some(answer),
-            () = store.died() => None,
+            // A server does more than one thing: what else it had sent has to be through, not come later.
+            () = store.settled() => None,
         };
         stopping.cancel();
         answered
