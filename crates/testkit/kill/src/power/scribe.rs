@@ -31,7 +31,13 @@ impl Scribe {
         let client = app.client();
         let stories = stream::iter(0..self.runs).map(|number| async move {
             let key = format!("note-{number}");
-            let run = client.start(note(), u64::from(number)).key(&key).await?;
+            let run = loop {
+                match client.start(note(), u64::from(number)).key(&key).await {
+                    // A disk may refuse all repetitions of one call. Whoever was refused asks again.
+                    Err(Error::Store { retryable: true, .. }) => {}
+                    answer => break answer?,
+                }
+            };
             say(&Said { key: key.clone(), run: run.id(), output: None });
             let output = run.result().await?;
             say(&Said { key, run: run.id(), output: Some(output) });
