@@ -190,7 +190,7 @@ fn a_backfill_says_what_it_would_start_and_starts_only_what_is_missing() {
     // Nothing to start is nothing to agree to.
     assert_eq!(shop.ok(&days("2026-01-01T01:00:00Z")), "0 runs started\n");
     let told = shop.refused(&days("2025-01-01T00:00:00Z"), 2);
-    assert!(told.contains("--to is after --from"), "{told}");
+    assert!(told.contains("--to must be after --from"), "{told}");
 }
 
 #[test]

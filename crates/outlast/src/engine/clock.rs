@@ -118,13 +118,17 @@ impl EngineClock {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    /// One moment for all: between two looks at a clock a test may stand still.
+    static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     /// What the database said `ago`, in an answer that took so long.
     fn told(micros: i64, ago: Duration, took: Duration) -> Base {
-        let answered = Instant::now().checked_sub(ago).unwrap();
+        let answered = NOW.checked_sub(ago).unwrap();
         Base { micros, asked: answered.checked_sub(took).unwrap(), answered }
     }
 
