@@ -13,7 +13,7 @@ const row = (page: Page, id: string) => page.locator(`a[href="/runs/${id}"]`);
 /// The list is there, and this run is not in it.
 async function misses(page: Page, id: string) {
   await page.getByRole("heading", { name: /^No run fits/ }).or(page.getByRole("list", { name: "Runs" })).first().waitFor();
-  expect(await row(page, id).count()).toBe(0);
+  await expect.poll(() => row(page, id).count()).toBe(0);
 }
 
 it("shows what a node has in hand, from its page and by its id", async () => {
