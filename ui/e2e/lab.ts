@@ -80,6 +80,11 @@ export class Lab {
   }
 
   async close() {
+    // A page may ask for something to the last: what stands in between for a test then finds no browser any more.
+    for (const context of this.browser?.contexts() ?? []) {
+      await context.unrouteAll({ behavior: "ignoreErrors" });
+      for (const page of context.pages()) await page.unrouteAll({ behavior: "ignoreErrors" });
+    }
     await this.browser?.close();
     await this.stop();
     rmSync(this.folder, { recursive: true, force: true });
