@@ -36,4 +36,4 @@ pub use snapshot::{Snapshot, TABLES};
 pub use story::{Run, Starting, Turn, Writing, event, key, payload, rejection, settlement, step};
 pub use tell::{StoreKind, tell};
 pub use watched::{HeldAnswer, HeldControls, Watched};
-pub use world::{KNOWN, LEASE, QUEUE, World, card};
+pub use world::{KNOWN, LEASE, QUEUE, World, card, sweep_of};

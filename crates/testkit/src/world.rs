@@ -346,15 +346,7 @@ impl World {
     pub async fn sweep_unknown_after(&self, unknown_after: Duration) -> Swept {
         let mut all = Swept::default();
         for shard in 0..self.shards() {
-            let forget_after = Duration::from_secs(86_400);
-            let ask = Sweep {
-                by: outlast_core::NodeId::new(0),
-                shard,
-                unknown_after,
-                after: Mark::default(),
-                forget_after,
-                limit: 1_000,
-            };
+            let ask = Sweep { unknown_after, limit: 1_000, ..sweep_of(shard) };
             let swept = self.store().sweep(&ask).await.expect("the store is swept");
             all.dead_nodes.extend(swept.dead_nodes);
             all.freed += swept.freed;
@@ -482,4 +474,11 @@ fn schema() -> io::Result<u64> {
     }
     include_str!("../../store/src/migrate.rs").hash(&mut hasher);
     Ok(hasher.finish())
+}
+
+/// A sweep of a shard by nobody in particular, from the front, of ten rows of each kind that are older than a day.
+pub fn sweep_of(shard: u16) -> Sweep {
+    let day = Duration::from_secs(86_400);
+    let by = outlast_core::NodeId::new(0);
+    Sweep { by, shard, unknown_after: day, after: Mark::default(), forget_after: day, limit: 10 }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outlast_core::{RunId, Status, Timestamp};
+use outlast_core::{RunId, Status};
+
+use crate::Mark;
 
 /// Which ended runs are deleted. One that stands for its kind for a time stays until that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,22 +54,6 @@ impl Definitions {
             Definitions::Only(names) => names.iter().any(|one| one == name),
             Definitions::Except(names) => names.iter().all(|one| one != name),
         }
-    }
-}
-
-/// A place among runs of a shard that are looked at in the order of a time: just after this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
-    /// Its time: when it ended, or since when it is due.
-    pub at: Timestamp,
-    /// Which.
-    pub run: RunId,
-}
-
-impl Default for Mark {
-    /// Before all of them.
-    fn default() -> Mark {
-        Mark { at: Timestamp::default(), run: RunId::from_uuid(uuid::Uuid::nil()) }
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outlast_core::{Limits, Payload, Status, Timestamp};
-use outlast_store::{Address, Committed, Control, Controlled, Due, Mark, Next, Purge, Purged, Renew, Sweep};
-use outlast_testkit::{World, event, store_test};
+use outlast_store::{Address, Committed, Control, Controlled, Due, Next, Purge, Purged, Renew, Sweep};
+use outlast_testkit::{World, event, store_test, sweep_of};
 
 use crate::MINUTE;
 
@@ -25,14 +25,7 @@ async fn no_time_is_too_long(world: World) {
 
     assert!(world.renew(&Renew { lease: forever, ..world.renewal("node").await }).await.alive);
     for shard in 0..world.shards() {
-        let ask = Sweep {
-            by: outlast_core::NodeId::new(0),
-            shard,
-            unknown_after: forever,
-            after: Mark::default(),
-            forget_after: forever,
-            limit: u32::MAX,
-        };
+        let ask = Sweep { unknown_after: forever, forget_after: forever, limit: u32::MAX, ..sweep_of(shard) };
         assert_eq!(world.store().sweep(&ask).await.unwrap(), outlast_store::Swept::default());
     }
     let purge = Control::Purge(Purge::older_than(forever, u32::MAX));

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outlast_core::{Limits, Payload};
 use outlast_store::{
-    Expect, KvChange, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Mark, Sweep, UserTx, Value,
+    Expect, KvChange, KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Sweep, UserTx, Value,
 };
-use outlast_testkit::{World, payload, store_test};
+use outlast_testkit::{World, payload, store_test, sweep_of};
 use uuid::Uuid;
 
 use crate::{DAY, MINUTE, SECOND};
@@ -350,8 +350,7 @@ async fn a_sweep_deletes_a_bounded_number_of_values_and_ids_and_says_so(world: W
             let mut most = 0;
             for shard in 0..world.shards() {
                 let by = outlast_core::NodeId::new(0);
-                let ask =
-                    Sweep { by, shard, unknown_after: DAY, after: Mark::default(), forget_after, limit: 10 };
+                let ask = Sweep { by, forget_after, ..sweep_of(shard) };
                 most = world.store().sweep(&ask).await.unwrap().forgotten.max(most);
             }
             forgotten.push(most);

@@ -1,8 +1,8 @@
 //! Children of a run that did not end well are asked to stop, in pages, whoever ended it.
 
 use outlast_core::{RunId, Status};
-use outlast_store::{Address, Committed, Control, Ended, Mark, NewsKind, Next, Started, Sweep};
-use outlast_testkit::{Starting, Turn, World, store_test};
+use outlast_store::{Address, Committed, Control, Ended, NewsKind, Next, Started};
+use outlast_testkit::{Starting, Turn, World, store_test, sweep_of};
 
 use crate::DAY;
 
@@ -142,14 +142,7 @@ async fn thousands_of_children_are_asked_page_by_page_by_any_number_of_sweepers(
     let writing = wards.into_iter().fold(parent.records(1, "ship"), |writing, child| writing.starts(child));
     assert_eq!(world.commit(writing).await, Committed::Done);
     world.control(&kill(parent.run)).await;
-    let ask = Sweep {
-        by: outlast_core::NodeId::new(0),
-        shard: parent.run.shard(),
-        unknown_after: DAY,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 10,
-    };
+    let ask = sweep_of(parent.run.shard());
     let sweeps = (0..3).map(|_| world.store().sweep(&ask));
     for swept in futures_util::future::join_all(sweeps).await {
         swept.unwrap();

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use outlast_core::Status;
-use outlast_store::{
-    Address, Claim, Committed, Control, Controlled, Delivered, Mark, Purge, Purged, Started, Sweep,
-};
-use outlast_testkit::{LEASE, Turn, World, Writing, event, store_test};
+use outlast_store::{Address, Claim, Committed, Control, Controlled, Delivered, Purge, Purged, Started};
+use outlast_testkit::{LEASE, Turn, World, Writing, event, store_test, sweep_of};
 
 use crate::DAY;
 
@@ -121,14 +119,7 @@ async fn a_takeover_and_a_completion_leave_one_end(world: World) {
         let turn = world.start("greet").shard(0).held_by(&format!("slow {round}")).await;
         world.pass(LEASE * 2).await;
         let store = Arc::clone(&other);
-        let ask = Sweep {
-            by: outlast_core::NodeId::new(0),
-            shard: 0,
-            unknown_after: DAY,
-            after: Mark::default(),
-            forget_after: DAY,
-            limit: 10,
-        };
+        let ask = sweep_of(0);
         let sweeping = tokio::spawn(async move { store.sweep(&ask).await.unwrap() });
         let committed = world.commit_patiently(turn.records(1, "last").complete("done")).await;
         let swept = sweeping.await.unwrap();
@@ -155,14 +146,7 @@ async fn many_sweepers_free_a_run_once(world: World) {
         }
         world.pass(LEASE * 2).await;
         let sweeps = stores.iter().map(|store| {
-            let ask = Sweep {
-                by: outlast_core::NodeId::new(0),
-                shard: 0,
-                unknown_after: DAY,
-                after: Mark::default(),
-                forget_after: DAY,
-                limit: 10,
-            };
+            let ask = sweep_of(0);
             let store = Arc::clone(store);
             tokio::spawn(async move { store.sweep(&ask).await.unwrap() })
         });

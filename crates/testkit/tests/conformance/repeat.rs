@@ -10,10 +10,12 @@ use std::sync::Arc;
 use outlast_core::{QueueRules, Rate, Status, Timestamp, shard_of_key};
 use outlast_store::{
     Access, Accessed, Address, Batch, Claim, Committed, Control, Controlled, Delivered, Due, Ended, Expect,
-    Fire, Fired, Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, Mark,
-    NewsKind, Next, Purge, Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
+    Fire, Fired, Fork, Hears, Hold, Known, KvChange, KvName, KvWrite, KvWritten, Listen, Listened, NewsKind,
+    Next, Purge, Purged, QueueClaim, Renew, Repair, ScheduleChange, Started, Store, Sweep,
 };
-use outlast_testkit::{LEASE, Turn, World, Writing, card, event, key, payload, settlement, step, store_test};
+use outlast_testkit::{
+    LEASE, Turn, World, Writing, card, event, key, payload, settlement, step, store_test, sweep_of,
+};
 
 use crate::access::{note, reply, reserve, token};
 use crate::kv::set;
@@ -420,14 +422,7 @@ async fn sweep(world: World) {
     world.store().kv_write(&[brief]).await.unwrap();
     world.pass(LEASE * 2).await;
     world.node("node").await;
-    let ask = Sweep {
-        by: outlast_core::NodeId::new(0),
-        shard: 0,
-        unknown_after: LEASE,
-        after: Mark::default(),
-        forget_after: LEASE,
-        limit: 10,
-    };
+    let ask = Sweep { unknown_after: LEASE, forget_after: LEASE, ..sweep_of(0) };
     let (first, second) = twice(&world, async || world.store().sweep(&ask).await.unwrap()).await;
     assert_eq!((first.dead_nodes, first.freed, first.blocked, first.expired), (vec![turn.node], 1, 2, 1));
     assert_eq!((first.forgotten, world.count("select count(*) from outlast.kv").await), (1, 0));

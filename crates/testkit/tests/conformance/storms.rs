@@ -8,14 +8,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use outlast_core::{NodeId, RunId};
 use outlast_store::{
-    Address, Batch, Claim, Committed, Control, Delivery, DynStore, Hold, Mark, NewsKind, Next, RunCommit,
+    Address, Batch, Claim, Committed, Control, Delivery, DynStore, Hold, NewsKind, Next, RunCommit,
     StoreError, Sweep, TurnEnd,
 };
-use outlast_testkit::{StoreKind, Turn, World, event, store_test};
+use outlast_testkit::{StoreKind, Turn, World, event, store_test, sweep_of};
 
 use tokio::task::JoinSet;
-
-use crate::DAY;
 
 const FAMILIES: usize = 6;
 const CHILDREN: usize = 3;
@@ -111,8 +109,7 @@ async fn claims_and_sweeps(store: DynStore, world: World) {
         let ask = Claim { limit: 5, ..world.ask("other", shard).await };
         done(|| store.claim(&ask)).await;
         let by = NodeId::new(0);
-        let ask =
-            Sweep { by, shard, unknown_after: DAY, after: Mark::default(), forget_after: DAY, limit: 10 };
+        let ask = Sweep { by, ..sweep_of(shard) };
         done(|| store.sweep(&ask)).await;
     }
 }

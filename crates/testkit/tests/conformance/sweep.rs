@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlast_core::{Error, FailureDoc, RunId, Status};
 use outlast_store::{Address, Committed, Delivered, Ended, Mark, NewRun, Next, NodeCard, Sweep};
-use outlast_testkit::{LEASE, World, card, event, step, store_test};
+use outlast_testkit::{LEASE, World, card, event, step, store_test, sweep_of};
 
 use crate::{DAY, MINUTE, SECOND};
 
@@ -77,14 +77,7 @@ async fn a_sweep_frees_a_bounded_number_and_the_next_goes_on(world: World) {
     let hold = outlast_store::Hold { node: world.node("gone").await, claim: world.number() };
     world.store().start(&runs, Some(hold)).await.unwrap();
     world.pass(LEASE * 2).await;
-    let ask = Sweep {
-        by: outlast_core::NodeId::new(0),
-        shard: 0,
-        unknown_after: DAY,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 10,
-    };
+    let ask = sweep_of(0);
     let mut freed = Vec::new();
     for _ in 0..4 {
         freed.push(world.store().sweep(&ask).await.unwrap());
@@ -102,14 +95,7 @@ async fn a_half_swept_node_has_lost_what_was_freed(world: World) {
         turns.push(world.start("greet").shard(0).held_by("slow").await);
     }
     world.pass(LEASE * 2).await;
-    let ask = Sweep {
-        by: outlast_core::NodeId::new(0),
-        shard: 0,
-        unknown_after: DAY,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 2,
-    };
+    let ask = Sweep { limit: 2, ..sweep_of(0) };
     assert_eq!(world.store().sweep(&ask).await.unwrap().freed, 2);
     let before = world.snapshot().await;
     let mut lost = 0;
@@ -417,14 +403,7 @@ async fn a_sweep_blocks_a_bounded_number(world: World) {
         world.start("unheard").shard(0).await;
     }
     world.pass(MINUTE).await;
-    let ask = Sweep {
-        by: outlast_core::NodeId::new(0),
-        shard: 0,
-        unknown_after: SECOND,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 2,
-    };
+    let ask = Sweep { unknown_after: SECOND, limit: 2, ..sweep_of(0) };
     let mut blocked = Vec::new();
     for _ in 0..4 {
         blocked.push(world.store().sweep(&ask).await.unwrap().blocked);
@@ -462,14 +441,7 @@ async fn a_node_that_sweeps_late_does_not_block_what_it_knows(world: World) {
     let run = world.start("greet").await;
     world.pass(LEASE * 2).await;
 
-    let ask = Sweep {
-        by: slow,
-        shard: run.id.shard(),
-        unknown_after: SECOND,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 10,
-    };
+    let ask = Sweep { by: slow, unknown_after: SECOND, ..sweep_of(run.id.shard()) };
     assert_eq!(world.store().sweep(&ask).await.expect("the store is swept").blocked, 0);
     assert_eq!(world.status(run.id).await, Status::Ready);
 }
@@ -480,14 +452,7 @@ async fn a_node_that_sweeps_is_not_dead_however_late_it_renews(world: World) {
     let slow = world.node("slow").await;
     world.pass(LEASE * 2).await;
 
-    let ask = Sweep {
-        by: slow,
-        shard: run.run.shard(),
-        unknown_after: DAY,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 10,
-    };
+    let ask = Sweep { by: slow, ..sweep_of(run.run.shard()) };
     let swept = world.store().sweep(&ask).await.expect("the store is swept");
     assert_eq!(swept.dead_nodes, []);
     assert_eq!(world.commit(run.complete("late, and yet ours")).await, Committed::Done);
@@ -503,14 +468,7 @@ async fn what_a_late_node_knows_that_is_just_writing_is_not_blocked(world: World
     tx.record(turn.node, turn.run, turn.epoch, &step(1, "debit")).await.unwrap();
     world.pass(LEASE * 2).await;
     let shard = turn.run.shard();
-    let ask = Sweep {
-        by: stranger,
-        shard,
-        unknown_after: SECOND,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 10,
-    };
+    let ask = Sweep { by: stranger, unknown_after: SECOND, ..sweep_of(shard) };
     assert_eq!(world.store().sweep(&ask).await.unwrap(), outlast_store::Swept::default());
     assert_eq!(world.status(due.id).await, Status::Ready);
 
@@ -527,14 +485,7 @@ async fn a_run_that_nobody_knows_is_blocked_behind_any_number_that_wait_for_thei
     world.pass(SECOND).await;
     let unheard = world.start("unheard").shard(0).await.id;
     world.pass(LEASE / 2).await;
-    let mut ask = Sweep {
-        by: outlast_core::NodeId::new(0),
-        shard: 0,
-        unknown_after: SECOND,
-        after: Mark::default(),
-        forget_after: DAY,
-        limit: 1,
-    };
+    let mut ask = Sweep { unknown_after: SECOND, limit: 1, ..sweep_of(0) };
     let mut blocked = Vec::new();
     for _ in 0..4 {
         let swept = world.store().sweep(&ask).await.unwrap();

@@ -3,13 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use outlast_core::{Candidate, QueueRules, ShardCount, Timestamp};
-use uuid::Uuid;
 
 use super::Line;
 use crate::rows::{ReadRow, cells};
 use crate::transitions::claim::LEAST_URGENT;
 use crate::transitions::flight::{Answers, Flight, Place};
-use crate::{Cell, QueueClaim, Row, Sql, StoreError, Tx, Type};
+use crate::{Cell, Mark, QueueClaim, Row, Sql, StoreError, Tx, Type};
 
 /// So many more than can go, in case somebody has locked some.
 const SPARE: u32 = 8;
@@ -35,31 +34,6 @@ pub(super) struct Looked {
     pub(super) upto: Option<String>,
     /// From where the next claim looks for runs without a group, where this one looked for them.
     pub(super) loose: Option<Mark>,
-}
-
-/// A place in line, by due time and id: of whatever priority, in whatever shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark(Timestamp, Uuid);
-
-impl Mark {
-    /// The head of the line.
-    pub(super) fn head() -> Mark {
-        Mark(Timestamp::from_micros(i64::MIN), Uuid::nil())
-    }
-
-    /// What nobody can read is the head of the line.
-    pub(super) fn parse(text: &str) -> Mark {
-        let read =
-            |(due, id): (&str, &str)| Some(Mark(Timestamp::from_micros(due.parse().ok()?), id.parse().ok()?));
-        text.split_once(' ').and_then(read).unwrap_or_else(Mark::head)
-    }
-
-    pub(super) fn to_text(self) -> String {
-        match self == Mark::head() {
-            true => String::new(),
-            false => format!("{} {}", self.0.micros(), self.1),
-        }
-    }
 }
 
 /// Where the heads of the lines stand in a flight.
@@ -133,8 +107,8 @@ pub(super) async fn by_turns(
     for shard in 0..shards {
         let asked = cells![shard, &*ask.queue, turns + full.len() as u32 + 1, walk];
         walks.extend(flight.each(&QUEUE_WALK, segments(&line.served), asked).map(|place| (shard, place)));
-        for from in BTreeSet::from([Mark::head(), line.loose]) {
-            let Mark(due, id) = from;
+        for from in BTreeSet::from([Mark::default(), line.loose]) {
+            let Mark { at: due, run: id } = from;
             let asked = cells![shard, &*ask.queue, codes(ask), most, room + LOOSE, due, id];
             loose.extend(flight.each(&QUEUE_LOOSE, priorities(), asked).map(|place| (from, place)));
         }
@@ -165,7 +139,7 @@ pub(super) async fn by_turns(
         for row in answers.take(place) {
             // The last that was looked at, where others are behind it.
             if from == line.loose && row.int(COLUMNS)? == i64::from(room + LOOSE) {
-                let end = Mark(row.opt_time(3)?.unwrap_or_default(), row.run(0)?.uuid());
+                let end = Mark { at: row.opt_time(3)?.unwrap_or_default(), run: row.run(0)? };
                 next = Some(next.map_or(end, |next| next.min(end)));
             }
             if row.opt_text(9)?.is_none() {
@@ -175,7 +149,7 @@ pub(super) async fn by_turns(
         }
     }
     // As long as somebody is found there, others may be beside them who did not fit.
-    looked.loose = Some(if stays { line.loose } else { next.unwrap_or_else(Mark::head) });
+    looked.loose = Some(if stays { line.loose } else { next.unwrap_or_default() });
 
     // As many of each as they could take if each had as many, and twice as many in case some have fewer.
     let found: usize = groups.iter().map(|(_, names)| names.len()).sum();

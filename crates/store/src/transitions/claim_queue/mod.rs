@@ -17,13 +17,13 @@ use outlast_core::{
     Admission, Admitted, Candidate, QueueRules, QueueState, RunId, ShardCount, Status, Timestamp, Window,
 };
 
-use self::look::{Heads, Looked, Mark, candidate, codes, priorities};
+use self::look::{Heads, Looked, candidate, codes, priorities};
 use super::agenda::{by_shard, fence};
 use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
 use super::queue;
 use crate::rows::{self, ReadRow, cells, ids};
-use crate::{Claimed, Claims, Dialect, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
+use crate::{Claimed, Claims, Dialect, Mark, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
 
 /// How often a claim goes on to further groups where those that it came by could not go.
 const WALKS: u32 = 4;
@@ -106,7 +106,7 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
     }
     let mut admission = Admission { want: ask.limit, ..Admission::default() };
     admission.now = answers.take(now).first().map(|row| row.time(0)).transpose()?.unwrap_or_default();
-    let (mut card, mut served, mut loose) = (QueueCard::default(), String::new(), Mark::head());
+    let (mut card, mut served, mut loose) = (QueueCard::default(), String::new(), Mark::default());
     if let Some(row) = answers.take(locked).first() {
         card = queue::read(row)?;
         served = row.text(5)?;
@@ -200,7 +200,7 @@ async fn pick(
             // Nobody could go of those that it came by.
             Some(served) if picked.admitted.runs.is_empty() && walks < WALKS => {
                 line.served = served.clone();
-                line.loose = picked.loose.unwrap_or_else(Mark::head);
+                line.loose = picked.loose.unwrap_or_default();
             }
             _ => return Ok(picked),
         }
