@@ -50,6 +50,7 @@ impl SharedMemory {
         let (_, tasks) = mpsc::channel();
         let writer = Writer {
             connection,
+            identity: None,
             texts: Arc::new(Texts::new(Dialect::Sqlite)),
             clock: Clock::default(),
             signals: broadcast::Sender::new(1),

@@ -8,6 +8,7 @@
 mod adapter;
 mod connection;
 mod error;
+mod identity;
 mod inline;
 mod readers;
 mod tx;
@@ -29,6 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 #[cfg(feature = "rusqlite")]
 pub use self::adapter::{definitions, perform};
+use self::identity::Identity;
 use self::inline::Inline;
 pub use self::inline::SharedMemory;
 use self::readers::Readers;
@@ -70,8 +72,10 @@ impl Sqlite {
         let texts = Arc::new(Texts::new(Dialect::Sqlite));
         let (tasks, receiver) = mpsc::channel();
         let signals = broadcast::Sender::new(SIGNALS);
+        let identity = file.as_deref().map(|file| Arc::new(Identity::of(file)));
         let writer = Writer {
             connection,
+            identity: identity.clone(),
             texts: Arc::clone(&texts),
             clock: options.clock.clone(),
             signals: signals.clone(),
@@ -83,8 +87,11 @@ impl Sqlite {
         let thread = thread::Builder::new().name("outlast-sqlite".to_owned()).spawn(move || writer.work());
         let thread = thread.map_err(|error| StoreError::Unavailable(error.into()))?;
 
-        let reader = |file| Arc::new(Readers::new(file, options.read_only, texts, options.clock.clone()));
-        let readers = file.clone().map(reader);
+        let reader = |identity| {
+            let file = file.clone()?;
+            Some(Arc::new(Readers::new(file, identity, options.read_only, texts, options.clock.clone())))
+        };
+        let readers = identity.and_then(reader);
         Ok(Sqlite {
             shards,
             clock: options.clock.clone(),

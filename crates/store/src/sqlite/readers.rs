@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::connection::{reader, wait_for};
+use super::identity::Identity;
 use super::tx::{SqliteTx, finish};
 use crate::render::Texts;
 use crate::{Clock, StoreError, Work};
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The connections, opened when needed.
 pub(super) struct Readers {
     file: PathBuf,
+    identity: Arc<Identity>,
     read_only: bool,
     texts: Arc<Texts>,
     clock: Clock,
@@ -29,9 +31,15 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub(super) fn new(file: PathBuf, read_only: bool, texts: Arc<Texts>, clock: Clock) -> Readers {
+    pub(super) fn new(
+        file: PathBuf,
+        identity: Arc<Identity>,
+        read_only: bool,
+        texts: Arc<Texts>,
+        clock: Clock,
+    ) -> Readers {
         let places = Arc::new(Semaphore::new(READERS));
-        Readers { file, read_only, texts, clock, free: Mutex::default(), places }
+        Readers { file, identity, read_only, texts, clock, free: Mutex::default(), places }
     }
 
     /// Runs `work` on one snapshot, on a thread where it may block.
@@ -48,6 +56,7 @@ impl Readers {
     }
 
     fn read_now<T>(&self, mut work: Work<T>) -> Result<T, StoreError> {
+        self.identity.check()?;
         let free = self.free.lock().pop();
         let mut connection = match free {
             Some(connection) => connection,

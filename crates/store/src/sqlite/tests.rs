@@ -192,6 +192,29 @@ async fn a_commit_by_somebody_else_is_noticed() {
     assert_eq!(noticed.unwrap().unwrap(), Signal::Anything);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_is_begun_on_a_file_that_was_removed_or_replaced_until_it_is_back() {
+    let folder = TempDir::new().unwrap();
+    let store = at(&folder).await;
+    store.transact(TxKind::Plain, put("before")).await.unwrap();
+    let (file, aside) = (folder.path().join("orders.db"), folder.path().join("aside.db"));
+    std::fs::rename(&file, &aside).unwrap();
+    for _ in 0..2 {
+        let refused = store.transact(TxKind::Plain, put("lost")).await.unwrap_err();
+        assert!(refused.is_retryable() && refused.to_string().contains("out of reach"), "{refused}");
+        let why = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(why.contains("orders.db was removed or replaced") && why.contains("move it back"), "{why}");
+        let read = work(|tx| Box::pin(async move { tx.last_flight(vec![TIME.with([1_i64.into()])]).await }));
+        assert!(store.transact(TxKind::Read, read).await.is_err(), "nobody is told that all is well");
+        // Another file of that name is not ours either.
+        std::fs::write(&file, "").unwrap();
+    }
+    std::fs::rename(&aside, &file).unwrap();
+    store.transact(TxKind::Plain, put("after")).await.unwrap();
+    assert_eq!(names(&store, TxKind::Read, &["before", "lost", "after"]).await, ["after", "before"]);
+}
+
 #[tokio::test]
 async fn a_second_owner_is_refused_with_the_pid_of_the_first() {
     let folder = TempDir::new().unwrap();

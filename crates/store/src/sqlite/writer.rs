@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, oneshot};
 
 use super::connection::wait_for;
 use super::error::meaning;
+use super::identity::Identity;
 use super::tx::{SqliteTx, finish};
 use super::user::Session;
 use crate::render::Texts;
@@ -91,6 +92,8 @@ impl<T: Send> Job for Queued<T> {
 /// The thread's belongings.
 pub(super) struct Writer {
     pub(super) connection: Connection,
+    /// Of a file.
+    pub(super) identity: Option<Arc<Identity>>,
     pub(super) texts: Arc<Texts>,
     pub(super) clock: Clock,
     pub(super) signals: broadcast::Sender<Signal>,
@@ -251,6 +254,9 @@ impl Writer {
 
     /// Begins a transaction that may write, when whoever else writes has finished.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
+        if let Some(identity) = &self.identity {
+            identity.check()?;
+        }
         wait_for(|| self.connection.prepare_cached("begin immediate")?.raw_execute()).map(drop)
     }
 
