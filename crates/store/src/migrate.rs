@@ -162,7 +162,7 @@ fn shown(text: &str, dialect: Dialect) -> String {
                 format!("strftime('%Y-%m-%dT%H:%M:%fZ', {micros} / 1000000.0, 'unixepoch')")
             }
             (["now"], Dialect::Postgres) => "(extract(epoch from statement_timestamp()) * 1000000)::bigint".to_owned(),
-            (["now"], Dialect::Sqlite) => "cast(unixepoch('subsec') * 1000000 as integer)".to_owned(),
+            (["now"], Dialect::Sqlite) => "cast((julianday('now') - 2440587.5) * 86400000000.0 as integer)".to_owned(),
             (["rule", queue, name], Dialect::Postgres) => {
                 format!("(coalesce({queue}.own_rules, {queue}.rules)::json ->> '{name}')::bigint")
             }

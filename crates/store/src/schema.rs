@@ -110,7 +110,7 @@ fn by_hand(file: &Migration, dialect: Dialect) -> String {
         }
         Dialect::Sqlite => {
             let greatest = "cast(max(cast(value as integer), cast(excluded.value as integer)) as text)";
-            ("outlast_", "cast(unixepoch('subsec') * 1000000 as integer)", "", greatest)
+            ("outlast_", "cast((julianday('now') - 2440587.5) * 86400000000.0 as integer)", "", greatest)
         }
     };
     let shards = match number {

@@ -135,6 +135,9 @@ pub struct Filter {
     /// In line since before then, or unfinished after more than three attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck_since: Option<Timestamp>,
+    /// Ended at or after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_since: Option<Timestamp>,
     /// From the oldest on, instead of from the newest.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub oldest_first: bool,

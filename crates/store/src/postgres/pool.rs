@@ -243,7 +243,7 @@ impl Pool {
         let after = server(&first).await?;
         execute(&second, "rollback").await?;
         if is_older || before != after || before == between {
-            tracing::info!("a transaction pooler stands before PostgreSQL: statements stay unnamed");
+            tracing::warn!("a transaction pooler stands before PostgreSQL: statements stay unnamed");
             self.unnamed.store(true, Ordering::Relaxed);
         }
         first.give_back();

@@ -109,7 +109,7 @@ enum Way {
     Open,
     /// The same, where they are few among many.
     OpenFew,
-    /// Those that failed or were cancelled, where they are few.
+    /// Those that ended (so, or since then), where they are few.
     EndedFew,
     /// Those of a definition.
     Definition,
@@ -136,6 +136,9 @@ async fn way(tx: &mut dyn Tx, filter: &Filter, counts: bool, shards: ShardCount)
         Filter { node: Some(_), .. } => return Ok(Way::Node),
         Filter { stuck_since: Some(_), .. } if counts => return Ok(Way::StuckFew),
         Filter { stuck_since: Some(_), .. } => (Way::Open, Way::StuckFew),
+        // Those that have not ended have no such time.
+        Filter { ended_since: Some(_), .. } if counts => return Ok(Way::EndedFew),
+        Filter { ended_since: Some(_), .. } => (along, Way::EndedFew),
         _ if has_open && counts => return Ok(Way::OpenFew),
         _ if has_open && along == Way::Queue => (along, Way::OpenFew),
         _ if has_open => (Way::Open, Way::OpenFew),
@@ -147,7 +150,7 @@ async fn way(tx: &mut dyn Tx, filter: &Filter, counts: bool, shards: ShardCount)
     let look = |shard: u16| match few {
         Way::OpenFew => OPEN_FEW.with(cells![shard, FEW]),
         Way::StuckFew => STUCK_FEW.with(cells![shard, FEW, filter.stuck_since]),
-        _ => ENDED_FEW.with(cells![shard, FEW, codes(&filter.statuses)]),
+        _ => ENDED_FEW.with(cells![shard, FEW, codes(asked(filter)), filter.ended_since.unwrap_or_default()]),
     };
     let places: Vec<Place> = shards_of(filter, shards).map(|shard| flight.add(look(shard))).collect();
     let mut answers = flight.send(tx).await?;
@@ -156,6 +159,11 @@ async fn way(tx: &mut dyn Tx, filter: &Filter, counts: bool, shards: ShardCount)
         found += row.number::<u32>(0)?;
     }
     Ok(if found < FEW { few } else { way })
+}
+
+/// The statuses that fit.
+fn asked(filter: &Filter) -> &[Status] {
+    if filter.statuses.is_empty() { &Status::ALL } else { &filter.statuses }
 }
 
 fn codes(statuses: &[Status]) -> Cell {
@@ -211,7 +219,6 @@ fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec
         None if filter.oldest_first => (i64::MIN, Uuid::nil()),
         None => (i64::MAX, Uuid::max()),
     };
-    let statuses = if filter.statuses.is_empty() { &Status::ALL[..] } else { &filter.statuses[..] };
     let tags: BTreeSet<String> =
         filter.tags.iter().map(|(name, value)| [name, BETWEEN, value].concat()).collect();
     cells![
@@ -225,7 +232,7 @@ fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec
         filter.parent.map(RunId::uuid),
         filter.since,
         filter.until,
-        codes(statuses),
+        codes(asked(filter)),
         tags.len() as i64,
         Cell::Texts(tags.into_iter().collect()),
         BETWEEN,
@@ -234,5 +241,6 @@ fn values(shard: u16, filter: &Filter, after: Option<Cursor>, limit: u32) -> Vec
         filter.version.map(i64::from),
         filter.owner.clone(),
         filter.stuck_since,
+        filter.ended_since,
     ]
 }

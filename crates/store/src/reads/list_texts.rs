@@ -81,9 +81,9 @@ pub(super) static STUCK_FEW: Sql = Sql::new(
 pub(super) static ENDED_FEW: Sql = Sql::new(
     "ended_few",
     "select count(*) from (select 1 from outlast.results as o
-                            where o.shard = {p1} and o.status {in:p3} limit {p2}) as c",
+                            where o.shard = {p1} and o.status {in:p3} and o.finished_at >= {p4} limit {p2}) as c",
 )
-.takes(&[Type::Int, Type::Int, Type::Ints]);
+.takes(&[Type::Int, Type::Int, Type::Ints, Type::Int]);
 
 /// The runs that fit. `$from`: where the look begins, and which index SQLite has to use where it would choose another.
 /// `$beyond`: the order. `$tags`: which index SQLite has to use for them.
@@ -111,7 +111,7 @@ macro_rules! fitting {
               and ({p16} is null or a.node = {p16}) and ({p17} is null or r.version = {p17})
               and ({p18} is null or r.owner = {p18}) and ({p19} is null or ",
             is_stuck!("a", "{p19}"),
-            ")"
+            ") and ({p20} is null or z.finished_at >= {p20})"
         )
     };
 }
@@ -164,6 +164,7 @@ const TAG_VALUES: &[Type] = &[
     Type::Int,
     Type::Text,
     Type::Int,
+    Type::Int,
     Type::Text,
     Type::Text,
 ];
@@ -197,15 +198,17 @@ texts!(LIST_OPEN LIST_OPEN_OLDEST COUNT_OPEN, ["list_open", "list_open_oldest", 
 // What comes first is looked at first: SQLite keeps the order of a cross join, PostgreSQL plans a subquery with an offset by itself.
 // Without the second one it walked along the time, and went through all of the first for each run.
 texts!(LIST_TAG LIST_TAG_OLDEST COUNT_TAG, ["list_tag", "list_tag_oldest", "count_tag"],
-    "(select g.run from outlast.tags as g where g.shard = {p1} and g.name = {p20} and g.value = {p21} offset 0) as y
+    "(select g.run from outlast.tags as g where g.shard = {p1} and g.name = {p21} and g.value = {p22} offset 0) as y
       join lateral (select i.* from outlast.runs as i where i.shard = {p1} and i.id = y.run offset 0) as r on true ",
-    "outlast.tags as y cross join outlast.runs as r on r.id = y.run and y.shard = {p1} and y.name = {p20} and y.value = {p21} ",
+    "outlast.tags as y cross join outlast.runs as r on r.id = y.run and y.shard = {p1} and y.name = {p21} and y.value = {p22} ",
     "left join", "", TAG_VALUES);
 texts!(LIST_ENDED_FEW LIST_ENDED_FEW_OLDEST COUNT_ENDED_FEW, ["list_ended_few", "list_ended_few_oldest", "count_ended_few"],
-    "(select o.run from outlast.results as o where o.shard = {p1} and o.status {in:p11} offset 0) as y
+    "(select o.run from outlast.results as o
+       where o.shard = {p1} and o.status {in:p11} and o.finished_at >= coalesce({p20}, 0) offset 0) as y
       join lateral (select i.* from outlast.runs as i where i.shard = {p1} and i.id = y.run offset 0) as r on true ",
     "outlast.results as y indexed by outlast.results_by_status
-      cross join outlast.runs as r on r.id = y.run and y.shard = {p1} and y.status {in:p11} ",
+      cross join outlast.runs as r on r.id = y.run and y.shard = {p1} and y.status {in:p11}
+                                   and y.finished_at >= coalesce({p20}, 0) ",
     "left join", "", VALUES);
 texts!(LIST_OPEN_FEW LIST_OPEN_FEW_OLDEST COUNT_OPEN_FEW, ["list_open_few", "list_open_few_oldest", "count_open_few"],
     "(select o.id as run from outlast.agenda as o where o.shard = {p1} offset 0) as y

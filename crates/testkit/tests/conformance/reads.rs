@@ -122,7 +122,7 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
 }
 
 #[store_test]
-async fn runs_are_found_by_node_version_and_owner_and_those_that_do_not_get_on(world: World) {
+async fn runs_are_found_by_node_version_owner_and_end_and_those_that_do_not_get_on(world: World) {
     let minutes = |count: u32| MINUTE * count;
     let waits = world.start("greet").queue("mail").await.id;
     let tried = world.start("order").held_by("a").await.run;
@@ -143,7 +143,7 @@ async fn runs_are_found_by_node_version_and_owner_and_those_that_do_not_get_on(w
     let ago = |minutes: i64| Some(Timestamp::from_micros(now - minutes * 60_000_000));
     let (a, b) = (world.node("a").await, world.node("b").await);
     let none = Filter::default;
-    let cases: [(Filter, &[RunId]); 11] = [
+    let cases: [(Filter, &[RunId]); 15] = [
         (Filter { node: Some(a), ..none() }, &[tried]),
         (Filter { node: Some(b), ..none() }, &[often]),
         (Filter { node: Some(b), statuses: vec![Status::Completed], ..none() }, &[]),
@@ -155,6 +155,11 @@ async fn runs_are_found_by_node_version_and_owner_and_those_that_do_not_get_on(w
         (Filter { stuck_since: ago(0), ..none() }, &[waits, often, fresh]),
         (Filter { stuck_since: ago(5), queue: Some("mail".into()), ..none() }, &[waits]),
         (Filter { stuck_since: ago(7), statuses: vec![Status::Ready], ..none() }, &[]),
+        // However long before that they were started.
+        (Filter { ended_since: ago(7), ..none() }, &[ended.run]),
+        (Filter { ended_since: ago(5), ..none() }, &[]),
+        (Filter { ended_since: ago(7), statuses: vec![Status::Failed], ..none() }, &[]),
+        (Filter { ended_since: ago(7), definition: Some("order".into()), ..none() }, &[ended.run]),
     ];
     for (filter, wanted) in cases {
         for oldest_first in [false, true] {
@@ -186,6 +191,7 @@ async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
                 statuses: Vec::new(),
                 tags: Vec::new(),
                 stuck_since: None,
+                ended_since: None,
                 node: None,
                 ..filter.clone()
             };
@@ -230,6 +236,8 @@ async fn a_list_is_the_same_whichever_way_finds_it(world: World) {
     same(Filter { node: Some(node), statuses: running.clone(), ..none() }, open).await;
     same(Filter { statuses: running, ..none() }, open).await;
     same(Filter { statuses: failed.clone(), ..none() }, many - open).await;
+    let ended_since = Some(Timestamp::from_micros(1));
+    same(Filter { statuses: failed.clone(), ended_since, ..none() }, many - open).await;
     same(Filter { statuses: failed.clone(), definition: Some("mail".into()), ..none() }, many / 2).await;
     let completed = Status::Completed.code();
     let greets = "select id from outlast.runs where definition = 'greet'";
