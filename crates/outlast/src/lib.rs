@@ -79,6 +79,12 @@ pub mod prelude {
     };
 }
 
+/// For the server, which tells its troubles in the same way; not for people.
+#[doc(hidden)]
+pub mod trouble {
+    pub use crate::engine::seldom::Seldom;
+}
+
 /// For `crates/testkit/instructions`; not for people.
 #[doc(hidden)]
 pub mod bench {

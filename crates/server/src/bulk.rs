@@ -99,7 +99,7 @@ async fn agree(op: &Bulk, preview: &Preview) -> Result<(), Fault> {
     };
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Fault::usage("nothing was changed")),
+        _ => Err(Fault::new(Exit::Failed, "declined", "nothing was changed")),
     }
 }
 
@@ -218,6 +218,7 @@ impl Server {
 async fn follow(client: &Backend, run: RunId, server: &mut Server) -> Result<RunView, Fault> {
     let bar = Bar::new();
     let mut looks = 0;
+    client.be_patient();
     loop {
         let view = client.status(run).await?;
         if view.status.is_final() {

@@ -66,9 +66,10 @@ impl Place {
         }
         if let Some(file) = self.file().filter(|file| !file.exists()) {
             let message = format!(
-                "there is no database {}: run `{}` first, or name another with --database-url",
+                "there is no database {}: run `{}` first (`{}` makes one without samples), or name another with --database-url",
                 file.display(),
-                call("dev")
+                call("dev"),
+                call("migrate up")
             );
             return Err(Fault::new(Exit::NotFound, "not_found", message));
         }

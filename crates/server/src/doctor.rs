@@ -19,7 +19,7 @@ use crate::output::{BAD, BOLD, DIM, Format, GOOD, WAIT, call, painted, print, pr
 use crate::words::{count, took};
 
 /// Every check, in the order in which they are told.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "database",
     "schema",
     "clock",
@@ -36,6 +36,7 @@ const NAMES: [&str; 16] = [
     "leases",
     "schedules",
     "queues",
+    "runs",
 ];
 
 /// How one thing stands.

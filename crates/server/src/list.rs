@@ -78,7 +78,7 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
     let mut filter = Filter::default();
     for word in words {
         let wrong = |why: &str| Fault::usage(format!("filter {word:?}: {why}"));
-        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE, parent:, node:, version:, owner:, stuck:5m, since:2h or until:TIME";
+        let known = "use status:, def:, queue:, key:, tag:NAME=VALUE, parent:, node:, version:, owner:, stuck:5m, since:2h, until:TIME or ended:2h";
         let (field, value) = word.split_once(':').ok_or_else(|| wrong(known))?;
         match field {
             _ if value.is_empty() => return Err(wrong("there is nothing behind the colon")),
@@ -103,6 +103,7 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
             "owner" => filter.owner = Some(value.to_owned()),
             "stuck" => filter.stuck_since = Some(moment(value, now).map_err(|why| wrong(&why))?),
             "parent" => filter.parent = Some(value.parse()?),
+            "ended" => filter.ended_since = Some(moment(value, now).map_err(|why| wrong(&why))?),
             "since" => filter.since = Some(moment(value, now).map_err(|why| wrong(&why))?),
             "until" => filter.until = Some(moment(value, now).map_err(|why| wrong(&why))?),
             _ => return Err(wrong(known)),

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use outlast::{Error, RunId, RunView, Status};
+use outlast::{RunId, RunView, Status};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -182,15 +182,13 @@ pub(crate) async fn each(ids: &[String], one: impl AsyncFn(&str) -> Result<(), F
 async fn cancel_one(client: &Backend, text: &str, reason: &str, format: Format) -> Result<(), Fault> {
     let view = find(client, text).await?;
     let run = view.record.id;
-    if !client.cancel(run, reason).await? {
-        let status = client.status(run).await?.status;
-        return Err(Error::Closed { run, status: status.to_string() }.into());
-    }
+    let is_ours = client.cancel(run, reason).await?;
     let view = client.status(run).await?;
-    let answer = json!({ "id": run, "status": view.status.word() });
-    print_one(format, &answer, run, || match view.status.is_final() {
-        true => format!("{run} is {}", view.status),
-        false => format!("{run} was asked to stop"),
+    let answer = json!({ "id": run, "status": view.status.word(), "changed": is_ours });
+    print_one(format, &answer, run, || match (is_ours, view.status.is_final()) {
+        (false, _) => had_ended(run, view.status),
+        (true, true) => format!("{run} is {}", view.status),
+        (true, false) => format!("{run} was asked to stop"),
     })
 }
 
@@ -198,10 +196,16 @@ async fn kill_one(client: &Backend, text: &str, reason: &str, format: Format) ->
     let run = find(client, text).await?.record.id;
     let is_ours = client.kill(run, reason).await?;
     let status = client.status(run).await?.status;
-    if !is_ours {
-        return Err(Error::Closed { run, status: status.to_string() }.into());
-    }
-    print_one(format, &json!({ "id": run, "status": status.word() }), run, || format!("{run} was killed"))
+    let answer = json!({ "id": run, "status": status.word(), "changed": is_ours });
+    print_one(format, &answer, run, || match is_ours {
+        true => format!("{run} was killed"),
+        false => had_ended(run, status),
+    })
+}
+
+/// Whoever asks twice for the end of a run has what they wanted: it stays as it is.
+fn had_ended(run: RunId, status: Status) -> String {
+    format!("{run} had ended before: it is {status}")
 }
 
 /// Waits for a run's end, or until it is in one of the statuses that were named.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use outlast::{App, Client, Outlast};
 use outlast_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
@@ -97,7 +97,7 @@ pub(crate) struct Bound {
     tokens: Tokens,
     hosts: Option<Vec<String>>,
     tls: Option<Tls>,
-    metrics: Option<TcpListener>,
+    metrics: Option<Apart>,
     #[cfg(unix)]
     socket: Option<Socket>,
     keep_audit: Option<Duration>,
@@ -122,23 +122,13 @@ impl Bound {
     pub(crate) async fn new(client: &Client, listen: Listen) -> Result<Bound, Fault> {
         let tokens = http::tokens(client).await?;
         let is_local = listen.first.ip().is_loopback();
-        let reached = match (is_local, listen.hosts.first()) {
-            (false, _) if tokens != Tokens::Valid => Some(listen.first.to_string()),
-            // Whoever names a host has something before this machine that others reach.
-            (true, Some(host)) if tokens == Tokens::Never => Some(host.clone()),
-            _ => None,
-        };
-        if let Some(what) = reached.filter(|_| !listen.is_insecure) {
-            let make = call("token create NAME --role admin");
-            let none = if tokens == Tokens::Never { "no token" } else { "no token that is valid" };
-            let message = format!(
-                "{what} can be reached from other machines, and there is {none}: make one with `{make}`"
-            );
-            return Err(Fault::new(Exit::Conflict, "precondition_failed", message));
+        if !listen.is_insecure {
+            let addresses = [Some(listen.first), listen.metrics];
+            check_reach(tokens, addresses.into_iter().flatten(), listen.hosts.first())?;
         }
         let listener = take(listen.first, listen.second).await?;
         let metrics = match listen.metrics {
-            Some(address) => Some(take(address, None).await?),
+            Some(address) => Some(Apart::take(address).await?),
             None => None,
         };
         // Beyond this machine, tokens say who may ask, under whatever name.
@@ -193,9 +183,9 @@ impl Bound {
         if let Some(metrics) = &metrics {
             api = api.metrics(metrics.clone());
         }
-        let metrics_address = apart.as_ref().map(TcpListener::local_addr).transpose()?;
-        if let (Some(listener), Some(metrics)) = (apart, metrics) {
-            tokio::spawn(http::serve(listener, http::metrics_alone(metrics), stopping.clone()));
+        let metrics_address = apart.as_ref().map(|apart| apart.listener.local_addr()).transpose()?;
+        if let (Some(apart), Some(metrics)) = (apart, metrics) {
+            apart.serve(metrics, stopping.clone());
         }
         #[cfg(feature = "embed")]
         if let Some(url) = &self.ui_proxy {
@@ -212,6 +202,44 @@ impl Bound {
             Some(tls) => tokio::spawn(serve_fresh(listener, router, tls, stopping.clone())),
         };
         Ok(Server { address, is_secure, tokens, metrics_address, stopping, task, beside })
+    }
+}
+
+/// Refuses what other machines reach while nobody has a token.
+fn check_reach(
+    tokens: Tokens,
+    mut addresses: impl Iterator<Item = SocketAddr>,
+    host: Option<&String>,
+) -> Result<(), Fault> {
+    let reached = match (addresses.find(|address| !address.ip().is_loopback()), host) {
+        (Some(address), _) if tokens != Tokens::Valid => address.to_string(),
+        // Whoever names a host has something before this machine that others reach.
+        (None, Some(host)) if tokens == Tokens::Never => host.clone(),
+        _ => return Ok(()),
+    };
+    let make = call("token create NAME --role admin");
+    let none = if tokens == Tokens::Never { "no token" } else { "no token that is valid" };
+    let message =
+        format!("{reached} can be reached from other machines, and there is {none}: make one with `{make}`");
+    Err(Fault::new(Exit::Conflict, "precondition_failed", message))
+}
+
+/// An address where there are only metrics, and nobody is asked who they are.
+struct Apart {
+    listener: TcpListener,
+    /// What it may be called, where only this machine reaches it: against pages that reach it under another name.
+    hosts: Option<Vec<String>>,
+}
+
+impl Apart {
+    async fn take(address: SocketAddr) -> Result<Apart, Fault> {
+        let listener = take(address, None).await?;
+        let own = http::LOOPBACK.map(str::to_owned).into_iter().chain([address.ip().to_string()]);
+        Ok(Apart { listener, hosts: address.ip().is_loopback().then(|| own.collect()) })
+    }
+
+    fn serve(self, metrics: PrometheusHandle, stopping: CancellationToken) {
+        tokio::spawn(http::serve(self.listener, http::metrics_alone(metrics, self.hosts), stopping));
     }
 }
 
@@ -296,8 +324,19 @@ impl Server {
 
 /// What this process measures; nothing where a binary has a recorder of its own.
 fn recorder() -> Option<PrometheusHandle> {
-    PrometheusBuilder::new().install_recorder().ok()
+    // Histograms, and not quantiles: those of several servers can be added up.
+    let counted = |builder: PrometheusBuilder| {
+        let builder = builder.set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?;
+        builder.set_buckets(&COUNTS)
+    };
+    counted(PrometheusBuilder::new()).ok()?.install_recorder().ok()
 }
+
+/// Where the counts of a histogram of times end.
+const SECONDS: [f64; 15] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
+/// The same of any other.
+const COUNTS: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
 /// Serves until somebody asks it to stop.
 pub(crate) async fn serve(
@@ -398,16 +437,20 @@ async fn work(
 ) -> Result<(), Fault> {
     let stopping = CancellationToken::new();
     let apart = match metrics {
-        Some(address) => Some(take(address, None).await?),
+        Some(address) => {
+            let tokens = http::tokens(&Outlast::on(store.clone()).client()).await?;
+            check_reach(tokens, [address].into_iter(), None)?;
+            Some(Apart::take(address).await?)
+        }
         None => None,
     };
     store.own().await?;
     let app = program.own_code(Outlast::on(store)).run().await?;
     print(&format!("outlast works on {}, and answers nobody (--role scheduler)", place.shown()))?;
-    if let (Some(listener), Some(metrics)) = (apart, recorder()) {
-        let address = listener.local_addr()?;
+    if let (Some(apart), Some(metrics)) = (apart, recorder()) {
+        let address = apart.listener.local_addr()?;
         print(&format!("metrics are at http://{address}/metrics, for whoever reaches it"))?;
-        tokio::spawn(http::serve(listener, http::metrics_alone(metrics), stopping.clone()));
+        apart.serve(metrics, stopping.clone());
     }
     let stop = async {
         stopping.cancel();

@@ -15,7 +15,7 @@ pub(crate) use outlast_core::parse_duration;
 /// Reads how long to wait: a duration in which something can happen.
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
-        Duration::ZERO => Err(format!("a timeout is at least 1ms, not {text:?}")),
+        Duration::ZERO => Err(format!("it is at least 1ms, not {text:?}")),
         timeout => Ok(timeout),
     }
 }

@@ -55,7 +55,7 @@ fn the_same_key_starts_once_and_another_input_is_a_conflict() {
 }
 
 #[test]
-fn a_cancelled_run_says_why_and_cannot_be_cancelled_again() {
+fn a_cancelled_run_says_why_and_stays_as_it_is_when_it_is_cancelled_again() {
     let shop = Shop::new();
     let _dev = shop.dev();
     shop.ok(&["start", "order", "--input", r#"{"item":"sofa","cents":50000}"#, "--key", "s"]);
@@ -64,8 +64,13 @@ fn a_cancelled_run_says_why_and_cannot_be_cancelled_again() {
     let order = shop.until_status("order/s", "cancelled");
     assert_eq!(order["error"]["message"], "cancelled: too big");
 
-    let told = shop.refused(&["cancel", "order/s"], 4);
-    assert!(told.ends_with("has ended (cancelled): nothing reaches it any more (run_closed)"), "{told}");
+    for what in ["cancel", "kill"] {
+        let told = shop.ok(&[what, "order/s"]);
+        assert!(told.ends_with("had ended before: it is cancelled\n"), "{told}");
+        let told: serde_json::Value =
+            serde_json::from_str(&shop.ok(&[what, "order/s", "-o", "json"])).unwrap();
+        assert_eq!((&told["status"], &told["changed"]), (&"cancelled".into(), &false.into()));
+    }
     let told = shop.refused(&["wait", "order/s"], 1);
     assert!(told.ends_with("was cancelled: too big (cancelled)"), "{told}");
     let told = shop.refused(&["send", "order/s", "approval"], 4);
@@ -88,7 +93,7 @@ fn a_run_is_killed_paused_and_resumed() {
     assert!(shop.ok(&["kill", "order/s", "--reason", "a mistake"]).ends_with("was killed\n"));
     let run = shop.until_status("order/s", "cancelled");
     assert_eq!(run["error"]["message"], "cancelled: killed: a mistake");
-    for command in ["kill", "pause", "resume"] {
+    for command in ["pause", "resume"] {
         let told = shop.refused(&[command, "order/s"], 4);
         assert!(told.contains("has ended (cancelled)"), "{told}");
     }
@@ -318,7 +323,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         ),
         (&["start", "order", "--priority", "12"], 2, "a whole number from 0 to 9, not \"12\""),
         (&["start", "order", "--priority", "-1"], 2, "a whole number from 0 to 9, not \"-1\""),
-        (&["wait", "order/order-1", "--timeout", "0s"], 2, "a timeout is at least 1ms, not \"0s\""),
+        (&["wait", "order/order-1", "--timeout", "0s"], 2, "it is at least 1ms, not \"0s\""),
         (&["wait", "order/order-1", "--timeout", "3000000d"], 2, "at most 100 years"),
         (&["start", "count_shelf", "--input", "1", "--key", "a b"], 2, "letters, digits"),
         (&["start", "order", "--tag", "city"], 2, "write it like --tag city=Bern"),
@@ -346,7 +351,9 @@ fn a_database_that_is_not_there_is_not_made() {
     let shop = Shop::new();
     let told = shop.refused(&["list"], 3);
     assert!(
-        told.starts_with("error: there is no database outlast.db: run `") && told.contains(" dev` first"),
+        told.starts_with("error: there is no database outlast.db: run `")
+            && told.contains(" dev` first")
+            && told.contains(" migrate up` makes one without samples"),
         "{told}"
     );
     assert_eq!(std::fs::read_dir(shop.folder()).unwrap().count(), 0);

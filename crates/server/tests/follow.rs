@@ -69,6 +69,33 @@ fn logs_go_on_until_the_run_ends_and_can_be_narrowed() {
 }
 
 #[test]
+fn whoever_waits_for_a_run_outlasts_the_server() {
+    let shop = Shop::new();
+    let dev = shop.dev_with(&["--port", "0"]);
+    let url = api_of(&dev);
+    shop.until_asking("order/order-1");
+    let waits = [
+        shop.spawned(&["follow", "order/order-1", "--url", &url]),
+        shop.spawned(&["logs", "--follow", "order/order-1", "--url", &url]),
+    ];
+    waits[0].until_told("charge took");
+    waits[1].until_told("charged cents=");
+    dev.kill();
+    for wait in &waits {
+        until("it says that nobody answers", || {
+            wait.noted().contains("asking again for a minute").then_some(())
+        });
+    }
+    let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
+    let _dev = shop.dev_with(&["--port", port]);
+    shop.ok(&["send", "order/order-1", "approval", "--data", r#"{"by":"ann","ok":true}"#]);
+    for wait in waits {
+        let (code, told, err) = wait.end();
+        assert_eq!(code, Some(0), "{told}{err}");
+    }
+}
+
+#[test]
 fn parts_of_a_run_are_shown_as_they_are() {
     let shop = Shop::new();
     let _dev = shop.dev_with(&["--port", "0"]);

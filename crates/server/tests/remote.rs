@@ -261,8 +261,6 @@ fn what_a_database_refuses_its_server_refuses_with_the_same_code() {
         ("export order/none", 3, "(not_found)"),
         ("delete heartbeat/one", 4, "(conflict)"),
         ("delete order/none", 3, "(not_found)"),
-        ("cancel order/large", 4, "(run_closed)"),
-        ("kill order/large", 4, "(run_closed)"),
         ("send order/large approval", 4, "(run_closed)"),
         ("queue pause mial", 3, "(not_found)"),
         ("schedule pause nigthly", 3, "(not_found)"),

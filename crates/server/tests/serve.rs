@@ -115,6 +115,16 @@ fn beyond_this_machine_nothing_is_served_without_a_token() {
 }
 
 #[test]
+fn metrics_are_not_shown_to_other_machines_without_a_token() {
+    let shop = shop();
+    for role in ["all", "scheduler"] {
+        let args = ["serve", "--role", role, "--listen", "127.0.0.1:0", "--metrics-listen", "0.0.0.0:0"];
+        let refused = shop.refused(&args, 4);
+        assert!(refused.contains("0.0.0.0:0 can be reached from other machines"), "{refused}");
+    }
+}
+
+#[test]
 fn whoever_had_tokens_is_not_open_to_everybody_once_they_are_over() {
     let shop = shop();
     shop.ok(&["token", "create", "ann", "--role", "admin"]);

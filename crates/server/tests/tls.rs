@@ -224,7 +224,12 @@ async fn metrics_have_an_address_of_their_own_where_one_is_named() {
     let answer = builder().build().unwrap().get(&url).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert!(answer.headers()["content-type"].to_str().unwrap().starts_with("text/plain"));
-    assert!(answer.text().await.unwrap().contains("outlast_"));
+    let text = answer.text().await.unwrap();
+    assert!(text.contains("# TYPE outlast_claim_seconds histogram"), "{text}");
+    assert!(text.contains("outlast_claim_seconds_bucket{le=\"0.001\"}"), "{text}");
     let other = builder().build().unwrap().get(url.replace("/metrics", "/api/v1/runs")).send().await.unwrap();
     assert_eq!(other.status(), 404, "nothing else is there");
+    assert_eq!(other.headers()["content-type"], "application/problem+json");
+    let bent = builder().build().unwrap().get(&url).header("host", "evil.example").send().await.unwrap();
+    assert_eq!(bent.status(), 421, "under another name nothing is");
 }

@@ -23,7 +23,7 @@ mod queues;
 mod retention;
 mod run;
 mod schedules;
-mod seldom;
+pub(crate) mod seldom;
 mod settings;
 mod slot;
 mod state;

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 const QUIET: Duration = Duration::from_secs(10);
 
 /// One thing to say. Clones say it together.
-#[derive(Default, Clone)]
-pub(crate) struct Seldom(Arc<Mutex<Said>>);
+#[derive(Debug, Default, Clone)]
+pub struct Seldom(Arc<Mutex<Said>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Said {
     last: Option<Instant>,
     kept: u64,
@@ -22,7 +22,7 @@ struct Said {
 
 impl Seldom {
     /// Whether to say it now; if so, how often it happened unsaid since the last time.
-    pub(crate) fn say(&self) -> Option<u64> {
+    pub fn say(&self) -> Option<u64> {
         let mut said = self.0.lock();
         if said.last.is_some_and(|last| last.elapsed() < QUIET) {
             said.kept += 1;

@@ -172,6 +172,13 @@ impl Backend {
         }
     }
 
+    /// From now on a server that is away is waited for; a database always is.
+    pub(crate) fn be_patient(&self) {
+        if let Backend::Remote(server) = self {
+            server.be_patient();
+        }
+    }
+
     /// One run by its id.
     pub(crate) async fn status(&self, run: RunId) -> Result<RunView, Fault> {
         self.run(&run.into()).await

@@ -359,6 +359,7 @@ fn words(filter: &Filter) -> Vec<(&'static str, String)> {
     add("version", filter.version.map(|version| version.to_string()));
     add("owner", filter.owner.clone());
     add("stuck", filter.stuck_since.map(|time| time.to_string()));
+    add("ended", filter.ended_since.map(|time| time.to_string()));
     add("since", filter.since.map(|time| time.to_string()));
     add("until", filter.until.map(|time| time.to_string()));
     words.extend(filter.tags.iter().map(|(name, value)| ("tag", format!("{name}={value}"))));

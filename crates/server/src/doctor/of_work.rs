@@ -1,4 +1,4 @@
-//! Whether the work goes on: nodes, schedules, queues.
+//! Whether the work goes on: nodes, schedules, queues, and runs that stand still.
 
 use std::time::Duration;
 
@@ -28,7 +28,28 @@ pub(super) async fn judge(client: &Client, now: Timestamp) -> Result<Vec<CheckJs
     }];
     checks.extend(schedules(client, now).await?);
     checks.push(queues(client, now).await?);
+    checks.push(runs(client).await?);
     Ok(checks)
+}
+
+/// Runs that go on only when somebody does something: no code fits them, no node serves their queue, or their undo failed.
+async fn runs(client: &Client) -> Result<CheckJson, Fault> {
+    let mut found = Vec::new();
+    for (status, what) in [(Status::Blocked, "blocked"), (Status::UndoFailed, "left half undone")] {
+        let filter = Filter { statuses: vec![status], oldest_first: true, ..Filter::default() };
+        let runs = client.list(&filter, None, MOST).await?.runs;
+        let Some(first) = runs.first() else { continue };
+        let more = if runs.len() >= MOST as usize { " or more" } else { "" };
+        let (id, why) = (first.record.id, client.explain(first.record.id).await?.why);
+        found.push(format!("{}{more} {what}, the first {id}: {why}", count(runs.len(), "run")));
+    }
+    Ok(match found.is_empty() {
+        true => CheckJson::ok("runs", "none is blocked or left half undone"),
+        false => {
+            let fix = format!("`{}` says what a run needs", call("explain ID"));
+            CheckJson::warn("runs", found.join("; "), fix)
+        }
+    })
 }
 
 async fn schedules(client: &Client, now: Timestamp) -> Result<[CheckJson; 2], Fault> {

@@ -1,12 +1,13 @@
 //! The one way from a request to a handler: who asks, whether they may, what they sent, whether it was answered before,
 //! and what the audit log says of it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, OriginalUri, RawPathParams, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, header};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -16,6 +17,7 @@ use super::problem::{Names, Problem};
 use super::query::Query;
 use super::reply::Answer;
 use super::route::{Call, Notes, Route, scope_word};
+use super::strangers::too_many;
 use super::{Inner, audit, body, replies};
 use crate::redact::{hidden_at, hiding};
 
@@ -51,7 +53,7 @@ pub(crate) async fn answer(api: Arc<Inner>, routes: Arc<[Route]>, request: Reque
 /// From a request to what its handler gives: who asks, what they sent, whether it was answered before.
 async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names) -> Answer {
     let (mut parts, sent) = request.into_parts();
-    let caller = identify(&api, route, &parts.headers).await?;
+    let caller = identify(&api, route, &parts.headers, names.ip).await?;
     let path = RawPathParams::from_request_parts(&mut parts, &())
         .await
         .map_err(|_| Problem::new(Code::INVALID_UTF8, "the path is not UTF-8"))?;
@@ -104,26 +106,25 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Looks who asks, and whether not too often.
-async fn identify(api: &Inner, route: &Route, headers: &HeaderMap) -> Result<Caller, Problem> {
+async fn identify(
+    api: &Inner,
+    route: &Route,
+    headers: &HeaderMap,
+    ip: Option<IpAddr>,
+) -> Result<Caller, Problem> {
     if route.scope == Scope::Public {
         return Ok(Caller { role: access::Role::Viewer, ..Caller::local() });
     }
     let caller = match api.door.asks(&api.client).await? {
-        true => access::authenticate(api, &route.method, headers).await?,
+        true => match access::authenticate(api, &route.method, headers).await {
+            Ok(caller) => caller,
+            Err(problem) => return Err(api.strangers.turned_away(&api.pace, ip, problem)),
+        },
         false => Caller::local(),
     };
     match api.pace.take(&caller.account()) {
         Ok(()) => Ok(caller),
-        Err(wait) => {
-            let seconds = wait.as_secs() + 1;
-            let detail = format!("{} sends too many requests: wait {seconds} s", caller.actor);
-            let left = format!("\"default\";r=0;t={seconds}");
-            let mut problem = Problem::new(Code::RATE_LIMITED, detail).with(header::RETRY_AFTER, seconds);
-            if let Ok(left) = HeaderValue::from_str(&left) {
-                problem = problem.with(HeaderName::from_static("ratelimit"), left);
-            }
-            Err(problem)
-        }
+        Err(wait) => Err(too_many(&caller.actor, wait)),
     }
 }
 
@@ -195,7 +196,9 @@ async fn change(api: &Inner, route: &Route, call: Call, notes: Arc<Mutex<Notes>>
             Err(problem) => problem.code.status,
         };
         let notes = std::mem::take(&mut *notes.lock());
-        audit::note(api, route, who, notes, (status, seed)).await?;
+        if notes.kept {
+            audit::note(api, route, who, notes, (status, seed)).await?;
+        }
         answer
     };
     let body = call.body.clone().unwrap_or_default();

@@ -13,6 +13,7 @@ use super::problem::Problem;
 use super::query::{Param, texts};
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use super::run_actions::Reason;
 use super::runs::find;
 use crate::list::filter;
 use crate::standing;
@@ -29,10 +30,10 @@ pub(crate) struct NewBulk {
     /// Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`.
     #[serde(default)]
     filter: String,
-    /// These runs, instead of a filter: at most 1000.
+    /// These runs, instead of a filter: at least one, at most 1000.
     #[serde(default)]
-    #[schema(value_type = Vec<String>)]
-    ids: Vec<String>,
+    #[schema(value_type = Option<Vec<String>>)]
+    ids: Option<Vec<String>>,
     /// Of those that fit, the ones that failed like this: the fingerprint of a group of `/errors`.
     #[serde(default)]
     failure: Option<String>,
@@ -164,13 +165,18 @@ impl BulkJson {
 /// Does one thing to many runs, or says what it would do.
 pub(crate) async fn create(call: Call) -> Answer {
     let ask: NewBulk = call.json()?;
+    if ask.dry_run {
+        call.only_asks();
+    }
     call.because(ask.reason.as_deref());
-    call.to(match ask.ids.len() {
+    let named = ask.ids.as_ref().map_or(0, Vec::len);
+    call.to(match named {
         0 => format!("{} {}", ask.op, ask.filter),
         count => format!("{} {count} runs", ask.op),
     });
     let dry_run = ask.dry_run;
-    let asked = json!({ "op": ask.op, "filter": ask.filter, "failure": ask.failure, "all": ask.all, "runs": ask.ids.len() });
+    let asked =
+        json!({ "op": ask.op, "filter": ask.filter, "failure": ask.failure, "all": ask.all, "runs": named });
     let bulk = prepare(&call, ask).await?;
     if dry_run {
         let preview = bulk.preview().await?;
@@ -237,11 +243,15 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
     let given = ask.reason.iter().filter(|reason| has_no_place && !reason.is_empty());
     let bulk = given.fold(bulk, |bulk, reason| bulk.because(reason));
     let refuse = |detail: &str, at: &str| Err(Problem::new(Code::INVALID_ARGUMENT, detail).at(at));
-    if !ask.ids.is_empty() {
+    if let Some(ids) = &ask.ids {
+        // Whoever chose nobody did not mean everybody.
+        if ids.is_empty() {
+            return refuse("ids is empty: name runs, or leave it away and say which by filter", "/ids");
+        }
         if !ask.filter.trim().is_empty() || ask.failure.is_some() || ask.all {
             return refuse("ids and filter both say which runs: leave one away", "/ids");
         }
-        let runs = ask.ids.iter().map(|id| id.parse()).collect::<Result<Vec<RunId>, _>>();
+        let runs = ids.iter().map(|id| id.parse()).collect::<Result<Vec<RunId>, _>>();
         return Ok(bulk.runs(runs.map_err(|error| Problem::from(error).at("/ids"))?));
     }
     let words: Vec<String> = ask.filter.split_whitespace().map(str::to_owned).collect();
@@ -277,8 +287,9 @@ pub(crate) async fn get(call: Call) -> Answer {
 
 /// Stops it after the runs in hand. What it did stays.
 pub(crate) async fn abort(call: Call) -> Answer {
+    let Reason { reason } = call.reason()?;
     let run = found(&call).await?.record.id;
-    let by = format!("aborted by {}", call.caller.actor);
+    let by = reason.unwrap_or_else(|| format!("aborted by {}", call.caller.actor));
     if call.done.is_none() {
         call.api.client.cancel(run, &by).await?;
     }

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{OriginalUri, Path, Request};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
+
+use super::nothing_here;
 
 /// What `npm run build` made.
 #[derive(RustEmbed)]
@@ -34,6 +36,8 @@ const PAGES: [&str; 9] =
 /// A router with the pages, and what they need.
 pub(super) fn add(mut router: Router, environment: Option<String>) -> Router {
     let environment: Option<Arc<str>> = environment.map(Arc::from);
+    let unknown = environment.clone();
+    router = router.fallback(move |whole: OriginalUri, request: Request| elsewhere(unknown, whole, request));
     let page = get(move |whole: OriginalUri, request: Request| page(environment.clone(), whole, request));
     router = router
         .route("/", page.clone())
@@ -58,6 +62,20 @@ async fn page(
     let text = filled(&String::from_utf8_lossy(&file.data), &base, request.uri(), environment.as_deref());
     let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
     answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
+}
+
+/// Where there is nothing: people are told so by the pages, programs by a problem.
+async fn elsewhere(environment: Option<Arc<str>>, whole: OriginalUri, request: Request) -> Response<Body> {
+    let accepts = request.headers().get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok());
+    let is_person = request.method() == Method::GET
+        && !request.uri().path().starts_with("/api/")
+        && accepts.is_some_and(|accepts| accepts.contains("text/html"));
+    if !is_person {
+        return nothing_here(request).await;
+    }
+    let mut response = page(environment, whole, request).await;
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 /// What the list of runs asks for first, as the dashboard writes it: so it is on its way while the script still comes.

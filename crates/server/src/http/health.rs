@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use super::{Hosts, guarded, nothing_here};
 
 /// How long the database may take to be called reachable.
 const REACH: Duration = Duration::from_secs(1);
@@ -60,6 +61,11 @@ pub(crate) async fn started(_call: Call) -> Answer {
 /// The database has to answer in time. The schema was compared when it was opened, and may have been changed since.
 pub(crate) async fn ready(call: Call) -> Answer {
     let reached = tokio::time::timeout(REACH, call.api.client.store().upkeep()).await;
+    let away = match &reached {
+        Ok(Ok(_)) => None,
+        Ok(Err(_)) => Some("it cannot be asked: `outlast doctor` says why"),
+        Err(_) => Some("it does not answer within a second"),
+    };
     let upkeep = reached.ok().and_then(Result::ok);
     let (is_reached, fits) = (upkeep.is_some(), upkeep.is_some_and(|upkeep| upkeep.schema_fits));
     let unfit = match is_reached {
@@ -68,11 +74,7 @@ pub(crate) async fn ready(call: Call) -> Answer {
     };
     let is_up = !call.api.stopping.is_cancelled();
     let checks = vec![
-        Check {
-            name: "database",
-            ok: is_reached,
-            detail: (!is_reached).then_some("it does not answer within a second"),
-        },
+        Check { name: "database", ok: is_reached, detail: away },
         Check { name: "schema", ok: fits, detail: (!fits).then_some(unfit) },
         Check { name: "not_stopping", ok: is_up, detail: (!is_up).then_some("the server is about to stop") },
     ];
@@ -97,7 +99,7 @@ pub(crate) async fn metrics(call: Call) -> Answer {
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The metrics alone, for an address of their own, where nobody is asked who they are.
-pub(crate) fn metrics_alone(metrics: PrometheusHandle) -> Router {
+pub(crate) fn metrics_alone(metrics: PrometheusHandle, hosts: Option<Vec<String>>) -> Router {
     let text = move || {
         let metrics = metrics.clone();
         async move {
@@ -105,5 +107,6 @@ pub(crate) fn metrics_alone(metrics: PrometheusHandle) -> Router {
             ([(header::CONTENT_TYPE, KIND)], metrics.render())
         }
     };
-    Router::new().route("/metrics", get(text))
+    let hosts = hosts.map_or(Hosts::Any, |names| Hosts::Only(names.into_iter().collect()));
+    guarded(Router::new().route("/metrics", get(text)).fallback(nothing_here), hosts)
 }

@@ -57,6 +57,7 @@ mod sessions;
 mod shared;
 mod start;
 mod stats;
+mod strangers;
 mod system;
 mod tls;
 mod tokens;
@@ -102,6 +103,7 @@ use self::live::Live;
 use self::pace::Pace;
 use self::problem::{Names, Problem};
 use self::route::Route;
+use self::strangers::Strangers;
 use self::system::LastChecks;
 use crate::config::ShownSetting;
 use crate::redact::Redact;
@@ -143,6 +145,7 @@ pub(crate) struct Inner {
     pub(crate) request_timeout: Duration,
     pub(crate) longest_wait: Duration,
     pub(crate) pace: Pace,
+    pub(crate) strangers: Strangers,
     pub(crate) signer: Signer,
     pub(crate) metrics: Option<PrometheusHandle>,
     /// Whether browsers reach it by TLS.
@@ -280,6 +283,7 @@ impl Api {
             request_timeout: self.request_timeout,
             longest_wait: self.longest_wait,
             pace: Pace::new(self.pace.0, self.pace.1),
+            strangers: Strangers::default(),
             signer: Signer::new(&key),
             metrics: self.metrics,
             secure: self.secure,
@@ -309,11 +313,15 @@ impl Api {
                 None => dashboard::add(router, self.environment),
             };
         }
-        let hosts = Arc::new(self.hosts);
-        let guard = move |request, next| guard::guard(hosts.clone(), request, next);
-        let compress = CompressionLayer::new().compress_when(compress::Texts);
-        Ok(router.layer(compress).layer(middleware::from_fn(guard)))
+        Ok(guarded(router.layer(CompressionLayer::new().compress_when(compress::Texts)), self.hosts))
     }
+}
+
+/// A router whose requests have a name, mean one of these hosts and come from no other site.
+fn guarded(router: Router, hosts: Hosts) -> Router {
+    let hosts = Arc::new(hosts);
+    let guard = move |request, next| guard::guard(hosts.clone(), request, next);
+    router.layer(middleware::from_fn(guard))
 }
 
 async fn nothing_here(request: Request) -> axum::response::Response {

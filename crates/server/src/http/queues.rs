@@ -143,7 +143,9 @@ async fn found(call: &Call) -> Result<QueueCard, Problem> {
 }
 
 pub(crate) async fn pause(call: Call) -> Answer {
+    call.reason()?;
     let before = found(&call).await?;
+    meant(&call, &before)?;
     let card = match call.done {
         Some(_) => before,
         None => call.api.client.pause_queue(&before.name).await?,
@@ -152,7 +154,9 @@ pub(crate) async fn pause(call: Call) -> Answer {
 }
 
 pub(crate) async fn resume(call: Call) -> Answer {
+    call.reason()?;
     let before = found(&call).await?;
+    meant(&call, &before)?;
     let card = match call.done {
         Some(_) => before,
         None => call.api.client.resume_queue(&before.name).await?,
@@ -161,7 +165,9 @@ pub(crate) async fn resume(call: Call) -> Answer {
 }
 
 pub(crate) async fn drain(call: Call) -> Answer {
+    call.reason()?;
     let before = found(&call).await?;
+    meant(&call, &before)?;
     let card = match call.done {
         Some(_) => before,
         None => call.api.client.drain_queue(&before.name).await?,
@@ -182,17 +188,22 @@ pub(crate) async fn reset(call: Call) -> Answer {
 
 async fn set(call: &Call, rules: Option<QueueRules>) -> Answer {
     let (client, before) = (&call.api.client, found(call).await?);
-    let changes = match call.headers.get(header::IF_MATCH) {
-        None => None,
-        Some(any) if any == "*" => None,
-        Some(tag) => Some(tag.to_str().ok().and_then(read_tag).ok_or_else(moved)?),
-    };
-    let card = match changes {
+    let card = match meant(call, &before)? {
         None => client.set_queue_rules(&before.name, rules).await?,
-        Some(changes) if changes != before.changes => return Err(moved()),
         Some(changes) => client.set_queue_rules_at(&before.name, changes, rules).await?.ok_or_else(moved)?,
     };
     told(call, card).await
+}
+
+/// How often the queue had been changed when whoever asks looked at it, if they say so; refused if it is another by now.
+fn meant(call: &Call, before: &QueueCard) -> Result<Option<i64>, Problem> {
+    let sent = call.headers.get(header::IF_MATCH).filter(|sent| *sent != "*");
+    let seen = sent.map(|tag| tag.to_str().ok().and_then(read_tag).ok_or_else(moved)).transpose()?;
+    match seen {
+        // Whoever does again what was done has changed it already.
+        Some(changes) if changes != before.changes && call.done.is_none() => Err(moved()),
+        seen => Ok(seen),
+    }
 }
 
 fn moved() -> Problem {

@@ -22,6 +22,7 @@ use super::openapi::{Docs, schema_of};
 use super::problem::{Names, Problem};
 use super::query::{Param, Query};
 use super::reply::Answer;
+use super::run_actions::Reason;
 use super::{Inner, body};
 use crate::standing;
 
@@ -177,6 +178,13 @@ impl Call {
         body::parse(self.body.as_deref().unwrap_or(b"{}"))
     }
 
+    /// Why it is asked for, where nothing else can be said; also for the audit log.
+    pub(crate) fn reason(&self) -> Result<Reason, Problem> {
+        let said: Reason = self.json()?;
+        self.because(said.reason.as_deref());
+        Ok(said)
+    }
+
     /// The body as it was sent.
     pub(crate) fn text(&self) -> Result<&str, Problem> {
         body::text(self.body.as_deref().unwrap_or_default())
@@ -195,6 +203,11 @@ impl Call {
     /// Why, for the audit log and for whoever looks at the run later.
     pub(crate) fn because(&self, reason: Option<&str>) {
         self.notes.lock().reason = reason.map(str::to_owned);
+    }
+
+    /// Nothing will be changed, and the audit log hears nothing: whoever only asked what would happen did nothing.
+    pub(crate) fn only_asks(&self) {
+        self.notes.lock().kept = false;
     }
 
     /// How it stood before, for the audit log.

@@ -5,6 +5,7 @@ use axum::http::Method;
 use super::access::Scope::{Admin, Operate, Public, Read, Start};
 use super::query::Param;
 use super::route::{Route, route};
+use super::run_actions::Reason;
 use super::{
     audit, bulks, chain, health, live, logs, openapi, queues, run_actions, runs, schedules, sessions, shared,
     start, stats, system, tokens,
@@ -157,7 +158,7 @@ fn of_runs() -> Vec<Route> {
 }
 
 fn of_run_actions() -> Vec<Route> {
-    use run_actions::{Acted, Due, Fork, Forked, Kept, Message, PlanJson, Reason, Replace, Rerun, Retry};
+    use run_actions::{Acted, Due, Fork, Forked, Kept, Message, PlanJson, Replace, Rerun, Retry};
     vec![
         post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
             .about("Send an event; it is kept until the run waits for it")
@@ -221,15 +222,16 @@ fn of_queues() -> Vec<Route> {
             .gives::<queues::QueuePage>(200),
         change(get("/api/v1/queues/{name}", Read, "queue.get", queues::get), "One queue, with its ETag"),
         change(
-            post("/api/v1/queues/{name}/pause", Operate, "queue.pause", queues::pause),
+            post("/api/v1/queues/{name}/pause", Operate, "queue.pause", queues::pause).may_take::<Reason>(),
             "Nothing of it begins until it is resumed; what runs goes on",
         ),
         change(
-            post("/api/v1/queues/{name}/resume", Operate, "queue.resume", queues::resume),
+            post("/api/v1/queues/{name}/resume", Operate, "queue.resume", queues::resume)
+                .may_take::<Reason>(),
             "It is worked off again",
         ),
         change(
-            post("/api/v1/queues/{name}/drain", Operate, "queue.drain", queues::drain),
+            post("/api/v1/queues/{name}/drain", Operate, "queue.drain", queues::drain).may_take::<Reason>(),
             "What is in it is worked off; what comes later stays in line until it is resumed",
         ),
         change(
@@ -311,12 +313,15 @@ fn of_schedules() -> Vec<Route> {
             .about("When an expression would fire that nobody has set")
             .gives::<NextJson>(200),
         post("/api/v1/schedules/{name}/pause", Operate, "schedule.pause", schedules::pause)
+            .may_take::<Reason>()
             .about("It starts nothing until it is resumed")
             .gives::<ScheduleJson>(200),
         post("/api/v1/schedules/{name}/resume", Operate, "schedule.resume", schedules::resume)
+            .may_take::<Reason>()
             .about("It goes on with its next time")
             .gives::<ScheduleJson>(200),
         post("/api/v1/schedules/{name}/trigger", Operate, "schedule.trigger", schedules::trigger)
+            .may_take::<Reason>()
             .about("Start a run of it now, beside its times")
             .gives::<schedules::Triggered>(201),
         post("/api/v1/schedules/{name}/backfill", Operate, "schedule.backfill", schedules::backfill)
@@ -341,6 +346,7 @@ fn of_bulks() -> Vec<Route> {
             .about("How far a bulk is")
             .gives::<bulks::BulkJson>(200),
         post("/api/v1/bulk/{id}/abort", Operate, "bulk.abort", bulks::abort)
+            .may_take::<Reason>()
             .about("Stop a bulk after the runs in hand; what it did stays")
             .gives::<bulks::BulkJson>(200),
     ]

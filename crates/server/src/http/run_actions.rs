@@ -34,7 +34,7 @@ pub(crate) struct Message {
 pub(crate) struct Reason {
     /// For the run, for whoever looks at it later, and for the audit log.
     #[serde(default)]
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
 }
 
 /// When it goes on.
@@ -331,6 +331,9 @@ pub(crate) async fn due(call: Call) -> Answer {
 /// Tries it again.
 pub(crate) async fn retry(call: Call) -> Answer {
     let Retry { from, input, reason, dry_run } = call.json()?;
+    if dry_run {
+        call.only_asks();
+    }
     let run = find(&call).await?.record.id;
     call.because(reason.as_deref());
     if let Some(changed) = call.done {
@@ -356,6 +359,9 @@ pub(crate) async fn retry(call: Call) -> Answer {
 /// Gives a step another result.
 pub(crate) async fn replace(call: Call) -> Answer {
     let Replace { step, result, reason, dry_run } = call.json()?;
+    if dry_run {
+        call.only_asks();
+    }
     let run = find(&call).await?.record.id;
     call.because(Some(&reason));
     if let Some(changed) = call.done {
@@ -373,6 +379,9 @@ pub(crate) async fn replace(call: Call) -> Answer {
 /// Starts another run from a step of it.
 pub(crate) async fn fork(call: Call) -> Answer {
     let ask: Fork = call.json()?;
+    if ask.dry_run {
+        call.only_asks();
+    }
     forked(call, ask).await
 }
 

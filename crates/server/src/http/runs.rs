@@ -16,7 +16,7 @@ use super::query::{Param, Query, number, text, texts};
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::explain::ExplainedJson;
-use crate::list::filter;
+use crate::list::{filter, moment};
 use crate::redact::hides;
 use crate::shapes::{EntryJson, ErrorJson, RunJson, StepJson, raw};
 use crate::standing;
@@ -39,6 +39,7 @@ macro_rules! filters {
             text("stuck", "In line for longer than this, such as 5m, or unfinished after more than three attempts"),
             text("since", "Started at or after: a time, or 2h for two hours ago"),
             text("until", "Started before"),
+            text("ended", "Ended at or after: a time, or 2h for two hours ago"),
             text("q", "With this id, or this key"),
             $($more),*
         ]
@@ -130,6 +131,16 @@ pub(crate) async fn visible(client: &Client, caller: &Caller, run: RunId) -> Res
 /// What a query asks for, within what the caller may see.
 async fn asked(call: &Call) -> Result<Filter, Problem> {
     let now = call.api.client.store().now().await?;
+    for (name, code) in [
+        ("since", Code::INVALID_TIMESTAMP),
+        ("until", Code::INVALID_TIMESTAMP),
+        ("ended", Code::INVALID_TIMESTAMP),
+        ("stuck", Code::INVALID_DURATION),
+    ] {
+        if let Some(Err(why)) = call.query.one(name).map(|value| moment(value, now)) {
+            return Err(Problem::new(code, format!("{name} cannot be read: {why}")));
+        }
+    }
     let mut filter = filter(&words(&call.query)?, now)?;
     filter.tenant = call.caller.tenant.clone();
     Ok(filter)
@@ -138,7 +149,9 @@ async fn asked(call: &Call) -> Result<Filter, Problem> {
 /// Parameters as the words of the command line's filters.
 fn words(query: &Query) -> Result<Vec<String>, Problem> {
     let mut words: Vec<String> = query.all("status").map(|status| format!("status:{status}")).collect();
-    for name in ["def", "queue", "key", "parent", "node", "version", "owner", "stuck", "since", "until"] {
+    for name in
+        ["def", "queue", "key", "parent", "node", "version", "owner", "stuck", "since", "until", "ended"]
+    {
         words.extend(query.one(name).map(|value| format!("{name}:{value}")));
     }
     words.extend(query.all("tag").map(|tag| format!("tag:{tag}")));

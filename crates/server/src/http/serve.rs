@@ -16,6 +16,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use outlast::trouble::Seldom;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -95,6 +96,7 @@ async fn answer_all(
 ) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let builder = Arc::new(builder());
+    let trouble = Seldom::default();
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { break };
         let accepted = tokio::select! {
@@ -105,7 +107,9 @@ async fn answer_all(
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, mostly: others have to end first.
-                tracing::warn!(%error, "a connection could not be accepted");
+                if let Some(unsaid) = trouble.say() {
+                    tracing::warn!(%error, unsaid, "a connection could not be accepted");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

@@ -40,9 +40,10 @@ pub(crate) struct Login {
 pub(crate) async fn open(call: Call) -> Answer {
     let Login { token } = call.json()?;
     let client = &call.api.client;
-    let secret = Secret::read(token.trim()).ok_or_else(refused)?;
-    let found = secret.find(client).await?;
-    let caller = caller_of(found).ok_or_else(refused)?;
+    let caller = match known(&call, &token).await {
+        Ok(caller) => caller,
+        Err(problem) => return Err(call.api.strangers.turned_away(&call.api.pace, call.names.ip, problem)),
+    };
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random).map_err(Problem::internal)?;
     let cookie = URL_SAFE_NO_PAD.encode(random);
@@ -51,6 +52,12 @@ pub(crate) async fn open(call: Call) -> Answer {
     note_session(&call, caller, "session.open").await?;
     let age = IDLE.as_secs();
     Ok(Reply::nothing().with(header::SET_COOKIE, written(&call, &cookie, age)))
+}
+
+/// Whom the secret of a token stands for.
+async fn known(call: &Call, token: &str) -> Result<Caller, Problem> {
+    let secret = Secret::read(token.trim()).ok_or_else(refused)?;
+    caller_of(secret.find(&call.api.client).await?).ok_or_else(refused)
 }
 
 /// Ends a session, here and in the database. Without one there is nothing to end.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Inner;
+use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
@@ -66,8 +67,8 @@ pub(crate) struct Summary {
     completed: u64,
     failed: u64,
     cancelled: u64,
-    p50_ms: Option<f64>,
-    p95_ms: Option<f64>,
+    p50_ms: Option<u64>,
+    p95_ms: Option<u64>,
 }
 
 /// How runs ended, span by span.
@@ -85,15 +86,15 @@ pub(crate) struct Point {
     failed: u64,
     cancelled: u64,
     /// From start to end; half of them took less. About: it is within a factor of two.
-    p50_ms: Option<f64>,
-    p95_ms: Option<f64>,
+    p50_ms: Option<u64>,
+    p95_ms: Option<u64>,
     /// How many were due and not taken, at most: looked at once a minute. `null` where nobody looked, for one definition, and
     /// for a token of one tenant.
     queued: Option<u64>,
     /// How many nodes worked on, at most.
     running: Option<u64>,
     /// How long the one that was due first had been in line, at most.
-    queue_wait_ms: Option<f64>,
+    queue_wait_ms: Option<u64>,
 }
 
 /// Failures that are alike.
@@ -202,9 +203,12 @@ pub(crate) async fn errors(call: Call) -> Answer {
 }
 
 fn range(call: &Call) -> Result<Duration, Problem> {
-    match call.query.duration("range", LONGEST)? {
-        Duration::ZERO => Ok(USUAL),
-        range => Ok(range),
+    match (call.query.one("range"), call.query.duration("range", LONGEST)?) {
+        (None, _) => Ok(USUAL),
+        (Some(_), Duration::ZERO) => {
+            Err(Problem::new(Code::INVALID_DURATION, "a range of no length has nothing in it: say 1h or so"))
+        }
+        (Some(_), range) => Ok(range),
     }
 }
 
@@ -263,7 +267,7 @@ impl Point {
             p95_ms: quantile(&point.times, 0.95),
             queued: depth.map(|depth| depth.due),
             running: depth.map(|depth| depth.running),
-            queue_wait_ms: depth.map(|depth| (depth.oldest.as_secs_f64() * 1000.0).round()),
+            queue_wait_ms: depth.map(|depth| u64::try_from(depth.oldest.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 }
@@ -301,7 +305,7 @@ impl ErrorGroupJson {
 }
 
 /// How long that part of them took at most, in milliseconds: as if those of a power of two were spread evenly over it.
-fn quantile(times: &[(u32, u64)], part: f64) -> Option<f64> {
+fn quantile(times: &[(u32, u64)], part: f64) -> Option<u64> {
     let mut buckets = std::collections::BTreeMap::new();
     for (bucket, runs) in times {
         *buckets.entry(*bucket).or_insert(0) += runs;
@@ -313,7 +317,8 @@ fn quantile(times: &[(u32, u64)], part: f64) -> Option<f64> {
         let runs = runs as f64;
         if before + runs >= wanted && runs > 0.0 {
             let (from, within) = (2_f64.powi(bucket as i32), (wanted - before) / runs);
-            return Some((from * (1.0 + within)).round() / 1000.0);
+            // Whatever took less than a millisecond took one: nothing takes no time.
+            return Some((from * (1.0 + within) / 1000.0).round().max(1.0) as u64);
         }
         before += runs;
     }
@@ -359,11 +364,12 @@ mod tests {
     #[test]
     fn quantiles_lie_within_their_power_of_two() {
         assert_eq!(quantile(&[], 0.5), None);
-        // From 1024 to 2048 microseconds.
-        let half = quantile(&[(10, 4)], 0.5).unwrap();
-        assert!((half - 1.536).abs() < 0.001, "{half}");
+        // From 1024 to 2048 microseconds, and from a second to two.
+        assert_eq!(quantile(&[(10, 4)], 0.5), Some(2));
+        assert_eq!(quantile(&[(20, 4)], 0.5), Some(1_573));
+        assert_eq!(quantile(&[(3, 4)], 0.5), Some(1), "nothing takes no time");
         let most = quantile(&[(10, 90), (20, 10)], 0.95).unwrap();
-        assert!((1_048.0..2_098.0).contains(&most), "{most}");
+        assert!((1_048..2_098).contains(&most), "{most}");
         assert_eq!(quantile(&[(10, 2), (10, 2)], 0.5), quantile(&[(10, 4)], 0.5));
     }
 }

@@ -16,6 +16,56 @@ async fn line(lab: &Lab, action: &str) -> Value {
     items.iter().find(|line| line["action"] == action).unwrap_or_else(|| panic!("no {action}: {log}")).clone()
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_only_asks_what_would_happen_leaves_no_line() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"fail","input":"no"}"#).await;
+    assert_eq!(lab.result(&run).await["status"], "failed");
+    let of_run = |action: &str| format!("/api/v1/runs/{run}/{action}");
+    for (path, body) in [
+        (of_run("retry"), r#"{"dry_run":true}"#),
+        (of_run("fork"), r#"{"dry_run":true}"#),
+        ("/api/v1/bulk".to_owned(), r#"{"op":"retry","filter":"def:fail","dry_run":true}"#),
+        (
+            "/api/v1/schedules/nightly-acme/backfill".to_owned(),
+            r#"{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","dry_run":true}"#,
+        ),
+    ] {
+        let told = lab.post(&path, body).await;
+        assert_eq!(told.status, 200, "{path}: {told:?}");
+    }
+    let log = lab.get("/api/v1/audit?limit=500").await.json();
+    let actions: Vec<&str> =
+        log["items"].as_array().unwrap().iter().map(|line| line["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["run.start"], "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_done_to_queues_schedules_and_bulks_can_have_a_reason() {
+    let lab = Lab::open().await;
+    let bulk = lab.post("/api/v1/bulk", r#"{"op":"cancel","all":true,"reason":"over"}"#).await.json();
+    for (path, action) in [
+        ("/api/v1/queues/mail/pause".to_owned(), "queue.pause"),
+        ("/api/v1/queues/mail/drain".to_owned(), "queue.drain"),
+        ("/api/v1/queues/mail/resume".to_owned(), "queue.resume"),
+        ("/api/v1/schedules/nightly-acme/pause".to_owned(), "schedule.pause"),
+        ("/api/v1/schedules/nightly-acme/resume".to_owned(), "schedule.resume"),
+        ("/api/v1/schedules/nightly-acme/trigger".to_owned(), "schedule.trigger"),
+        (format!("/api/v1/bulk/{}/abort", bulk["id"].as_str().unwrap()), "bulk.abort"),
+    ] {
+        let told = lab.post(&path, r#"{"reason":"because"}"#).await;
+        assert!(told.status.is_success(), "{path}: {told:?}");
+        assert_eq!(line(&lab, action).await["reason"], "because", "{action}");
+        assert_eq!(lab.post(&path, r#"{"raeson":"because"}"#).await.code(), "unknown_field", "{path}");
+        let text = lab.request("POST", &path).header("content-type", "text/plain").body("because");
+        assert_eq!(told_of(text).await, 415, "{path}");
+    }
+}
+
+async fn told_of(request: reqwest::RequestBuilder) -> u16 {
+    told(request).await.status.as_u16()
+}
+
 async fn lines_say_how_things_stood(kind: StoreKind) {
     let lab = Lab::with(kind, |api| api.without_tokens()).await;
     let run = lab.start(r#"{"definition":"approve","input":"a secret","delay_ms":9000000}"#).await;

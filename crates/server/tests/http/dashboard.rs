@@ -46,6 +46,11 @@ async fn what_is_neither_a_page_nor_a_file_is_not_found() {
     {
         assert_eq!(lab.get(path).await.status, 404, "{path}");
     }
+    for (path, is_page) in [("/nothing/here", true), ("/api/v1/nothing", false)] {
+        let person = told(lab.request("GET", path).header("accept", "text/html,*/*;q=0.8")).await;
+        assert_eq!(person.status, 404, "{path}");
+        assert_eq!(person.header("content-type").starts_with("text/html"), is_page, "{path}");
+    }
     for path in ["/nothing", "/api/v1/nothing", "/api"] {
         assert_eq!(lab.get(path).await.code(), "not_found", "{path}");
     }

@@ -41,6 +41,26 @@ async fn heads_that_are_too_large_or_contradict_themselves_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_guesses_tokens_is_slowed_down_and_nobody_else() {
+    let lab = Lab::with(StoreKind::Sqlite, |api| api.pace(1, 5)).await;
+    let token = lab.token("viewer", None).await;
+    let mut codes = Vec::new();
+    for _ in 0..8 {
+        let guess = lab.request("GET", "/api/v1/me").header("authorization", "Bearer ol_live_guessed");
+        codes.push(told(guess).await.status.as_u16());
+        let login = lab.post("/api/v1/session", r#"{"token":"ol_live_guessed"}"#).await;
+        if login.status == 429 {
+            assert_eq!((login.code().as_str(), login.header("retry-after")), ("rate_limited", "1"));
+        }
+        codes.push(login.status.as_u16());
+    }
+    assert_eq!(codes[..2], [401, 401]);
+    assert!(codes[8..].iter().filter(|code| **code == 429).count() >= 6, "{codes:?}");
+    let known = lab.request("GET", "/api/v1/me").header("authorization", format!("Bearer {token}"));
+    assert_eq!(told(known).await.status, 200, "whoever has a token goes on from the same address");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chunks_count_where_a_length_stands_beside_them() {
     let lab = Lab::open().await;
     let body = r#"{"definition":"greet","input":"you"}"#;

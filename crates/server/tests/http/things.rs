@@ -55,6 +55,10 @@ async fn a_queue_is_paused_drained_resumed_and_limited_only_as_it_was_seen() {
     assert_eq!(set.json()["rules"]["rate"], json!({ "count": 5, "per_ms": 1000 }));
     let late = limit(&tag, r#"{"limit":9}"#).await;
     assert_eq!((late.status.as_u16(), late.code().as_str()), (412, "precondition_failed"));
+    for what in ["pause", "drain", "resume"] {
+        let ask = lab.request("POST", &format!("/api/v1/queues/mail/{what}"));
+        assert_eq!(told(ask.header("if-match", &tag)).await.code(), "precondition_failed", "{what}");
+    }
     let rules = lab.get("/api/v1/queues/mail").await.json()["rules"]["limit"].clone();
     assert_eq!(rules, 3);
     assert_eq!(limit(set.header("etag"), r#"{"limit":9}"#).await.json()["rules"]["limit"], 9);
@@ -151,6 +155,10 @@ async fn a_schedule_is_replaced_and_deleted_only_as_it_was_seen() {
     for (method, body) in [("PUT", body), ("DELETE", "")] {
         let late = send(method, &first, body).await;
         assert_eq!((late.status.as_u16(), late.code().as_str()), (412, "precondition_failed"), "{method}");
+    }
+    for what in ["pause", "resume", "trigger"] {
+        let ask = lab.request("POST", &format!("{path}/{what}")).header("if-match", &first);
+        assert_eq!(told(ask).await.code(), "precondition_failed", "{what}");
     }
     assert_eq!(lab.post(&format!("{path}/pause"), "").await.status, 200);
     let seen = second.header("etag");
@@ -336,7 +344,9 @@ async fn a_bulk_takes_runs_by_their_ids() {
     for (body, pointer) in [
         (json!({ "op": "cancel", "ids": ["nope"], "reason": "x" }), "/ids"),
         (json!({ "op": "cancel", "ids": [runs[0]], "filter": "def:approve", "reason": "x" }), "/ids"),
-        (json!({ "op": "cancel", "ids": [], "reason": "x" }), "/filter"),
+        (json!({ "op": "cancel", "ids": [], "reason": "x" }), "/ids"),
+        (json!({ "op": "cancel", "ids": [], "all": true, "reason": "x" }), "/ids"),
+        (json!({ "op": "cancel", "reason": "x" }), "/filter"),
     ] {
         let refused = post(&acme, "/api/v1/bulk", &body.to_string()).await;
         assert_eq!(refused.status, 400, "{refused:?}");

@@ -35,6 +35,7 @@ enum Way {
 impl Remote {
     /// Tells of a run from now on.
     pub(in crate::backend) async fn news(&self, run: RunId) -> Stream<'_> {
+        self.be_patient();
         let mut stream = Stream { server: self, run, way: Way::Cut };
         stream.open().await;
         stream

@@ -69,7 +69,12 @@ pub(super) fn disbelieved(error: &reqwest::Error) -> Option<String> {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate is over: it needs a new one, or the clock here is wrong".to_owned()
         }
-        other => format!("its certificate is not accepted ({other})"),
+        CertificateError::Other(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
+            "its certificate is an authority's own (CA:TRUE), which names no server: give the server one that an authority \
+             signed, and name that authority's by --ca"
+                .to_owned()
+        }
+        other => format!("its certificate is not accepted ({other}): the server needs another one"),
     })
 }
 

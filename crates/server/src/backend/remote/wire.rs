@@ -7,7 +7,8 @@
 use std::error::Error as _;
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
@@ -18,7 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::tls;
 use crate::fault::{Exit, Fault};
 use crate::http::Code;
-use crate::output::call;
+use crate::output::{call, note};
 
 /// How long one connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -28,6 +29,12 @@ const ANSWER: Duration = Duration::from_secs(40);
 const STREAM: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often a request is sent that finds nobody, or somebody who says to come again.
 const TRIES: u32 = 3;
+/// How long whoever waits for a run goes on asking a server that is away: long enough for it to be started again.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest pause between two of those.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How long whoever asks whether a server is well waits for it.
+const PROBE: Duration = Duration::from_secs(5);
 /// The most bytes of an answer.
 const LARGEST: usize = 256 << 20;
 
@@ -75,6 +82,7 @@ pub(crate) struct Remote {
     http: reqwest::Client,
     url: ServerUrl,
     token: Option<String>,
+    is_patient: AtomicBool,
 }
 
 /// The fields of a request's body. Payloads stay as they were given.
@@ -170,7 +178,7 @@ impl Remote {
         let http = built.map_err(|error| {
             Fault::new(Exit::Failed, "internal", format!("there is no HTTP client: {error}"))
         })?;
-        Ok(Remote { http, url, token })
+        Ok(Remote { http, url, token, is_patient: AtomicBool::new(false) })
     }
 
     /// Asks for something.
@@ -194,19 +202,32 @@ impl Remote {
 
     /// Sends a request and gives the answer as it is.
     pub(super) async fn text(&self, request: Request) -> Result<String, Fault> {
-        let mut tries = 1;
+        let (mut tries, began) = (1, Instant::now());
         loop {
             match self.send_once(&request).await {
                 Ok(text) => return Ok(text),
                 Err((fault, wait)) => {
-                    if tries >= TRIES || !fault_passes(&fault) || !request.may_repeat() {
+                    let is_enough = match self.is_patient.load(Ordering::Relaxed) {
+                        true => began.elapsed() >= PATIENCE,
+                        false => tries >= TRIES,
+                    };
+                    if is_enough || !fault_passes(&fault) || !request.may_repeat() {
                         return Err(fault);
                     }
-                    tokio::time::sleep(wait.unwrap_or(Duration::from_millis(250)) * tries).await;
+                    if tries == TRIES {
+                        note(&format!("{}: asking again for a minute", fault.message()));
+                    }
+                    let pause = wait.unwrap_or(Duration::from_millis(250)) * tries;
+                    tokio::time::sleep(pause.min(PAUSE.max(wait.unwrap_or_default()))).await;
                     tries += 1;
                 }
             }
         }
+    }
+
+    /// From now on a server that is away is waited for: whoever waits for a run's end waits for that too.
+    pub(in crate::backend) fn be_patient(&self) {
+        self.is_patient.store(true, Ordering::Relaxed);
     }
 
     /// Asks whether it is well; whatever else it says is a fault.
@@ -215,7 +236,8 @@ impl Remote {
         if let Ok(mut parts) = url.path_segments_mut() {
             parts.pop_if_empty().push(what);
         }
-        let answer = self.http.get(url).send().await.map_err(|error| self.unreached(&error))?;
+        let answer =
+            self.http.get(url).timeout(PROBE).send().await.map_err(|error| self.unreached(&error))?;
         match answer.status().is_success() {
             true => Ok(()),
             false => {
