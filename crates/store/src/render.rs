@@ -5,11 +5,8 @@
 //! misspelt slot is refused by both databases when the tests prepare every statement.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::Arc;
-
-use parking_lot::RwLock;
+use std::sync::OnceLock;
 
 use crate::{Sql, Type};
 
@@ -65,7 +62,15 @@ pub fn render(sql: &Sql, dialect: Dialect, shape: Shape) -> Rendered {
         };
     }
     out.text.push_str(&named(rest, dialect));
+    if dialect == Dialect::Sqlite && !out.text.contains('\'') {
+        out.text = dense(&out.text);
+    }
     out
+}
+
+/// A text without the space that is only for people: `rusqlite` finds what it has prepared by the whole text, every time.
+fn dense(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The text whose slots are filled.
@@ -84,28 +89,26 @@ pub(crate) fn named(text: &str, dialect: Dialect) -> Cow<'_, str> {
     }
 }
 
-/// The texts of one database, each rendered once.
+/// A statement's texts for both databases and shapes, each rendered when it is first asked for. They stand in the statement
+/// itself, where whoever runs it has them at hand.
 #[derive(Debug)]
-pub(crate) struct Texts {
-    dialect: Dialect,
-    /// By where the statement stands: each is a static.
-    known: RwLock<HashMap<(usize, Shape), Arc<Rendered>>>,
+pub(crate) struct RenderedOnce([OnceLock<Rendered>; 4]);
+
+impl RenderedOnce {
+    pub(crate) const fn new() -> RenderedOnce {
+        RenderedOnce([const { OnceLock::new() }; 4])
+    }
 }
 
-impl Texts {
-    pub(crate) fn new(dialect: Dialect) -> Texts {
-        Texts { dialect, known: RwLock::default() }
-    }
-
-    /// The text of a statement.
-    pub(crate) fn of(&self, sql: &'static Sql, shape: Shape) -> Arc<Rendered> {
-        let key = (std::ptr::from_ref(sql).addr(), shape);
-        if let Some(known) = self.known.read().get(&key) {
-            return Arc::clone(known);
-        }
-        let rendered = Arc::new(render(sql, self.dialect, shape));
-        Arc::clone(self.known.write().entry(key).or_insert(rendered))
-    }
+/// The text of a statement.
+pub(crate) fn rendered(sql: &'static Sql, dialect: Dialect, shape: Shape) -> &'static Rendered {
+    let place = match (dialect, shape) {
+        (Dialect::Sqlite, Shape::Many) => 0,
+        (Dialect::Sqlite, Shape::One) => 1,
+        (Dialect::Postgres, Shape::Many) => 2,
+        (Dialect::Postgres, Shape::One) => 3,
+    };
+    sql.rendered.0[place].get_or_init(|| render(sql, dialect, shape))
 }
 
 /// `{name}rest` taken apart.
@@ -226,16 +229,19 @@ fn postgres_type(kind: Type) -> &'static str {
 mod tests {
     use super::*;
 
-    const MOVE: Sql = Sql {
-        name: "move",
-        text: "update outlast.agenda a set due_at = {now}, node = {p1} from {batch}
+    /// A statement of this text, with what the others of these tests take.
+    const fn takes(text: &'static str) -> Sql {
+        Sql::new("move", text).rows(&[("shard", Type::Int), ("id", Type::Id)]).takes(&[
+            Type::Id,
+            Type::Texts,
+            Type::Ids,
+        ])
+    }
+
+    static MOVE: Sql = takes(
+        "update outlast.agenda a set due_at = {now}, node = {p1} from {batch}
                 where a.shard = b.shard and a.id = b.id and a.queue {in:p2} and a.id {in:p3}",
-        sqlite: None,
-        batch: &[("shard", Type::Int), ("id", Type::Id)],
-        params: &[Type::Id, Type::Texts, Type::Ids],
-        index: None,
-        counted: false,
-    };
+    );
 
     #[test]
     fn postgres_gets_the_whole_batch_and_every_type() {
@@ -266,8 +272,8 @@ mod tests {
         let rendered = render(&MOVE, Dialect::Sqlite, Shape::Many);
         assert_eq!(
             rendered.text,
-            "update outlast_agenda a set due_at = ?6, node = ?3 from (select ?1 as shard, ?2 as id) as b
-                where a.shard = b.shard and a.id = b.id and a.queue in (select value from json_each(?4)) \
+            "update outlast_agenda a set due_at = ?6, node = ?3 from (select ?1 as shard, ?2 as id) as b \
+             where a.shard = b.shard and a.id = b.id and a.queue in (select value from json_each(?4)) \
              and a.id in (select unhex(value) from json_each(?5))"
         );
         assert!(rendered.now);
@@ -278,7 +284,7 @@ mod tests {
         let rendered = render(&MOVE, Dialect::Sqlite, Shape::One);
         assert!(rendered.text.ends_with("and a.queue = ?4 and a.id = ?5"), "{}", rendered.text);
         assert_eq!(rendered.only, [1, 2]);
-        let both = Sql { text: "select {in:p2}, json_each({p2}), {in:p3}", ..MOVE };
+        let both = takes("select {in:p2}, json_each({p2}), {in:p3}");
         let rendered = render(&both, Dialect::Sqlite, Shape::One);
         assert_eq!(rendered.text, "select in (select value from json_each(?4)), json_each(?4), = ?5");
         assert_eq!(rendered.only, [2], "one that stands alone stays a list");
@@ -286,7 +292,7 @@ mod tests {
 
     #[test]
     fn locks_are_only_for_postgres() {
-        let sql = Sql { text: "select 1 {for_update}|{skip_locked}|{key_share}", ..MOVE };
+        let sql = takes("select 1 {for_update}|{skip_locked}|{key_share}");
         assert_eq!(render(&sql, Dialect::Sqlite, Shape::Many).text, "select 1 ||");
         assert_eq!(
             render(&sql, Dialect::Postgres, Shape::Many).text,
@@ -297,7 +303,7 @@ mod tests {
 
     #[test]
     fn dollars_and_braces_that_are_no_slots_stay() {
-        let sql = Sql { text: "select $1, '{\"a\":{}}', '$', '{p9}', 'ä{'", ..MOVE };
+        let sql = takes("select $1, '{\"a\":{}}', '$', '{p9}', 'ä{'");
         assert_eq!(render(&sql, Dialect::Postgres, Shape::Many).text, sql.text);
         assert_eq!(
             render(&sql, Dialect::Sqlite, Shape::Many).text,
@@ -314,9 +320,21 @@ mod tests {
     }
 
     #[test]
+    fn a_text_for_sqlite_has_no_space_for_people_unless_it_may_belong_to_a_value() {
+        let text = "select 1,\n        2  from outlast.meta";
+        assert_eq!(render(&takes(text), Dialect::Sqlite, Shape::One).text, "select 1, 2 from outlast_meta");
+        let quoted = "select 'a  b'\n  from outlast.meta";
+        assert_eq!(
+            render(&takes(quoted), Dialect::Sqlite, Shape::One).text,
+            "select 'a  b'\n  from outlast_meta"
+        );
+    }
+
+    #[test]
     fn a_text_is_rendered_once() {
-        static STATEMENT: Sql = MOVE;
-        let texts = Texts::new(Dialect::Sqlite);
-        assert!(Arc::ptr_eq(&texts.of(&STATEMENT, Shape::Many), &texts.of(&STATEMENT, Shape::Many)));
+        let once = || rendered(&MOVE, Dialect::Sqlite, Shape::Many);
+        assert!(std::ptr::eq(once(), once()));
+        assert_ne!(once(), rendered(&MOVE, Dialect::Postgres, Shape::Many));
+        assert_ne!(once(), rendered(&MOVE, Dialect::Sqlite, Shape::One));
     }
 }

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::StoreError;
+use crate::render::RenderedOnce;
 
 /// A statement. Made as a constant; every one stands in [`crate::statements`].
 #[derive(Debug)]
@@ -45,6 +46,10 @@ pub struct Sql {
     pub index: Option<&'static str>,
     /// Whether it answers with the number of rows that were changed.
     pub counted: bool,
+    /// Whether it gives for the list of its last parameter what it gives for each value, one after another.
+    pub value_by_value: bool,
+    /// What each database reads, once somebody has asked for it.
+    pub(crate) rendered: RenderedOnce,
 }
 
 /// Types of what is bound.
@@ -131,32 +136,54 @@ pub struct Call {
 impl Sql {
     /// A statement without parameters.
     pub const fn new(name: &'static str, text: &'static str) -> Sql {
-        Sql { name, text, sqlite: None, batch: &[], params: &[], index: None, counted: false }
+        Sql {
+            name,
+            text,
+            sqlite: None,
+            batch: &[],
+            params: &[],
+            index: None,
+            counted: false,
+            value_by_value: false,
+            rendered: RenderedOnce::new(),
+        }
     }
 
     /// With these columns in `{batch}`.
-    pub const fn rows(self, batch: &'static [(&'static str, Type)]) -> Sql {
-        Sql { batch, ..self }
+    pub const fn rows(mut self, batch: &'static [(&'static str, Type)]) -> Sql {
+        self.batch = batch;
+        self
     }
 
     /// With parameters of these types.
-    pub const fn takes(self, params: &'static [Type]) -> Sql {
-        Sql { params, ..self }
+    pub const fn takes(mut self, params: &'static [Type]) -> Sql {
+        self.params = params;
+        self
     }
 
     /// With another text for SQLite.
-    pub const fn on_sqlite(self, text: &'static str) -> Sql {
-        Sql { sqlite: Some(text), ..self }
+    pub const fn on_sqlite(mut self, text: &'static str) -> Sql {
+        self.sqlite = Some(text);
+        self
     }
 
     /// Answers with how many rows it changed.
-    pub const fn counted(self) -> Sql {
-        Sql { counted: true, ..self }
+    pub const fn counted(mut self) -> Sql {
+        self.counted = true;
+        self
+    }
+
+    /// Gives for the list of its last parameter what it gives for each value of it, one after another. SQLite is asked so where
+    /// a list is short: to make a table of it costs more than to find a few rows.
+    pub const fn value_by_value(mut self) -> Sql {
+        self.value_by_value = true;
+        self
     }
 
     /// Hot: its plan must use this index.
-    pub const fn by(self, index: &'static str) -> Sql {
-        Sql { index: Some(index), ..self }
+    pub const fn by(mut self, index: &'static str) -> Sql {
+        self.index = Some(index);
+        self
     }
 
     /// This statement with single values only.

@@ -37,7 +37,6 @@ use self::statistics::NextLook;
 use self::tx::{PgTx, Session};
 use self::user::PgUserTx;
 use crate::migrate::Found;
-use crate::render::{Dialect, Texts};
 use crate::store::SIGNALS;
 use crate::{CONFLICT_TRIES, Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work};
 
@@ -46,7 +45,6 @@ pub(crate) struct Postgres {
     pub(crate) shards: ShardCount,
     pub(crate) clock: Clock,
     pool: Arc<Pool>,
-    texts: Texts,
     hints: Arc<Hints>,
     /// Whether a transition waits until others have its hints.
     tells_first: bool,
@@ -102,7 +100,6 @@ impl Postgres {
             shards,
             clock,
             pool,
-            texts: Texts::new(Dialect::Postgres),
             hints,
             tells_first: false,
             runtime,
@@ -166,7 +163,6 @@ impl Postgres {
         let mut session = Session::new(self.pool.lease().await?, kind);
         let mut tx = PgTx {
             session: &mut session,
-            texts: &self.texts,
             clock: &self.clock,
             is_users: kind == TxKind::Plain,
             is_ours: true,

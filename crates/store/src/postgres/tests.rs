@@ -18,25 +18,25 @@ use super::*;
 use crate::{Cell, Row, Sql, Tx, Type, Value, statements};
 use outlast_proxy::{Manner, Proxy};
 
-const PUT: Sql = Sql::new(
+static PUT: Sql = Sql::new(
     "test_put",
     "insert into outlast.meta (name, value) select b.name, b.value from {batch} where true returning name",
 )
 .rows(&[("name", Type::Text), ("value", Type::Text)]);
-const GET: Sql =
+static GET: Sql =
     Sql::new("test_get", "select name, value from outlast.meta where name {in:p1} order by name")
         .takes(&[Type::Texts]);
-const LOCK: Sql = Sql::new("test_lock", "select name from outlast.meta where name = {p1} {for_update}")
+static LOCK: Sql = Sql::new("test_lock", "select name from outlast.meta where name = {p1} {for_update}")
     .takes(&[Type::Text]);
-const TIME: Sql = Sql::new("test_time", "select {now}, {p1}").takes(&[Type::Int]);
-const ALL: Sql = Sql::new(
+static TIME: Sql = Sql::new("test_time", "select {now}, {p1}").takes(&[Type::Int]);
+static ALL: Sql = Sql::new(
     "test_all",
     "select b.i, b.t, b.x, b.u, {p1}, 1::smallint, 2::integer, true, '{p9}' from {batch} where b.u {in:p2}",
 )
 .rows(&[("i", Type::Int), ("t", Type::Text), ("x", Type::Bytes), ("u", Type::Id)])
 .takes(&[Type::Int, Type::Ids, Type::Bytes]);
-const WRONG: Sql = Sql::new("test_wrong", "select 1 / {p1}").takes(&[Type::Int]);
-const AGAIN: Sql = Sql::new("test_again", "select test_conflict({p1})").takes(&[Type::Text]);
+static WRONG: Sql = Sql::new("test_wrong", "select 1 / {p1}").takes(&[Type::Int]);
+static AGAIN: Sql = Sql::new("test_again", "select test_conflict({p1})").takes(&[Type::Text]);
 
 /// A database that goes away with its test.
 struct Place {

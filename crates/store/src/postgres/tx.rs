@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tokio_postgres::{Client, Statement};
 use super::cells::{self, Param, Said};
 use super::error::{is_aftermath, is_stale, meaning};
 use super::pool::{Leased, execute};
-use crate::render::{Rendered, Shape, Texts};
+use crate::render::{Rendered, Shape, rendered};
 use crate::user_tx::{USER_IDLE, USER_LIMIT, failed_before};
 use crate::{Call, Clock, Dialect, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS, Row, Signal, StoreError, Tx, TxKind};
 
@@ -59,7 +59,6 @@ enum Stage {
 /// A transaction for one transition.
 pub(super) struct PgTx<'s> {
     pub(super) session: &'s mut Session,
-    pub(super) texts: &'s Texts,
     pub(super) clock: &'s Clock,
     /// Whether locks are waited for.
     pub(super) is_users: bool,
@@ -92,7 +91,7 @@ impl Tx for PgTx<'_> {
 
 impl PgTx<'_> {
     async fn fly(&mut self, calls: Vec<Call>, commits: bool) -> Result<Vec<Vec<Row>>, StoreError> {
-        let sending = Sending::of(calls, self.texts, self.clock)?;
+        let sending = Sending::of(calls, self.clock)?;
         let answers = self.session.exchange(&sending.asks, commits).await?;
         Ok(sending.in_order(answers.iter().map(Said::rows).collect::<Result<_, _>>()?))
     }
@@ -110,18 +109,18 @@ pub(super) struct Ask {
     name: (&'static str, Shape),
     /// Whether the answer is how many rows it changed.
     pub(super) counted: bool,
-    pub(super) rendered: Arc<Rendered>,
+    pub(super) rendered: &'static Rendered,
     pub(super) types: Vec<PgType>,
     pub(super) params: Vec<Param>,
 }
 
 impl Sending {
-    pub(super) fn of(calls: Vec<Call>, texts: &Texts, clock: &Clock) -> Result<Sending, StoreError> {
+    pub(super) fn of(calls: Vec<Call>, clock: &Clock) -> Result<Sending, StoreError> {
         let is_sent = |call: &Call| !call.is_nothing(call.sql.text);
         let sent = calls.iter().map(is_sent).collect();
         let ask = |call: Call| {
             let (sql, shape) = (call.sql, cells::shape(&call));
-            let rendered = texts.of(sql, shape);
+            let rendered = rendered(sql, Dialect::Postgres, shape);
             let types = cells::types(sql, shape, rendered.now);
             let params = cells::params(call, rendered.now.then(|| clock.shift()))?;
             Ok(Ask { name: (sql.name, shape), counted: sql.counted, rendered, types, params })

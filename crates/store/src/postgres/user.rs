@@ -58,7 +58,7 @@ impl PgUserTx {
 
     fn tx(&mut self) -> PgTx<'_> {
         let PgUserTx { store, session, .. } = self;
-        PgTx { session, texts: &store.texts, clock: &store.clock, is_users: true, is_ours: false }
+        PgTx { session, clock: &store.clock, is_users: true, is_ours: false }
     }
 }
 

@@ -118,7 +118,8 @@ static RECORDS: Sql = Sql::new(
     "records",
     concat!("select ", run_columns!(), " from outlast.runs as r where r.shard = {p1} and r.id {in:p2}"),
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids])
+.value_by_value();
 
 // A page of each run: SQLite runs the text once for each, PostgreSQL loops inside.
 static JOURNAL_FIRST: Sql = Sql::new(
@@ -142,7 +143,8 @@ pub(super) static DOING: Sql = Sql::new(
     "select d.run, d.name, d.attempt, d.codec, d.saved, d.percent, d.message from outlast.doing as d
       where d.shard = {p1} and d.run {in:p2} order by d.run, d.since, d.name",
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids])
+.value_by_value();
 
 static JOURNAL_AFTER: Sql = Sql::new(
     "journal_after",

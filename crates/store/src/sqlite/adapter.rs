@@ -5,7 +5,6 @@
 //! answer handed back, all in the caller's own thread.
 
 use std::pin::pin;
-use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
@@ -16,7 +15,7 @@ use rusqlite::Connection;
 use super::error::meaning;
 use super::tx::run;
 use crate::adapters::{Verb, check_database, no_tables, no_transaction};
-use crate::render::{Dialect, Texts};
+use crate::render::Dialect;
 use crate::{Call, Clock, DefinitionCard, DynStore, Row, Signal, Store, StoreError, Tx, reads};
 
 /// Does something inside the transaction that is open on `connection`: all of it, or after an error none.
@@ -75,7 +74,7 @@ fn drive<T>(
             let why = "a transition waited for something that is not the database";
             return Err(StoreError::Refused(why.into()));
         };
-        let answer = calls.iter().map(|call| run(connection, &TEXTS, clock, call)).collect();
+        let answer = calls.iter().map(|call| run(connection, clock, call)).collect();
         *desk.answered.lock() = Some(answer);
     }
 }
@@ -123,5 +122,3 @@ fn users_meaning(error: StoreError) -> StoreError {
         other => other,
     }
 }
-
-static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts::new(Dialect::Sqlite));

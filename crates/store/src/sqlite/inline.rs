@@ -18,7 +18,6 @@ use super::tx::SqliteTx;
 use super::user::rows_of;
 use super::writer::{Job, Writer};
 use super::{Sqlite, closing, connection};
-use crate::render::{Dialect, Texts};
 use crate::store::SIGNALS;
 use crate::user_tx::{USER_IDLE, USER_LIMIT, failed_before, rolled_back};
 use crate::{Clock, DynStore, OpenOptions, Signal, SqlStore, StoreError, TxKind, ValueRow};
@@ -51,7 +50,6 @@ impl SharedMemory {
         let writer = Writer {
             connection,
             identity: None,
-            texts: Arc::new(Texts::new(Dialect::Sqlite)),
             clock: Clock::default(),
             signals: broadcast::Sender::new(1),
             tasks,
@@ -222,8 +220,8 @@ impl InlineSession {
         let mut open = self.open.lock();
         let Some(open) = open.as_mut() else { return Err(rolled_back()) };
         open.used = Instant::now();
-        let Writer { connection, texts, clock, .. } = &mut open.writer;
-        let mut tx = SqliteTx { connection, texts, clock, is_users: true, signals: Vec::new() };
+        let Writer { connection, clock, .. } = &mut open.writer;
+        let mut tx = SqliteTx { connection, clock, is_users: true, signals: Vec::new() };
         let answer = work(&mut tx);
         open.signals.append(&mut tx.signals);
         answer

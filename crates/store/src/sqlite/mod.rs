@@ -37,7 +37,6 @@ use self::readers::Readers;
 pub(crate) use self::vitals::copy;
 use self::writer::{Queued, Task, Writer};
 use crate::migrate::Found;
-use crate::render::{Dialect, Texts};
 use crate::store::SIGNALS;
 use crate::{Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work, transitions};
 
@@ -69,14 +68,12 @@ impl Sqlite {
             file.as_deref().map_or("the database in memory".into(), |file| file.display().to_string());
         let shards = connection::migrate(&connection, options, &place)?;
 
-        let texts = Arc::new(Texts::new(Dialect::Sqlite));
         let (tasks, receiver) = mpsc::channel();
         let signals = broadcast::Sender::new(SIGNALS);
         let identity = file.as_deref().map(|file| Arc::new(Identity::of(file)));
         let writer = Writer {
             connection,
             identity: identity.clone(),
-            texts: Arc::clone(&texts),
             clock: options.clock.clone(),
             signals: signals.clone(),
             tasks: receiver,
@@ -89,7 +86,7 @@ impl Sqlite {
 
         let reader = |identity| {
             let file = file.clone()?;
-            Some(Arc::new(Readers::new(file, identity, options.read_only, texts, options.clock.clone())))
+            Some(Arc::new(Readers::new(file, identity, options.read_only, options.clock.clone())))
         };
         let readers = identity.and_then(reader);
         Ok(Sqlite {

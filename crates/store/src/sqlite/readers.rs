@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 use super::connection::{reader, wait_for};
 use super::identity::Identity;
 use super::tx::{SqliteTx, finish};
-use crate::render::Texts;
 use crate::{Clock, StoreError, Work};
 
 /// How many read at the same time; the others wait.
@@ -24,22 +23,15 @@ pub(super) struct Readers {
     file: PathBuf,
     identity: Arc<Identity>,
     read_only: bool,
-    texts: Arc<Texts>,
     clock: Clock,
     free: Mutex<Vec<Connection>>,
     places: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub(super) fn new(
-        file: PathBuf,
-        identity: Arc<Identity>,
-        read_only: bool,
-        texts: Arc<Texts>,
-        clock: Clock,
-    ) -> Readers {
+    pub(super) fn new(file: PathBuf, identity: Arc<Identity>, read_only: bool, clock: Clock) -> Readers {
         let places = Arc::new(Semaphore::new(READERS));
-        Readers { file, identity, read_only, texts, clock, free: Mutex::default(), places }
+        Readers { file, identity, read_only, clock, free: Mutex::default(), places }
     }
 
     /// Runs `work` on one snapshot, on a thread where it may block.
@@ -83,13 +75,7 @@ impl Readers {
 
     fn snapshot<T>(&self, connection: &mut Connection, work: &mut Work<T>) -> Result<T, StoreError> {
         wait_for(|| connection.prepare_cached("begin")?.raw_execute())?;
-        let mut tx = SqliteTx {
-            connection,
-            texts: &self.texts,
-            clock: &self.clock,
-            is_users: false,
-            signals: Vec::new(),
-        };
+        let mut tx = SqliteTx { connection, clock: &self.clock, is_users: false, signals: Vec::new() };
         let answer = finish(work(&mut tx));
         wait_for(|| connection.prepare_cached("rollback")?.raw_execute())?;
         answer

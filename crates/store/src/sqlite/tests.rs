@@ -8,17 +8,18 @@ use tempfile::TempDir;
 use tokio::sync::broadcast::error::TryRecvError;
 
 use super::*;
-use crate::{Cell, Shape, Sql, Tx, Type, Value, statements};
+use crate::render::rendered;
+use crate::{Cell, Dialect, Shape, Sql, Tx, Type, Value, statements};
 
-const PUT: Sql =
+static PUT: Sql =
     Sql::new("test_put", "insert into outlast.meta (name, value) select b.name, b.value from {batch}")
         .rows(&[("name", Type::Text), ("value", Type::Text)]);
-const GET: Sql =
+static GET: Sql =
     Sql::new("test_get", "select name, value from outlast.meta where name {in:p1} order by name")
         .takes(&[Type::Texts]);
-const TIME: Sql = Sql::new("test_time", "select {now}, {p1}").takes(&[Type::Int]);
-const IDS: Sql = Sql::new("test_ids", "select 1 where {p1} {in:p2}").takes(&[Type::Id, Type::Ids]);
-const WRONG: Sql = Sql::new("test_wrong", "select nothing from nowhere");
+static TIME: Sql = Sql::new("test_time", "select {now}, {p1}").takes(&[Type::Int]);
+static IDS: Sql = Sql::new("test_ids", "select 1 where {p1} {in:p2}").takes(&[Type::Id, Type::Ids]);
+static WRONG: Sql = Sql::new("test_wrong", "select nothing from nowhere");
 
 fn work<T>(
     work: impl for<'t> FnMut(&'t mut dyn Tx) -> BoxFuture<'t, Result<T, StoreError>> + Send + 'static,
@@ -467,9 +468,8 @@ async fn names_of_files_are_taken_as_they_are() {
 async fn every_statement_can_be_prepared() {
     let connection = connection::writer(None, &OpenOptions::default()).unwrap();
     connection::migrate(&connection, &OpenOptions::default(), "memory").unwrap();
-    let texts = Texts::new(Dialect::Sqlite);
     for sql in statements::all() {
-        let text = &texts.of(sql, Shape::One).text;
+        let text = &rendered(sql, Dialect::Sqlite, Shape::One).text;
         if let Err(error) = connection.prepare(text) {
             panic!("{}: {error}\n{text}", sql.name);
         }

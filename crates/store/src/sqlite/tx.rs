@@ -13,13 +13,12 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
 use super::error::meaning;
-use crate::render::{Shape, Texts};
+use crate::render::{Shape, rendered};
 use crate::{Call, Cell, Clock, Dialect, Row, Signal, StoreError, Tx};
 
 /// A begun transaction on a connection that nobody else uses meanwhile.
 pub(super) struct SqliteTx<'c> {
     pub(super) connection: &'c mut Connection,
-    pub(super) texts: &'c Texts,
     pub(super) clock: &'c Clock,
     pub(super) is_users: bool,
     pub(super) signals: Vec<Signal>,
@@ -28,11 +27,11 @@ pub(super) struct SqliteTx<'c> {
 #[async_trait]
 impl Tx for SqliteTx<'_> {
     async fn flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
-        calls.iter().map(|call| run(self.connection, self.texts, self.clock, call)).collect()
+        calls.iter().map(|call| run(self.connection, self.clock, call)).collect()
     }
 
     async fn last_flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
-        calls.iter().map(|call| run(self.connection, self.texts, self.clock, call)).collect()
+        calls.iter().map(|call| run(self.connection, self.clock, call)).collect()
     }
 
     fn dialect(&self) -> Dialect {
@@ -52,14 +51,14 @@ impl Tx for SqliteTx<'_> {
     }
 }
 
+/// As many values of a list are asked for one by one, where a statement allows it.
+const FEW: usize = 8;
+
 /// Runs one statement, for each row of its batch when it has one.
-pub(super) fn run(
-    connection: &Connection,
-    texts: &Texts,
-    clock: &Clock,
-    call: &Call,
-) -> Result<Vec<Row>, StoreError> {
-    let rendered = texts.of(call.sql, shape(&call.params));
+pub(super) fn run(connection: &Connection, clock: &Clock, call: &Call) -> Result<Vec<Row>, StoreError> {
+    let few = few_values(call);
+    let shape = if few.is_some() { Shape::One } else { shape(&call.params) };
+    let rendered = rendered(call.sql, Dialect::Sqlite, shape);
     let named = |error| match meaning(error) {
         StoreError::Refused(error) => StoreError::Refused(format!("{}: {error}", call.sql.name).into()),
         other => other,
@@ -76,7 +75,7 @@ pub(super) fn run(
     let places = statement.parameter_count();
     let behind_batch = call.sql.batch.len();
     for ((at, cell), place) in call.params.iter().enumerate().zip(behind_batch + 1..=places) {
-        let bound = if rendered.only.contains(&at) { Bound::Only(cell) } else { Bound::All(cell) };
+        let bound = if rendered.only.contains(&at) { Bound::One(cell, 0) } else { Bound::All(cell) };
         statement.raw_bind_parameter(place, bound).map_err(named)?;
     }
     if rendered.now {
@@ -86,6 +85,12 @@ pub(super) fn run(
     if behind_batch == 0 {
         collect(&mut statement, &mut rows).map_err(named)?;
         changed += connection.changes();
+    }
+    if let Some((list, count)) = few {
+        for at in 1..count {
+            statement.raw_bind_parameter(call.params.len(), Bound::One(list, at)).map_err(named)?;
+            collect(&mut statement, &mut rows).map_err(named)?;
+        }
     }
     for batch_row in &call.rows {
         for (place, cell) in (1..=places).zip(batch_row) {
@@ -102,13 +107,27 @@ pub(super) fn run(
 
 /// Which text fits what is bound: one that takes lists, or one for lists of a single value.
 fn shape(params: &[Cell]) -> Shape {
-    let is_longer = |cell: &Cell| match cell {
-        Cell::Ints(values) => values.len() != 1,
-        Cell::Texts(values) => values.len() != 1,
-        Cell::Ids(values) => values.len() != 1,
-        _ => false,
-    };
-    if params.iter().any(is_longer) { Shape::Many } else { Shape::One }
+    if params.iter().any(|cell| values(cell).is_some_and(|count| count != 1)) {
+        Shape::Many
+    } else {
+        Shape::One
+    }
+}
+
+/// The list that is asked for value by value, and how many it has.
+fn few_values(call: &Call) -> Option<(&Cell, usize)> {
+    let list = call.params.last().filter(|_| call.sql.value_by_value)?;
+    values(list).filter(|count| (2..=FEW).contains(count)).map(|count| (list, count))
+}
+
+/// How many values a list has.
+fn values(cell: &Cell) -> Option<usize> {
+    match cell {
+        Cell::Ints(values) => Some(values.len()),
+        Cell::Texts(values) => Some(values.len()),
+        Cell::Ids(values) => Some(values.len()),
+        _ => None,
+    }
 }
 
 /// Polls a transition to its end. It has nothing to wait for; a panic costs only itself.
@@ -126,7 +145,10 @@ fn collect(statement: &mut Statement<'_>, out: &mut Vec<Row>) -> rusqlite::Resul
     let columns = statement.column_count();
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        let cells = (0..columns).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>()?;
+        let mut cells = Vec::with_capacity(columns);
+        for at in 0..columns {
+            cells.push(cell(row.get_ref(at)?));
+        }
         out.push(Row(cells));
     }
     Ok(())
@@ -138,7 +160,10 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Integer(value) => Cell::Int(value),
         // None of our columns holds one: `Row` will say so to whoever asks for a number.
         ValueRef::Real(value) => Cell::Text(value.to_string()),
-        ValueRef::Text(value) => Cell::Text(String::from_utf8_lossy(value).into_owned()),
+        ValueRef::Text(value) => Cell::Text(match str::from_utf8(value) {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(value).into_owned(),
+        }),
         ValueRef::Blob(value) => Cell::Bytes(Bytes::copy_from_slice(value)),
     }
 }
@@ -146,8 +171,8 @@ fn cell(value: ValueRef<'_>) -> Cell {
 /// A cell on its way into a statement.
 enum Bound<'a> {
     All(&'a Cell),
-    /// The only value of a list.
-    Only(&'a Cell),
+    /// One value of a list.
+    One(&'a Cell, usize),
 }
 
 impl ToSql for Bound<'_> {
@@ -170,17 +195,17 @@ impl ToSql for Bound<'_> {
                 let hex: Vec<String> = values.iter().map(|id| id.simple().to_string()).collect();
                 json(serde_json::to_string(&hex))
             }
-            Bound::Only(list) => borrowed(only(list)),
+            Bound::One(list, at) => borrowed(one(list, *at)),
         }
     }
 }
 
-/// The first value of a list.
-fn only(list: &Cell) -> ValueRef<'_> {
+/// A value of a list.
+fn one(list: &Cell, at: usize) -> ValueRef<'_> {
     let value = match list {
-        Cell::Ints(values) => values.first().map(|value| ValueRef::Integer(*value)),
-        Cell::Texts(values) => values.first().map(|value| ValueRef::Text(value.as_bytes())),
-        Cell::Ids(values) => values.first().map(|value| ValueRef::Blob(value.as_bytes())),
+        Cell::Ints(values) => values.get(at).map(|value| ValueRef::Integer(*value)),
+        Cell::Texts(values) => values.get(at).map(|value| ValueRef::Text(value.as_bytes())),
+        Cell::Ids(values) => values.get(at).map(|value| ValueRef::Blob(value.as_bytes())),
         _ => None,
     };
     value.unwrap_or(ValueRef::Null)

@@ -59,7 +59,6 @@ impl Session {
                 Ok(Command::Do(work)) => {
                     let mut tx = SqliteTx {
                         connection: &mut writer.connection,
-                        texts: &writer.texts,
                         clock: &writer.clock,
                         is_users: true,
                         signals: Vec::new(),

@@ -7,7 +7,6 @@
 //! thread looks whether another process has written: only the writing connection can tell foreign commits from
 //! our own.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,6 @@ use super::error::meaning;
 use super::identity::Identity;
 use super::tx::{SqliteTx, finish};
 use super::user::Session;
-use crate::render::Texts;
 use crate::{Clock, Signal, StoreError, Work};
 
 /// How many jobs share a transaction at most.
@@ -94,7 +92,6 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     /// Of a file.
     pub(super) identity: Option<Arc<Identity>>,
-    pub(super) texts: Arc<Texts>,
     pub(super) clock: Clock,
     pub(super) signals: broadcast::Sender<Signal>,
     pub(super) tasks: Receiver<Task>,
@@ -182,8 +179,8 @@ impl Writer {
         if !job.is_wanted() {
             return;
         }
-        let Writer { connection, texts, clock, .. } = self;
-        let mut tx = SqliteTx { connection, texts, clock, is_users: job.is_users(), signals: Vec::new() };
+        let Writer { connection, clock, .. } = self;
+        let mut tx = SqliteTx { connection, clock, is_users: job.is_users(), signals: Vec::new() };
         // Its answer says what went wrong.
         let _ = job.run(&mut tx);
         job.settle(None);
@@ -232,7 +229,6 @@ impl Writer {
             }
             let mut tx = SqliteTx {
                 connection: &mut self.connection,
-                texts: &self.texts,
                 clock: &self.clock,
                 is_users: job.is_users(),
                 signals: Vec::new(),

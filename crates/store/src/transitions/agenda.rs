@@ -119,7 +119,8 @@ static LOCK: Sql = Sql::new(
             a.undoing
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids])
+.value_by_value();
 
 static LOCK_FREE: Sql = Sql::new(
     "agenda_lock_free",
@@ -127,7 +128,8 @@ static LOCK_FREE: Sql = Sql::new(
             a.undoing
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids])
+.value_by_value();
 
 static LOOK: Sql = Sql::new(
     "agenda_look",
@@ -135,4 +137,5 @@ static LOOK: Sql = Sql::new(
             a.undoing
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids])
+.value_by_value();

@@ -246,7 +246,8 @@ pub(super) static UNREAD: Sql = Sql::new(
     "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
       where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
 )
-.takes(&[Type::Int, Type::Ids]);
+.takes(&[Type::Int, Type::Ids])
+.value_by_value();
 
 // Not only what is due later: a run that is due and was passed over, because someone has locked it, too. Nobody
 // asks when the claim got all that it wanted, and behind what it took lie the remains of all that was taken before. A

@@ -10,7 +10,6 @@ mod sqlx;
 mod tokio_postgres;
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use ::tokio_postgres::error::SqlState;
 use async_trait::async_trait;
@@ -19,7 +18,7 @@ use super::error::meaning_of;
 use super::listen::written;
 use super::tx::{Ask, Sending};
 use crate::adapters::{Verb, check_database, no_tables};
-use crate::render::{Dialect, Texts};
+use crate::render::Dialect;
 use crate::rows::cells;
 use crate::user_tx::failed_before;
 use crate::{
@@ -70,7 +69,7 @@ impl<W: Wire> Tx for UsersTx<'_, W> {
     async fn flight(&mut self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, StoreError> {
         let ahead = self.ahead.take();
         let rest = usize::from(ahead.is_some());
-        let sending = Sending::of(ahead.into_iter().chain(calls).collect(), &TEXTS, self.clock)?;
+        let sending = Sending::of(ahead.into_iter().chain(calls).collect(), self.clock)?;
         let answers = self.wire.exchange(&sending.asks).await?;
         Ok(sending.in_order(answers).split_off(rest))
     }
@@ -106,8 +105,6 @@ fn users_meaning(state: &SqlState, message: &str) -> StoreError {
         _ => meaning_of(state, message),
     }
 }
-
-static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts::new(Dialect::Postgres));
 
 static NOTIFY: Sql = Sql::new("users_notify", "select pg_notify('outlast', hint) from unnest({p1}) as hint")
     .takes(&[Type::Texts]);

@@ -1,7 +1,8 @@
 //! Opening and closing: migrations, roles, wrong places.
 
 use super::*;
-use crate::Shape;
+use crate::render::rendered;
+use crate::{Dialect, Shape};
 
 #[tokio::test]
 async fn dropping_the_store_closes_its_connections() {
@@ -133,7 +134,7 @@ async fn every_statement_can_be_prepared() {
     let connection = store.pool.lease().await.unwrap();
     for sql in statements::all() {
         for shape in [Shape::Many, Shape::One] {
-            let rendered = store.texts.of(sql, shape);
+            let rendered = rendered(sql, Dialect::Postgres, shape);
             let types = cells::types(sql, shape, rendered.now);
             if let Err(error) = connection.client().prepare_typed(&rendered.text, &types).await {
                 panic!("{}: {}\n{}", sql.name, error::chain(&error), rendered.text);
