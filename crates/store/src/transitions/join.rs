@@ -62,6 +62,7 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
         flight.add(DEFINITIONS_RETIRE.with(cells![0_u16, Cell::Texts(active)]));
     }
     flight.each(&DEFINITIONS_SET, definitions.collect(), cells![0_u16]);
+    let mut unblocked = Vec::new();
     for shard in 0..shards.max(1) {
         let lease = micros(node.lease);
         flight.add(NODES_JOIN.with(cells![
@@ -79,14 +80,19 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
         let (codes, queues) = (Cell::Texts(codes.clone()), Cell::Texts(node.queues.clone()));
         let blocked = cells![shard, codes, Status::Blocked, queues, serves_all];
         flight.add(BLOCKED_LOCK.with(blocked.clone()));
-        flight.add(UNBLOCK.with([blocked, cells![Status::Ready]].concat()));
+        unblocked.push(flight.add(UNBLOCK.with([blocked, cells![Status::Ready]].concat())));
     }
     queue::add_declared(&mut flight, &node.rules, shards);
-    tx.signal(Signal::Due);
     if !node.rules.is_empty() {
         tx.signal(Signal::Queues);
     }
-    flight.send_last(tx).await?;
+    let mut answers = flight.send_last(tx).await?;
+    // Nobody else has to look otherwise: the node itself claims as soon as it works.
+    for place in unblocked {
+        if answers.take(place).first().map_or(Ok(0), |row| row.int(0))? > 0 {
+            tx.signal(Signal::Due);
+        }
+    }
     Ok(())
 }
 
@@ -183,5 +189,13 @@ static UNBLOCK: Sql = Sql::new(
       where shard = {p1} and reason is not null and code {in:p2} and status = {p3}
         and ({p5} = 1 or queue {in:p4})",
 )
+// Mostly none stands still: then SQLite need not make tables of the lists.
+.on_sqlite(
+    "update outlast.agenda set status = {p6}, due_at = {now}, reason = null
+      where exists (select 1 from outlast.agenda as b where b.shard = {p1} and b.reason is not null)
+        and shard = {p1} and reason is not null and code {in:p2} and status = {p3}
+        and ({p5} = 1 or queue {in:p4})",
+)
 .takes(&[Type::Int, Type::Texts, Type::Int, Type::Texts, Type::Int, Type::Int])
-.by("agenda_blocked");
+.by("agenda_blocked")
+.counted();
