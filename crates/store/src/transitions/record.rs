@@ -27,6 +27,6 @@ pub(crate) async fn record(
     let mut answers = flight.send_last(tx).await?;
 
     let fenced = !answers.take(fenced).is_empty();
-    let recorded = !answers.take_any(recorded).is_empty();
+    let recorded = answers.take_any(recorded).first().map_or(Ok(0), |row| row.int(0))? > 0;
     Ok(if fenced && recorded { Committed::Done } else { Committed::LeaseLost })
 }

@@ -165,9 +165,11 @@ static JOURNAL_NEW: Sql = Sql::new("journal_new", journal_add!("insert into", ""
     .rows(ENTRY)
     .takes(&[Type::Int, Type::Id]);
 
-/// Gives a row only if it recorded: an entry that was there before belongs to another transaction.
+/// Counts what it recorded: an entry that was there before belongs to another transaction.
 pub(crate) static JOURNAL_RECORD: Sql =
-    Sql::new("journal_record", journal_add!("insert into", "on conflict do nothing returning pos"))
+    Sql::new("journal_record", journal_add!("insert into", "on conflict do nothing"))
+        .on_sqlite(journal_row!())
+        .counted()
         .rows(ENTRY)
         .takes(&[Type::Int, Type::Id]);
 
