@@ -111,6 +111,8 @@ pub(crate) struct Engine {
     overdue: lease::Overdue,
     /// The rules of queues that this code says.
     rules: Vec<(String, QueueRules)>,
+    /// The queues that this node takes from.
+    served: Vec<String>,
     pub(crate) troubles: Troubles,
     pub(crate) verified: verify::Verified,
     /// No other process can take runs from this one: the database is a file that we own.
@@ -135,6 +137,7 @@ impl Engine {
     ) -> Arc<Engine> {
         let is_sole_owner = !store.is_shared();
         let clock = EngineClock::new(store.clock().clone(), is_sole_owner);
+        let served = served(&settings, &registry);
         let engine = Engine {
             clock,
             limits,
@@ -166,6 +169,7 @@ impl Engine {
             retention: retention::Walks::default(),
             overdue: lease::Overdue::default(),
             rules,
+            served,
             troubles: Troubles::default(),
             verified: verify::Verified::default(),
             is_sole_owner,
@@ -288,7 +292,7 @@ impl Engine {
             pid: std::process::id(),
             lease: self.settings.lease,
             definitions: self.registry.cards(),
-            queues: self.served(),
+            queues: self.served.clone(),
             rules: self.rules.clone(),
             slots: u32::try_from(self.settings.concurrency).unwrap_or(u32::MAX),
             about: self.about(),
@@ -353,21 +357,14 @@ impl Engine {
         }
     }
 
-    /// The queues that this node takes from: Outlast's own is among them, whatever the settings say.
-    pub(crate) fn served(&self) -> Vec<String> {
-        let mut queues = self.settings.queues.clone();
-        if queues.is_empty() {
-            return self.registry.queues();
-        }
-        if queues.iter().all(|queue| queue != bulk::QUEUE) {
-            queues.push(bulk::QUEUE.to_owned());
-        }
-        queues
+    /// The queues that this node takes from.
+    pub(crate) fn served(&self) -> &[String] {
+        &self.served
     }
 
     /// Those of them that have no rules.
     fn plain_queues(&self) -> Vec<String> {
-        self.served().into_iter().filter(|queue| !self.queues.is_managed(queue)).collect()
+        self.served.iter().filter(|queue| !self.queues.is_managed(queue)).cloned().collect()
     }
 
     /// A place for a run that is about to be claimed.
@@ -480,6 +477,18 @@ impl Engine {
         };
         claims.filter(|_| in_hand(self.running.lock().len()) && !self.claiming.load(Ordering::SeqCst))
     }
+}
+
+/// The queues that a node takes from: Outlast's own is among them, whatever the settings say.
+fn served(settings: &Settings, registry: &Registry) -> Vec<String> {
+    let mut queues = settings.queues.clone();
+    if queues.is_empty() {
+        return registry.queues();
+    }
+    if queues.iter().all(|queue| queue != bulk::QUEUE) {
+        queues.push(bulk::QUEUE.to_owned());
+    }
+    queues
 }
 
 /// The name of this machine, which is looked up once.

@@ -130,7 +130,7 @@ pub(super) async fn try_learn(engine: &Arc<Engine>, changes: Option<i64>) -> Res
 /// Claims from every queue with rules that this node serves.
 pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
     let mut queues: Vec<String> =
-        engine.served().into_iter().filter(|queue| engine.queues.is_managed(queue)).collect();
+        engine.served().iter().filter(|queue| engine.queues.is_managed(queue)).cloned().collect();
     in_turn(&mut queues, round.turn());
     for queue in queues {
         if engine.stop.is_cancelled() {
