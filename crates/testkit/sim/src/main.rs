@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+// It takes the place of `malloc`, which SQLite and Rust both ask. As Rust's global allocator it would be asked for an
+// alignment every time, which is the longer way.
+use mimalloc as _;
 use outlast_sim::{Report, Script, Tally, Theatre, Watch};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Plays random schedules and says which of them did what must not be.
 #[derive(Parser)]
