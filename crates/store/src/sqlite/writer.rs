@@ -7,6 +7,7 @@
 //! thread looks whether another process has written: only the writing connection can tell foreign commits from
 //! our own.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
