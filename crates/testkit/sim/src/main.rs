@@ -14,7 +14,6 @@ use clap::Parser;
 use mimalloc as _;
 use outlast_sim::{Report, Script, Tally, Theatre, Watch};
 
-
 /// Plays random schedules and says which of them did what must not be.
 #[derive(Parser)]
 struct Options {
