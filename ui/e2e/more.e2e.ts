@@ -79,7 +79,8 @@ it("opens a run from the file that it was downloaded as, and shows the same step
   expect(lab.cli("show", "--file", path)).toContain("charge");
   await page.goto(`${lab.url}/runs/import`);
   await page.locator("input[type=file]").setInputFiles(path);
-  await page.locator("h1", { hasText: "order , from a file" }).or(page.locator("h1", { hasText: "from a file" })).first().waitFor();
+  await page.locator("h1", { hasText: /^order, from a file$/ }).waitFor();
+  await page.getByText("What became of it since").waitFor();
   await page.getByText("3 operations").waitFor();
   await page.getByRole("button", { name: /charge/ }).first().click();
   await page.getByRole("complementary", { name: "Step charge" }).waitFor();
@@ -87,6 +88,21 @@ it("opens a run from the file that it was downloaded as, and shows the same step
   const wrong = { name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"outlast_run":1}') };
   await page.locator("input[type=file]").setInputFiles(wrong);
   await page.getByRole("alert").waitFor();
+});
+
+it("reads a file wherever on the page it is dropped, and does not say that it lacks what it shows", async () => {
+  const id = await lab.run({ definition: "trip", input: "Luna" }, "failed");
+  const text = await (await lab.ask(`/runs/${id}/export`)).text();
+  const page = await lab.page("/runs/import");
+  await page.locator("h1").waitFor();
+  await page.getByRole("navigation", { name: "Pages" }).evaluate((nav, text) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([text], "run.json", { type: "application/json" }));
+    for (const type of ["dragover", "drop"]) nav.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer }));
+  }, text);
+  await page.locator("h1", { hasText: "trip, from a file" }).waitFor();
+  await page.getByRole("note").getByText("nobody insures").waitFor();
+  expect(await page.locator("main").innerText()).not.toMatch(/How it ended|Why it failed/);
 });
 
 it("makes a form of what a definition says of its input", async () => {

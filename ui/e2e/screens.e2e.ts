@@ -116,6 +116,14 @@ it("keeps views and columns that somebody chose, and looks further back when ask
   await page.getByLabel("Remove since:all").waitFor();
   await page.getByRole("button", { name: "Forget the view Large orders" }).click();
   await page.getByRole("link", { name: "Large orders" }).waitFor({ state: "detached" });
+  // A view has the columns with which it was saved.
+  await page.goto(`${lab.url}/runs?def=order&cols=key,node`);
+  await page.getByRole("button", { name: "Save this view…" }).click();
+  await page.getByLabel("Name").fill("Where orders are");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("link", { name: "All", exact: true }).click();
+  await page.getByRole("link", { name: "Where orders are" }).click();
+  await page.waitForURL(/\/runs\?def=order&cols=key(,|%2C)node$/);
 });
 
 it("offers what can follow a field", async () => {

@@ -29,6 +29,20 @@ it("says that there is no such run where an address has no id in it, and stays l
   await page.locator("h1", { hasText: "Runs" }).waitFor();
 });
 
+it("says that there is no such bulk where an address has none", async () => {
+  const page = await lab.page("/bulk/none");
+  await page.getByRole("heading", { level: 1, name: "There is no such bulk" }).waitFor();
+  await page.getByRole("link", { name: "To the bulks" }).click();
+  await page.locator("h1", { hasText: "Bulk" }).waitFor();
+});
+
+it("tells its version and time where there is no room for them beside the pages", async () => {
+  const page = await lab.page("/settings");
+  await page.setViewportSize({ width: 390, height: 820 });
+  await page.locator("main").getByText(/^Outlast \d+\.\d+/).waitFor();
+  await page.locator("main").getByRole("button", { name: /^\d\d:\d\d:\d\d (here|UTC)$/ }).waitFor();
+});
+
 it("has room for the names of steps on a telephone", async () => {
   const id = await lab.order("telephone");
   const page = await lab.page("/runs");

@@ -91,6 +91,7 @@ export function story(database?: string) {
   it("pauses and resumes a queue", async () => {
     const page = await lab.page("/queues");
     await page.getByRole("button", { name: "pause stock" }).click();
+    await page.getByLabel(/Reason/).fill("stocktaking");
     await page.getByRole("button", { name: "Pause", exact: true }).last().click();
     await page.locator("[data-state=paused]").waitFor();
     await page.getByRole("button", { name: "resume stock" }).click();

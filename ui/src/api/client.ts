@@ -33,6 +33,11 @@ export function onTokenWanted(call: () => void): () => void {
   return () => tokenWanted.delete(call);
 }
 
+/// Somebody wants to give a token after all.
+export function wantToken() {
+  tokenWanted.forEach((call) => call());
+}
+
 async function lossless(request: Request): Promise<Response> {
   let response: Response;
   const asked = Date.now();
@@ -44,7 +49,7 @@ async function lossless(request: Request): Promise<Response> {
   }
   noteServerDate(response.headers.get("date"), asked);
   const text = await response.text();
-  if (response.status === 401) tokenWanted.forEach((call) => call());
+  if (response.status === 401) wantToken();
   if (!response.ok) throw problem(response.status, text);
   if (response.status === 204) return new Response(null, { status: 204 });
   // openapi-fetch calls `json` where it knows a length.

@@ -1613,8 +1613,8 @@ export interface components {
             filter?: string;
             /** @description Of a retry or a fork: from this step on. */
             from?: string | null;
-            /** @description These runs, instead of a filter: at most 1000. */
-            ids?: string[];
+            /** @description These runs, instead of a filter: at least one, at most 1000. */
+            ids?: string[] | null;
             /** @description Of a fork: with this input instead of each run's own. */
             input?: unknown;
             /** @description Of a fork: with the version that new runs take. */
@@ -1708,14 +1708,14 @@ export interface components {
             /** Format: int64 */
             failed: number;
             /**
-             * Format: double
+             * Format: int64
              * @description From start to end; half of them took less. About: it is within a factor of two.
              */
             p50_ms?: number | null;
-            /** Format: double */
+            /** Format: int64 */
             p95_ms?: number | null;
             /**
-             * Format: double
+             * Format: int64
              * @description How long the one that was due first had been in line, at most.
              */
             queue_wait_ms?: number | null;
@@ -2154,9 +2154,9 @@ export interface components {
             failed: number;
             /** @description Since when the one that has been due for longest waits; `null` where nobody does, or for a token of one tenant. */
             oldest_due_at?: string | null;
-            /** Format: double */
+            /** Format: int64 */
             p50_ms?: number | null;
-            /** Format: double */
+            /** Format: int64 */
             p95_ms?: number | null;
             /** Format: int64 */
             queued: number;
@@ -2487,7 +2487,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             200: {
@@ -2832,7 +2836,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             200: {
@@ -2963,7 +2971,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             200: {
@@ -2997,7 +3009,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             200: {
@@ -3048,6 +3064,8 @@ export interface operations {
                 since?: string;
                 /** @description Started before */
                 until?: string;
+                /** @description Ended at or after: a time, or 2h for two hours ago */
+                ended?: string;
                 /** @description With this id, or this key */
                 q?: string;
                 /** @description newest (unless said) or oldest */
@@ -3157,6 +3175,8 @@ export interface operations {
                 since?: string;
                 /** @description Started before */
                 until?: string;
+                /** @description Ended at or after: a time, or 2h for two hours ago */
+                ended?: string;
                 /** @description With this id, or this key */
                 q?: string;
                 /** @description Count no more than this: 1 to 100000, 10000 unless said */
@@ -4225,7 +4245,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             200: {
@@ -4259,7 +4283,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             200: {
@@ -4293,7 +4321,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Done */
             201: {

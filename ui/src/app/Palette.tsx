@@ -41,7 +41,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
     ...opened().map(({ id, name }) => ({ label: name, hint: `opened lately, …${id.slice(-8)}`, to: `/runs/${id}` })),
     { label: "Settings", hint: "page", to: "/settings" },
     { label: "Open an exported run", hint: "page", to: "/runs/import" },
-    { label: "Failed runs", hint: "of the last day", to: "/runs", search: { status: "failed" } },
+    { label: "Failed runs", hint: "of the last day", to: "/runs", search: { status: "failed", ended: "24h" } },
     { label: "Change the theme", hint: "action", act: nextTheme },
     { label: "Pause or resume live updates", hint: "action", act: () => live.toggle() },
     { label: "Show times in the other zone", hint: "action", act: toggleUtc },

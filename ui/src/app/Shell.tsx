@@ -54,7 +54,7 @@ export function Shell() {
     else if (keys === "mod+k") setOpen("palette");
     else if (keys === ".") live.toggle();
     else if (keys === "t") nextTheme();
-    else if (keys === "/") focusFilter(() => void navigate({ to: "/runs" as string }));
+    else if (keys === "/") void focusFilter(() => navigate({ to: "/runs" as string }));
     else return false;
     return true;
   });
@@ -92,7 +92,7 @@ export function Shell() {
             </li>
           ))}
         </ul>
-        <About />
+        <div className={css.about}><About /></div>
       </nav>
       <main className={css.main} id="main" ref={main} tabIndex={-1}>
         <Outlet />
@@ -104,10 +104,13 @@ export function Shell() {
   );
 }
 
-function focusFilter(otherwise: () => void) {
-  const field = document.getElementById("filter");
-  if (field) field.focus();
-  else otherwise();
+/// The field in which runs are filtered, on its page or from any other.
+async function focusFilter(open: () => Promise<unknown>) {
+  const field = () => document.getElementById("filter");
+  if (!field()) await open();
+  // The page is there before it is drawn.
+  for (let frame = 0; !field() && frame < 60; frame++) await new Promise(requestAnimationFrame);
+  field()?.focus();
 }
 
 /// How many kinds of failures there were in a day. The number stays while a newer one is on its way.
@@ -118,13 +121,14 @@ function ErrorBadge() {
   return count ? <b className={css.badge} title={`${count === 1 ? "1 kind" : `${count} kinds`} of failures in 24 hours`}>{count >= 50 ? "50+" : count}</b> : null;
 }
 
-function About() {
+/// Which server it is, and its time: beside the pages, and in the settings for whom the screen has no room there.
+export function About() {
   const version = useVersion();
   const now = useNow();
   const utc = useUtc();
   const time = new Date(now).toLocaleTimeString("en-GB", { timeZone: utc ? "UTC" : undefined });
   return (
-    <div className={css.about}>
+    <div>
       Outlast {version.data?.version ?? config.version}
       <br />
       {version.data ? (version.data.store === "sqlite" ? "SQLite" : "PostgreSQL") : " "}
@@ -190,7 +194,12 @@ function Help({ onClose }: { onClose: () => void }) {
 function TokenDialog({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const submit = async () => {
-    await signIn(text.trim());
+    try {
+      await signIn(text.trim());
+    } catch (error) {
+      // What is wrong with it, and no other way to be asked: this is it.
+      throw new Error((error as Error).message);
+    }
     location.hash = "";
     live.toggle();
     live.toggle();

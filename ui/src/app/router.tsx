@@ -1,12 +1,14 @@
 // Every page and its address. Addresses are plain (`?status=failed&status=cancelled`), and values are texts: a copied
 // link shows the same screen, and people can write one by hand.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
 import { FIELDS } from "../lib/filter";
 import { RunsPage } from "../pages/Runs";
 import { config } from "./config";
+import { later } from "./later";
+import { keepPlaces } from "./places";
 import { NotFound, Shell } from "./Shell";
 
-function parseSearch(text: string): Record<string, string | string[]> {
+export function parseSearch(text: string): Record<string, string | string[]> {
   const found: Record<string, string | string[]> = {};
   for (const [name, value] of new URLSearchParams(text)) {
     const before = found[name];
@@ -31,29 +33,29 @@ function only(...names: string[]) {
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 const under = () => root;
 const routes = [
-  createRoute({ getParentRoute: under, path: "/", component: lazyRouteComponent(() => import("../pages/Overview"), "OverviewPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/errors", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range", "def") }),
+  createRoute({ getParentRoute: under, path: "/", component: later(() => import("../pages/Overview"), "OverviewPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/errors", component: later(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range", "def") }),
   createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort", "cols") }),
   createRoute({
     getParentRoute: under,
     path: "/runs/$id",
-    component: lazyRouteComponent(() => import("../run/RunPage"), "RunPage"),
+    component: later(() => import("../run/RunPage"), "RunPage"),
     validateSearch: only("tab", "step", "idle", "zoom"),
   }),
-  createRoute({ getParentRoute: under, path: "/queues", component: lazyRouteComponent(() => import("../pages/Queues"), "QueuesPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/schedules", component: lazyRouteComponent(() => import("../pages/Schedules"), "SchedulesPage") }),
-  createRoute({ getParentRoute: under, path: "/nodes", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodesPage"), validateSearch: only("state") }),
-  createRoute({ getParentRoute: under, path: "/definitions", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionsPage") }),
-  createRoute({ getParentRoute: under, path: "/errors/$fp", component: lazyRouteComponent(() => import("../pages/Errors"), "ErrorPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/queues/$name", component: lazyRouteComponent(() => import("../pages/QueuePage"), "QueuePage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/schedules/$name", component: lazyRouteComponent(() => import("../pages/SchedulePage"), "SchedulePage") }),
-  createRoute({ getParentRoute: under, path: "/nodes/$id", component: lazyRouteComponent(() => import("../pages/Nodes"), "NodePage") }),
-  createRoute({ getParentRoute: under, path: "/definitions/$name", component: lazyRouteComponent(() => import("../pages/Definitions"), "DefinitionPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/bulk", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulksPage"), validateSearch: only("state") }),
-  createRoute({ getParentRoute: under, path: "/bulk/$id", component: lazyRouteComponent(() => import("../pages/Bulks"), "BulkPage") }),
-  createRoute({ getParentRoute: under, path: "/runs/import", component: lazyRouteComponent(() => import("../run/Import"), "ImportPage") }),
-  createRoute({ getParentRoute: under, path: "/settings", component: lazyRouteComponent(() => import("../pages/Settings"), "SettingsPage") }),
-  createRoute({ getParentRoute: under, path: "/system", component: lazyRouteComponent(() => import("../pages/System"), "SystemPage") }),
+  createRoute({ getParentRoute: under, path: "/queues", component: later(() => import("../pages/Queues"), "QueuesPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/schedules", component: later(() => import("../pages/Schedules"), "SchedulesPage") }),
+  createRoute({ getParentRoute: under, path: "/nodes", component: later(() => import("../pages/Nodes"), "NodesPage"), validateSearch: only("state") }),
+  createRoute({ getParentRoute: under, path: "/definitions", component: later(() => import("../pages/Definitions"), "DefinitionsPage") }),
+  createRoute({ getParentRoute: under, path: "/errors/$fp", component: later(() => import("../pages/Errors"), "ErrorPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/queues/$name", component: later(() => import("../pages/QueuePage"), "QueuePage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/schedules/$name", component: later(() => import("../pages/SchedulePage"), "SchedulePage") }),
+  createRoute({ getParentRoute: under, path: "/nodes/$id", component: later(() => import("../pages/Nodes"), "NodePage") }),
+  createRoute({ getParentRoute: under, path: "/definitions/$name", component: later(() => import("../pages/Definitions"), "DefinitionPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/bulk", component: later(() => import("../pages/Bulks"), "BulksPage"), validateSearch: only("state") }),
+  createRoute({ getParentRoute: under, path: "/bulk/$id", component: later(() => import("../pages/Bulks"), "BulkPage") }),
+  createRoute({ getParentRoute: under, path: "/runs/import", component: later(() => import("../run/Import"), "ImportPage") }),
+  createRoute({ getParentRoute: under, path: "/settings", component: later(() => import("../pages/Settings"), "SettingsPage") }),
+  createRoute({ getParentRoute: under, path: "/system", component: later(() => import("../pages/System"), "SystemPage") }),
 ];
 
 export const router = createRouter({
@@ -63,3 +65,4 @@ export const router = createRouter({
   stringifySearch,
   defaultPreload: "intent",
 });
+keepPlaces(router);

@@ -8,6 +8,7 @@ const texts = [
   "run_01m7j3wzpse008vs7k5tgvk5p8",
   "def:über",
   "def:order node:node_1 version:2 owner:ann stuck:5m",
+  "status:failed ended:24h",
   'q:"a:b"',
   "",
 ];
@@ -44,7 +45,8 @@ describe("filters", () => {
   });
   it("look at the last day alone, unless something else bounds them", () => {
     for (const open of ["", "status:failed", "def:order", "status:waiting,failed", "tag:a=b", "version:2", "owner:ann"]) expect(isWindowed(read(open)), open).toBe(true);
-    for (const bound of ["status:waiting,paused", "key:a", "x", "since:7d", "until:1h", "parent:run_1", "node:node_1", "stuck:5m", "since:all"]) expect(isWindowed(read(bound)), bound).toBe(false);
+    for (const bound of ["status:waiting,paused", "key:a", "x", "since:7d", "until:1h", "parent:run_1", "node:node_1", "stuck:5m", "since:all", "status:failed ended:24h"]) expect(isWindowed(read(bound)), bound).toBe(false);
+    expect(words(asked(read("status:failed ended:1h")))).toBe("status:failed ended:1h");
     expect(words(asked(read("def:order")))).toBe("def:order since:24h");
     expect(words(asked(read("def:order since:all")))).toBe("def:order");
     expect(words(asked(read("since:2h")))).toBe("since:2h");

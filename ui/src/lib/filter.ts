@@ -2,7 +2,7 @@
 // it is sent around. The address is the only place where it is kept.
 
 /// In the order of the chips. `status` and `tag` can be there several times.
-export const FIELDS = ["status", "def", "queue", "key", "tag", "parent", "node", "version", "owner", "stuck", "since", "until", "q"] as const;
+export const FIELDS = ["status", "def", "queue", "key", "tag", "parent", "node", "version", "owner", "stuck", "ended", "since", "until", "q"] as const;
 export type Field = (typeof FIELDS)[number];
 const SEVERAL: readonly Field[] = ["status", "tag"];
 
@@ -78,7 +78,7 @@ export function fromSearch(search: Record<string, unknown>): Term[] {
 /// What a list without any end shows: enough for a day's work, and little enough for any database.
 export const WINDOW = "24h";
 const UNFINISHED: readonly string[] = ["ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed"];
-const NARROW: readonly Field[] = ["since", "until", "q", "key", "parent", "node", "stuck"];
+const NARROW: readonly Field[] = ["ended", "since", "until", "q", "key", "parent", "node", "stuck"];
 
 /// Whether only the last day is looked at, because nothing else bounds what is found. Those that are not finished are few,
 /// and one that has waited for a week is what somebody looks for: they are shown however old they are.

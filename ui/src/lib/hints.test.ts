@@ -18,5 +18,6 @@ it("offers the versions of the definition that is asked for, or of all", () => {
 
 it("offers examples of times, and nothing for what only people know", () => {
   expect(hintsOf("stuck", known).map((hint) => hint.value)).toContain("5m");
+  expect(hintsOf("ended", known).map((hint) => hint.value)).toContain("24h");
   expect(hintsOf("owner", known)).toEqual([]);
 });

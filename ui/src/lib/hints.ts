@@ -13,7 +13,7 @@ interface Known {
   def?: string;
 }
 
-const EXAMPLES: Record<string, string[]> = { since: ["1h", "24h", "7d", "all"], until: ["1h"], stuck: ["5m", "1h"] };
+const EXAMPLES: Record<string, string[]> = { ended: ["1h", "24h", "7d"], since: ["1h", "24h", "7d", "all"], until: ["1h"], stuck: ["5m", "1h"] };
 
 export function hintsOf(field: string, { nodes, definitions, def }: Known): Hint[] {
   if (field === "node") return nodes.map((node) => ({ value: node.id, label: `${node.name} on ${node.host}` }));

@@ -45,11 +45,11 @@ export function forgetView(name: string): View[] {
 
 /// What can be shown of a run beside its state and definition, and whether it is unless somebody says otherwise.
 export const COLUMNS = {
-  key: ["Key or id", true, "minmax(130px, 1.3fr)"],
+  key: ["Key or id", true, "minmax(104px, 1.3fr)"],
   queue: ["Queue", true, "minmax(70px, 0.7fr)"],
   attempt: ["Attempt", true, "64px"],
   created: ["Started", true, "92px"],
-  took: ["Took, waits for", true, "minmax(110px, 1.1fr)"],
+  took: ["Took, waits for", true, "minmax(96px, 1.1fr)"],
   tags: ["Tags, error", true, "minmax(90px, 1.4fr)"],
   id: ["Id", false, "290px"],
   node: ["Node", false, "92px"],

@@ -15,3 +15,9 @@ it("shows what is stuck however long it has been so", () => {
   expect(read(stuck[1])).toEqual([{ field: "stuck", value: "5m" }]);
   expect(isWindowed(read(stuck[1]))).toBe(false);
 });
+
+it("shows what failed in the last day by when it failed, as the number on the first page counts it", () => {
+  const failed = shortcuts().find(([name]) => name.startsWith("Failed"))!;
+  expect(read(failed[1])).toEqual([{ field: "status", value: "failed" }, { field: "ended", value: "24h" }]);
+  expect(isWindowed(read(failed[1]))).toBe(false);
+});

@@ -9,7 +9,7 @@ export function shortcuts(actor?: string): [string, string][] {
     ["Waiting", "status:waiting"],
     ["Stuck", "stuck:5m"],
     ["Need somebody", "status:paused,blocked,undo_failed"],
-    ["Failed", "status:failed"],
+    ["Failed 24 h", "status:failed ended:24h"],
     ["Done", "status:completed,cancelled"],
     ...(actor ? [["Mine", `owner:${JSON.stringify(actor)}`] as [string, string]] : []),
   ];

@@ -2,6 +2,11 @@
 
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
+/// How many bytes a text has where it is kept and sent: letters may have several.
+export function sizeOf(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
 /// In the unit in which it is less than a thousand, with as many digits as tell something.
 export function bytes(count: number): string {
   let [value, unit] = [Math.max(0, count), 0];

@@ -43,11 +43,15 @@ export function isFinal(status: string): boolean {
   return FINAL.includes(status);
 }
 
-/// The state that is shown: `ready` is a word for the store, not for people.
-export function stateOf(run: Pick<Run, "status" | "due_at" | "attempt">, now: number): State {
+/// What is due within this is due: clocks that differ by less than a second are not put right, and the page's own ticks once in a second.
+const SOON = 2500;
+
+/// The state that is shown: `ready` is a word for the store, not for people. When it is due says something of such a run alone, and of
+/// none that a node has.
+export function stateOf(run: Pick<Run, "status" | "due_at" | "attempt"> & { node?: string | null }, now: number): State {
   if (run.status === "ready") {
-    const due = millis(run.due_at);
-    if (due !== null && due > now + 500) return run.attempt > 1 ? "retrying" : "scheduled";
+    const due = run.node ? null : millis(run.due_at);
+    if (due !== null && due > now + SOON) return run.attempt > 1 ? "retrying" : "scheduled";
     return "queued";
   }
   return (run.status in STATES ? run.status : "queued") as State;

@@ -21,7 +21,26 @@ export const MEANS: Record<BulkOp, string> = {
   delete: "Those that have ended are gone for good, with their steps, results and logs. Nothing that they did is reverted.",
 };
 
-export function BulkDialog({ terms, failure, first = "cancel", onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
+/// What would happen to how many, with some of them.
+export function Preview({ found, stays: staying = found.stays }: { found: Schemas["BulkPreview"]; stays?: number }) {
+  const shown = found.runs.slice(0, 5);
+  const stays = staying === 1 ? ", 1 stays as it is" : staying ? `, ${staying.toLocaleString("en")} stay as they are` : "";
+  return (
+    <div>
+      <p><strong>{found.acts.toLocaleString("en")}{found.is_all ? "" : "+"}</strong> would change{stays}.{shown.length > 0 && shown.length < found.runs.length ? " For example:" : ""}</p>
+      <ul>{shown.map((run) => <li key={run.run}>{run.definition} {run.key ?? `…${run.run.slice(-8)}`} <span className={css.muted}>({run.status})</span></li>)}</ul>
+    </div>
+  );
+}
+
+/// What is likeliest to be meant for runs of these states: the server refuses what can be done to none of them.
+function likeliest(terms: Term[]): BulkOp {
+  const statuses = terms.filter((term) => term.field === "status").map((term) => term.value);
+  const are = (...some: string[]) => statuses.length > 0 && statuses.every((status) => some.includes(status));
+  return are("failed") ? "retry" : are("failed", "completed", "cancelled") ? "delete" : are("paused") ? "resume" : "cancel";
+}
+
+export function BulkDialog({ terms, failure, first = likeliest(terms), onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
   const navigate = useNavigate();
   const [op, setOp] = useState<BulkOp>(first);
   const [reason, setReason] = useState("");
@@ -54,12 +73,7 @@ export function BulkDialog({ terms, failure, first = "cancel", onClose }: { term
       </Field>
       <p>{MEANS[op]}</p>
       <Problem error={preview.error} />
-      {found && (
-        <div>
-          <p><strong>{count}</strong> would change{found.stays ? `, ${found.stays.toLocaleString("en")} stay as they are` : ""}. For example:</p>
-          <ul>{found.runs.slice(0, 5).map((run) => <li key={run.run}>{run.definition} {run.key ?? `…${run.run.slice(-8)}`} <span className={css.muted}>({run.status})</span></li>)}</ul>
-        </div>
-      )}
+      {found && <Preview found={found} />}
       <ReasonField value={reason} onChange={setReason} required={NEEDS_REASON.includes(op)} />
     </Ask>
   );

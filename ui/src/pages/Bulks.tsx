@@ -2,12 +2,12 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { what, which } from "../lib/bulk";
 import { isFinal, type State, STATES } from "../lib/state";
 import { duration, millis } from "../lib/time";
-import { Ask } from "../parts/Ask";
+import { Ask, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Problem, StateChip, Time, useNow } from "../parts/parts";
 import { Back } from "../parts/RunTable";
@@ -80,15 +80,19 @@ export function BulkPage() {
   const may = useMay("operate");
   const client = useQueryClient();
   const [asking, setAsking] = useState(false);
+  const [reason, setReason] = useState("");
   const found = useQuery({
     queryKey: ["bulk", id],
     queryFn: () => data(api.GET("/api/v1/bulk/{id}", { params: { path: { id } } })),
     refetchInterval: (query) => (query.state.data && isFinal(query.state.data.status) ? false : 1000),
   });
   const bulk = found.data;
+  if (found.error instanceof ApiError && (found.error.status === 404 || found.error.code === "invalid_id")) {
+    return <div className={css.empty}><h1>There is no such bulk</h1><p>It may have been deleted, or belong to another database. <Link to={"/bulk" as string}>To the bulks</Link></p></div>;
+  }
   if (!bulk) return found.error ? <Problem error={found.error} /> : <Loading />;
   const abort = async () => {
-    await data(api.POST("/api/v1/bulk/{id}/abort", { params: { path: { id } } }));
+    await data(api.POST("/api/v1/bulk/{id}/abort", { params: { path: { id } }, body: { reason: reason || undefined } }));
     await client.invalidateQueries({ queryKey: ["bulk"] });
   };
   return (
@@ -109,7 +113,7 @@ export function BulkPage() {
           </table>
         )}
       </div>
-      {asking && <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={() => setAsking(false)}><p>It stops after the runs in hand. What it did stays.</p></Ask>}
+      {asking && <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={() => setAsking(false)}><p>It stops after the runs in hand. What it did stays.</p><ReasonField value={reason} onChange={setReason} /></Ask>}
     </>
   );
 }

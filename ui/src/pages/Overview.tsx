@@ -59,8 +59,8 @@ export function OverviewPage() {
           <Card name="Queued" isCapped count={sums.queued} search={{ status: "ready" }} more={sums.oldest_due_at ? <>oldest <Time at={sums.oldest_due_at} /></> : undefined} />
           <Card name="Waiting" isCapped count={sums.waiting} search={{ status: "waiting" }} />
           <Card name="Need somebody" isCapped count={sums.stopped} search={{ status: ["paused", "blocked", "undo_failed"] }} tone={sums.stopped ? "amber" : undefined} />
-          <Card name={`Failed in ${range}`} count={sums.failed} search={{ status: "failed", since: range }} tone={sums.failed ? "red" : undefined} />
-          <Card name={`Completed in ${range}`} count={sums.completed} search={{ status: "completed", since: range }} more={sums.p95_ms != null ? <>95 % within {duration(sums.p95_ms)}</> : undefined} />
+          <Card name={`Failed in ${range}`} count={sums.failed} search={{ status: "failed", ended: range }} tone={sums.failed ? "red" : undefined} />
+          <Card name={`Completed in ${range}`} count={sums.completed} search={{ status: "completed", ended: range }} more={sums.p95_ms != null ? <>95 % within {duration(sums.p95_ms)}</> : undefined} />
         </div>
       )}
       {series.data && (

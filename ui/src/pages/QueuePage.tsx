@@ -5,6 +5,7 @@ import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
+import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Depth, Latency, Throughput } from "../parts/Chart";
 import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
@@ -23,6 +24,7 @@ export function QueuePage() {
   const [asking, setAsking] = useState<"limits" | "purge" | null>(null);
   const found = useQuery({ queryKey: ["queues", name], queryFn: () => data(api.GET("/api/v1/queues/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const unserved = useQuery(stopped()).data?.unserved.get(name) ?? 0;
   const range = useRange();
   const series = useQuery({ queryKey: ["stats", "series", range, name], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, queue: name } } })), refetchInterval: 5000 });
   const queue = found.data;
@@ -39,8 +41,8 @@ export function QueuePage() {
         {may && <button type="button" className={css.button} onClick={() => setAsking("limits")}>Limits…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("purge")}>Purge…</button>}
       </Head>
-      {nodes.data && queue.state === "open" && !serving(queue.name, nodes.data.items) && (
-        <div className={css.section} role="status"><Note tone={queue.due ? "red" : "amber"}><span>No node serves this queue: {queue.due ? `${queue.due.toLocaleString("en")} due ${queue.due === 1 ? "run waits" : "runs wait"} for one` : "what is due in it waits for one"}. Start a program that takes from <code>{queue.name}</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</span></Note></div>
+      {nodes.data && queue.state === "open" && (unserved > 0 || !serving(queue.name, nodes.data.items)) && (
+        <div className={css.section} role="status"><Note tone={queue.due || unserved ? "red" : "amber"}><span>No node {serving(queue.name, nodes.data.items) ? "that knows their code " : ""}serves this queue: {unserved ? `${many(unserved)} ${unserved === 1 ? "is" : "are"} blocked for want of one` : queue.due ? `${queue.due.toLocaleString("en")} due ${queue.due === 1 ? "run waits" : "runs wait"} for one` : "what is due in it waits for one"}. Start a program that takes from <code>{queue.name}</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</span></Note></div>
       )}
       <Facts facts={[
         ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],

@@ -5,10 +5,12 @@ import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
+import { many, stopped } from "../lib/stopped";
 import { duration } from "../lib/time";
-import { Ask } from "../parts/Ask";
-import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Ask, ReasonField } from "../parts/Ask";
+import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Spark, WaitInLine } from "../parts/Spark";
+import page from "./overview.module.css";
 
 type Queue = Schemas["Queue"];
 type Act = "pause" | "resume" | "drain";
@@ -31,10 +33,12 @@ export function QueuesPage() {
   const may = useMay("operate");
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const unserved = useQuery(stopped()).data?.unserved ?? new Map<string, number>();
   return (
     <>
       <Head title="Queues" />
       <Problem error={queues.error} />
+      {unserved.size > 0 && <div className={page.warnings} role="status" aria-label="Warnings">{[...unserved].map(([queue, count]) => <Note key={queue} tone="red"><span><Unserved queue={queue} count={count} /></span></Note>)}</div>}
       {queues.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
@@ -52,7 +56,7 @@ export function QueuesPage() {
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
                   <td><Time at={queue.oldest_due_at} />{at < SPARKS && <WaitInLine queue={queue.name} range="1h" />}</td>
                   <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range="1h" />}</td>
-                  <td className={css.num}>{nodes.data ? serving(queue.name, nodes.data.items).toLocaleString("en") : ""}</td>
+                  <td className={css.num}>{nodes.data && <Nodes count={serving(queue.name, nodes.data.items)} isMissed={queue.due > 0 || unserved.has(queue.name)} />}</td>
                   <td className={`${css.muted} ${css.whole}`}>{rules(queue)}<RateState queue={queue} /></td>
                   {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}
                 </tr>
@@ -64,6 +68,16 @@ export function QueuesPage() {
       )}
     </>
   );
+}
+
+/// A queue whose runs are blocked for want of a node.
+export function Unserved({ queue, count }: { queue: string; count: number }) {
+  return <>No node serves queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link>: <Link to={"/runs" as string} search={{ queue, status: "blocked" } as never}>{many(count)}</Link> of it {count === 1 ? "is" : "are"} blocked until one does.</>;
+}
+
+/// How many nodes take from it; none stands out where somebody waits for one.
+function Nodes({ count, isMissed }: { count: number; isMissed: boolean }) {
+  return !count && isMissed ? <span className={`${css.chip} ${css.red}`}><i aria-hidden="true">!</i>none</span> : <>{count.toLocaleString("en")}</>;
 }
 
 /// How many run, and how much of what may that is.
@@ -93,9 +107,10 @@ export function RateState({ queue }: { queue: Queue }) {
 /// Pause, resume and drain, each with what it means.
 export function QueueActs({ queue, small = false }: { queue: Queue; small?: boolean }) {
   const [asked, setAsked] = useState<Act | null>(null);
+  const [reason, setReason] = useState("");
   const client = useQueryClient();
   const act = async (what: Act) => {
-    await data(api.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name: queue.name } } }));
+    await data(api.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name: queue.name } }, body: { reason: reason || undefined } }));
     await client.invalidateQueries({ queryKey: ["queues"] });
   };
   const word = (what: Act) => what[0]!.toUpperCase() + what.slice(1);
@@ -104,7 +119,7 @@ export function QueueActs({ queue, small = false }: { queue: Queue; small?: bool
       {(queue.state === "open" ? (["pause", "drain"] as Act[]) : (["resume"] as Act[])).map((what) => (
         <button key={what} type="button" className={`${css.button} ${small ? css.small : ""}`} aria-label={`${what} ${queue.name}`} onClick={() => setAsked(what)}>{word(what)}</button>
       ))}
-      {asked && <Ask title={`${word(asked)} queue ${queue.name}?`} action={word(asked)} onClose={() => setAsked(null)} onDo={() => act(asked)}><p>{MEANS[asked]}</p></Ask>}
+      {asked && <Ask title={`${word(asked)} queue ${queue.name}?`} action={word(asked)} onClose={() => (setAsked(null), setReason(""))} onDo={() => act(asked)}><p>{MEANS[asked]}</p><ReasonField value={reason} onChange={setReason} /></Ask>}
     </>
   );
 }

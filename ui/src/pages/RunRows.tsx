@@ -75,7 +75,7 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
   const all = chosen !== null && runs.length > 0 && runs.every((run) => chosen.has(run.id));
   // Rows are drawn again only where something of theirs has changed.
   const named = columns.join();
-  const shape = useMemo(() => ({ columns, grid: { gridTemplateColumns: `122px minmax(120px, 1.2fr) ${columns.map((name) => COLUMNS[name][2]).join(" ")}` } }), [named]); // eslint-disable-line react-hooks/exhaustive-deps
+  const shape = useMemo(() => ({ columns, grid: { gridTemplateColumns: `122px minmax(104px, 1.2fr) ${columns.map((name) => COLUMNS[name][2]).join(" ")}` } }), [named]); // eslint-disable-line react-hooks/exhaustive-deps
   const { grid } = shape;
   const navigate = useNavigate();
   const open = useCallback((id: string) => void navigate({ to: "/runs/$id" as string, params: { id } as never }), [navigate]);

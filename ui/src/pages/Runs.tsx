@@ -6,6 +6,7 @@ import { api, data } from "../api/client";
 import { useMay, useMe } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
 import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
+import { listOf, narrowed, sortOf } from "../lib/list";
 import type { Run } from "../lib/state";
 import { steady } from "../lib/steady";
 import { shortcuts } from "../lib/shortcuts";
@@ -31,16 +32,10 @@ export function RunsPage() {
   const [asking, setAsking] = useState<"bulk" | "selected" | "view" | null>(null);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(NOBODY);
   const terms = fromSearch(search);
-  const sort = search.sort === "oldest" ? "oldest" : undefined;
+  const sort = sortOf(search);
   const columns = columnsOf(search.cols);
-  const query = toSearch(asked(terms)) as Record<string, string>;
-  const runs = useInfiniteQuery({
-    queryKey: ["runs", "list", query, sort],
-    queryFn: ({ pageParam, signal }) =>
-      data(api.GET("/api/v1/runs", { params: { query: { ...query, sort, limit: 100, cursor: pageParam || undefined } as never }, signal })),
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
-  });
+  const query = narrowed(search);
+  const runs = useInfiniteQuery(listOf(search));
   const count = useQuery({
     queryKey: ["runs", "count", query],
     queryFn: ({ signal }) => data(api.GET("/api/v1/runs/count", { params: { query: query as never }, signal })),
@@ -78,7 +73,7 @@ export function RunsPage() {
         <ColumnMenu chosen={columns} onChange={(next) => go(terms, { cols: keepColumns(next) })} />
         {may && <button type="button" className={parts.button} onClick={() => setAsking("bulk")}>Act on all…</button>}
       </Head>
-      <Shortcuts terms={terms} onSave={() => setAsking("view")} key={String(asking === "view")} />
+      <Shortcuts terms={terms} cols={search.cols} onSave={() => setAsking("view")} key={String(asking === "view")} />
       <FilterBar terms={terms} onChange={set} />
       <Problem error={runs.error} />
       {selected.length > 0 && (
@@ -103,7 +98,7 @@ export function RunsPage() {
       ) : runs.error ? null : <Nothing terms={terms} onChange={set} onOlder={windowed ? older : undefined} />}
       {asking === "bulk" && <BulkDialog terms={asked(terms)} onClose={() => setAsking(null)} />}
       {asking === "selected" && <SelectedDialog runs={selected} onClose={() => setAsking(null)} onDone={() => setChosen(NOBODY)} />}
-      {asking === "view" && <SaveView terms={terms} sort={sort} onClose={() => setAsking(null)} />}
+      {asking === "view" && <SaveView terms={terms} more={{ sort, cols: search.cols }} onClose={() => setAsking(null)} />}
     </>
   );
 }
@@ -129,11 +124,11 @@ function useSteady(runs: Run[], isHeld: boolean, key: string) {
   return { ...shown, showNew };
 }
 
-function Shortcuts({ terms, onSave }: { terms: Term[]; onSave: () => void }) {
+function Shortcuts({ terms, cols, onSave }: { terms: Term[]; cols: unknown; onSave: () => void }) {
   const [views, setViews] = useState(savedViews);
   const me = useMe();
   const known = [...shortcuts(me.data?.actor).map(([name, text]) => ({ name, search: toSearch(add([], read(text))), isOurs: true })), ...views.map((view) => ({ ...view, isOurs: false }))];
-  const isKnown = known.some((view) => same(fromSearch(view.search), terms));
+  const isKnown = known.some((view) => same(fromSearch(view.search), terms) && (cols ?? "") === ((view.search as { cols?: string }).cols ?? ""));
   return (
     <nav className={css.shortcuts} aria-label="Shortcuts">
       {known.map(({ name, search, isOurs }) => (
@@ -147,10 +142,10 @@ function Shortcuts({ terms, onSave }: { terms: Term[]; onSave: () => void }) {
   );
 }
 
-function SaveView({ terms, sort, onClose }: { terms: Term[]; sort?: string; onClose: () => void }) {
+function SaveView({ terms, more, onClose }: { terms: Term[]; more: Record<string, unknown>; onClose: () => void }) {
   const [name, setName] = useState("");
   const save = async () => {
-    saveView({ name: name.trim(), search: { ...toSearch(terms), ...(sort ? { sort } : {}) } as Record<string, string | string[]> });
+    saveView({ name: name.trim(), search: { ...toSearch(terms), ...Object.fromEntries(Object.entries(more).filter(([, value]) => typeof value === "string")) } as Record<string, string | string[]> });
   };
   return (
     <Ask title="Save this view" action="Save" disabled={!name.trim()} onDo={save} onClose={onClose}>

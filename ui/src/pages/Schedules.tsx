@@ -8,7 +8,7 @@ import { STATES, stateOf } from "../lib/state";
 import { fewRuns } from "../lib/first";
 import { absolute, inZone, millis } from "../lib/time";
 import { useUtc } from "../lib/zone";
-import { Ask } from "../parts/Ask";
+import { Ask, ReasonField } from "../parts/Ask";
 import { css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
 
 type Schedule = Schemas["Schedule"];
@@ -59,12 +59,13 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
   const client = useQueryClient();
   const navigate = useNavigate();
   const [asked, setAsked] = useState<Act | null>(null);
+  const [reason, setReason] = useState("");
   const act = async (what: Act) => {
-    const params = { params: { path: { name: schedule.name } } };
+    const asking = { params: { path: { name: schedule.name } }, body: { reason: reason || undefined } };
     if (what === "trigger") {
-      const { id } = await data(api.POST("/api/v1/schedules/{name}/trigger", params));
+      const { id } = await data(api.POST("/api/v1/schedules/{name}/trigger", asking));
       void navigate({ to: `/runs/${id}` as string });
-    } else await data(api.POST(`/api/v1/schedules/{name}/${what}` as "/api/v1/schedules/{name}/pause", params));
+    } else await data(api.POST(`/api/v1/schedules/{name}/${what}` as "/api/v1/schedules/{name}/pause", asking));
     await client.invalidateQueries({ queryKey: ["schedules"] });
   };
   const word = (what: Act) => what[0]!.toUpperCase() + what.slice(1);
@@ -73,7 +74,7 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
       {(["trigger", schedule.paused ? "resume" : "pause"] as Act[]).map((what) => (
         <button key={what} type="button" className={`${css.button} ${small ? css.small : ""}`} aria-label={`${word(what)} ${schedule.name}`} onClick={() => setAsked(what)}>{word(what)}</button>
       ))}
-      {asked && <Ask title={`${word(asked)} ${schedule.name}?`} action={word(asked)} onClose={() => setAsked(null)} onDo={() => act(asked)}><p>{MEANS[asked]}</p></Ask>}
+      {asked && <Ask title={`${word(asked)} ${schedule.name}?`} action={word(asked)} onClose={() => (setAsked(null), setReason(""))} onDo={() => act(asked)}><p>{MEANS[asked]}</p><ReasonField value={reason} onChange={setReason} /></Ask>}
     </>
   );
 }

@@ -1,6 +1,7 @@
 // What this browser keeps for whoever uses it, in one place. None of it is known to the server.
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { About } from "../app/Shell";
 import { ORDER, setTheme, useTheme } from "../app/theme";
 import { COLUMNS, type Column, columns, forgetAll, forgetView, keepColumns, mute, opened, useMuted, views as savedViews } from "../lib/kept";
 import { setUtc, useUtc } from "../lib/zone";
@@ -31,6 +32,7 @@ export function SettingsPage() {
       <div className={css.stack}>
         <Card title="Theme"><Choice name="theme" options={ORDER.map((one) => [one, one === "system" ? "as the system says" : one])} value={theme} onChange={(value) => setTheme(value as typeof theme)} /></Card>
         <Card title="Times"><Choice name="zone" options={[["here", "in the zone of this machine"], ["utc", "in UTC"]]} value={utc ? "utc" : "here"} onChange={(value) => setUtc(value === "utc")} /></Card>
+        <Card title="This server"><About /></Card>
         <Card title="Columns of the list of runs">
           <div className={css.choices}>{(Object.keys(COLUMNS) as Column[]).map((name) => <label key={name} className={css.check}><input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} /> {COLUMNS[name][0]}</label>)}</div>
         </Card>

@@ -5,9 +5,10 @@ import type { ReactNode } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { backlog } from "../lib/backlog";
+import { many, stopped } from "../lib/stopped";
 import { duration, skewNow } from "../lib/time";
 import { Note, useNow } from "../parts/parts";
-import { serving } from "./Queues";
+import { serving, Unserved } from "./Queues";
 import { isLate } from "./Schedules";
 import page from "./overview.module.css";
 
@@ -26,21 +27,25 @@ export function Warnings({ queues }: { queues: Schemas["Queue"][] }) {
   const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks", { params: { query: { max_age: FOUND_WITHIN } } })), enabled: may, staleTime: LOOK_EVERY, refetchInterval: LOOK_EVERY, retry: false });
   const behind = backlog(system.data?.next_purge_at, now);
   const late = (schedules.data?.items ?? []).filter((one) => isLate(one, now));
+  const still = useQuery(stopped()).data;
   const held = queues.filter((queue) => queue.state !== "open" && queue.due > 0);
   const found: [string, "red" | "amber", ReactNode][] = [];
   if (ready.error instanceof ApiError && ready.error.status === 503) found.push(["ready", "red", <>The server is not ready: {ready.error.message} <Link to={"/system" as string}>System</Link></>]);
-  // How queues are is looked at anew here: what was found minutes ago may be mended.
-  for (const check of (checks.data?.items ?? []).filter((one) => one.status !== "ok" && one.name !== "queues")) {
+  // How queues and runs are is looked at anew here: what was found minutes ago may be mended.
+  for (const check of (checks.data?.items ?? []).filter((one) => one.status !== "ok" && !["queues", "runs"].includes(one.name))) {
     found.push([`check ${check.name}`, check.status === "fail" ? "red" : "amber", <>{check.name}: {check.detail} <Link to={"/system" as string}>System</Link></>]);
   }
   if (behind !== null) found.push(["retention", "amber", <>Ended runs stay for longer than they should: the first should have been deleted {duration(behind)} ago. <Link to={"/system" as string}>System</Link></>]);
   if (nodes.data && !nodes.data.items.length) found.push(["nodes", "red", <>No node is up: nothing runs until one is. <Link to={"/nodes" as string}>Nodes</Link></>]);
   for (const queue of held) found.push([`queue ${queue.name}`, "amber", <>Queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link> is {queue.state}, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
   if (nodes.data?.items.length) {
-    for (const queue of queues.filter((one) => one.state === "open" && one.due > 0 && !serving(one.name, nodes.data.items))) {
+    for (const queue of queues.filter((one) => one.state === "open" && one.due > 0 && !serving(one.name, nodes.data.items) && !still?.unserved.has(one.name))) {
       found.push([`unserved ${queue.name}`, "red", <>No node takes from queue <Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link>, and {queue.due === 1 ? "1 run is" : `${queue.due.toLocaleString("en")} runs are`} due in it.</>]);
     }
   }
+  for (const [queue, count] of still?.unserved ?? []) found.push([`blocked ${queue}`, "red", <Unserved queue={queue} count={count} />]);
+  if (still?.blocked) found.push(["blocked", "amber", <>{many(still.blocked)} cannot go on with the code that is there. <Link to={"/runs" as string} search={{ status: "blocked" } as never}>Blocked runs</Link></>]);
+  if (still?.undoFailed) found.push(["undo failed", "amber", <>Of {many(still.undoFailed)} not all that they did could be reverted. <Link to={"/runs" as string} search={{ status: "undo_failed" } as never}>Half undone runs</Link></>]);
   for (const one of late) found.push([`schedule ${one.name}`, "amber", <>Schedule <Link to={"/schedules/$name" as string} params={{ name: one.name } as never}>{one.name}</Link> is late.</>]);
   if (skewNow()) found.push(["clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>]);
   if (!found.length) return null;

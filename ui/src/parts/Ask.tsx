@@ -21,9 +21,14 @@ export function Ask({ title, action, danger, disabled, isNote, children, onDo, o
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     // The browser scrolls to what it gives the focus to, which may be the last line.
     dialog.current?.scrollTo(0, 0);
+    // It gives the focus back only to whom closes the dialog by Esc; one that is taken away takes the focus along.
+    return () => {
+      if (document.activeElement === document.body && before?.isConnected) before.focus({ preventScroll: true });
+    };
   }, []);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -66,7 +71,7 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
 /// Why: for the run, for whoever looks later, and for the audit log.
 export function ReasonField({ value, onChange, required }: { value: string; onChange: (text: string) => void; required?: boolean }) {
   return (
-    <Field label="Reason" hint={required ? "(needed)" : "(kept with the run)"}>
+    <Field label="Reason" hint={required ? "(needed)" : "(kept)"}>
       <input className={css.input} value={value} required={required} maxLength={500} onChange={(event) => onChange(event.target.value)} />
     </Field>
   );

@@ -2,6 +2,7 @@
 // huge is shown in part, to be downloaded.
 import { useMemo, useState } from "react";
 import { Exact, find, type Json, write } from "../lib/json";
+import { sizeOf } from "../lib/size";
 import { Copy, css, download } from "./parts";
 
 const PIECE = 100;
@@ -11,6 +12,8 @@ const MOST = 64 * 1024;
 /// From this size on there is something to search.
 const WIDE = 400;
 const HITS = 50;
+/// How deep branches are open by themselves. What is nested further has no room left beside its own beginning.
+const DEEP = 4;
 /// What the server sends in place of a value that it hides.
 const HIDDEN = "[redacted]";
 
@@ -19,6 +22,7 @@ export function JsonView({ value, name }: { value: unknown; name: string }) {
   const [wanted, setWanted] = useState("");
   const [wrap, setWrap] = useState(true);
   const text = useMemo(() => write(json, 2), [json]);
+  const whole = useMemo(() => size(sizeOf(text)), [text]);
   const hits = wanted ? find(json, wanted, HITS) : [];
   const isHuge = text.length > MOST;
   return (
@@ -26,7 +30,7 @@ export function JsonView({ value, name }: { value: unknown; name: string }) {
       <div className={css.jsonBar}>
         {text.length > WIDE && <input className={css.search} type="search" placeholder="Search" aria-label={`Search in ${name}`} value={wanted} onChange={(event) => setWanted(event.target.value)} />}
         {text.length > WIDE && <button type="button" className={css.bare} aria-pressed={wrap} onClick={() => setWrap(!wrap)}>{wrap ? "do not wrap" : "wrap"}</button>}
-        {text.length > WIDE && <button type="button" className={css.bare} onClick={() => download(`${name.replaceAll(/[^\w-]+/g, "-")}.json`, text)}>download {size(text.length)}</button>}
+        {text.length > WIDE && <button type="button" className={css.bare} onClick={() => download(`${name.replaceAll(/[^\w-]+/g, "-")}.json`, text)}>download {whole}</button>}
         <Copy text={text} name={name} />
       </div>
       {wanted && (
@@ -39,14 +43,14 @@ export function JsonView({ value, name }: { value: unknown; name: string }) {
       <div className={css.json} data-wrap={wrap} tabIndex={0} role="region" aria-label={name}>
         {isHuge ? <pre>{text.slice(0, MOST)}</pre> : <Value value={json} depth={0} />}
       </div>
-      {isHuge && <p className={css.muted}>The first {size(MOST)} of {size(text.length)} are shown: download it for the rest.</p>}
+      {isHuge && <p className={css.muted}>The first {size(MOST)} of {whole} are shown: download it for the rest.</p>}
     </div>
   );
 }
 
-function size(letters: number): string {
-  if (letters < 1024) return `${letters} B`;
-  return letters < 1024 * 1024 ? `${Math.round(letters / 1024)} KiB` : `${(letters / 1024 / 1024).toFixed(1)} MiB`;
+function size(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 * 1024 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 function Value({ value, depth }: { value: Json; depth: number }) {
@@ -71,16 +75,16 @@ function Text({ text }: { text: string }) {
 }
 
 function Button({ onClick, label }: { onClick: () => void; label: string }) {
-  return <a href="#" onClick={(event) => (event.preventDefault(), onClick())}>{label}</a>;
+  return <button type="button" className={css.pieces} onClick={onClick}>{label}</button>;
 }
 
 function Branch({ value, depth }: { value: Json[] | { [key: string]: Json }; depth: number }) {
   const entries = Object.entries(value);
-  const [open, setOpen] = useState(depth < 2 || entries.length < 4);
+  const [open, setOpen] = useState(depth < 2 || (depth < DEEP && entries.length < 4));
   const [most, setMost] = useState(PIECE);
   const [left, right] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
   if (!entries.length) return <span>{left + right}</span>;
-  const size = Array.isArray(value) ? `${entries.length} items` : `${entries.length} fields`;
+  const size = `${entries.length} ${Array.isArray(value) ? "item" : "field"}${entries.length === 1 ? "" : "s"}`;
   return (
     <>
       <button type="button" aria-expanded={open} aria-label={`${open ? "Close" : "Open"}: ${size}`} onClick={() => setOpen(!open)}>

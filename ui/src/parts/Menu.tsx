@@ -1,14 +1,20 @@
-// A menu below a button. It closes when somebody presses Esc, or points anywhere else.
-import { type ReactNode, type RefObject, useEffect, useRef } from "react";
+// A menu below a button. It closes when somebody presses Esc, chooses something, or points anywhere else, and gives the focus back
+// to its button: whoever uses the keyboard goes on from where they were. The arrows walk along it.
+import { type KeyboardEvent, type MouseEvent, type ReactNode, useEffect, useRef } from "react";
 import { css } from "./parts";
 
-export function Menu({ label, name, children, menu }: { label: ReactNode; name: string; children: ReactNode; menu?: RefObject<HTMLDetailsElement | null> }) {
-  const own = useRef<HTMLDetailsElement>(null);
-  const details = menu ?? own;
+export function Menu({ label, name, children }: { label: ReactNode; name: string; children: ReactNode }) {
+  const details = useRef<HTMLDetailsElement>(null);
+  const close = () => {
+    const menu = details.current;
+    if (!menu?.open) return;
+    menu.open = false;
+    menu.querySelector("summary")?.focus();
+  };
   useEffect(() => {
     const away = (event: Event) => {
-      const open = details.current;
-      if (open && (event.type === "keydown" ? (event as KeyboardEvent).key === "Escape" : !open.contains(event.target as Node))) open.open = false;
+      const isMeant = event.type === "pointerdown" || (event as globalThis.KeyboardEvent).key === "Escape";
+      if (isMeant && details.current && !details.current.contains(event.target as Node)) details.current.open = false;
     };
     document.addEventListener("pointerdown", away);
     document.addEventListener("keydown", away);
@@ -16,11 +22,25 @@ export function Menu({ label, name, children, menu }: { label: ReactNode; name: 
       document.removeEventListener("pointerdown", away);
       document.removeEventListener("keydown", away);
     };
-  }, [details]);
+  }, []);
+  const press = (event: KeyboardEvent) => {
+    const menu = details.current!;
+    const items = [...menu.querySelectorAll<HTMLElement>(":scope > div button, :scope > div input")];
+    const at = items.indexOf(document.activeElement as HTMLElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? items.length - 1 : at - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (event.key === "Escape" && menu.open) close();
+    else if (to !== undefined && (menu.open || event.key.startsWith("Arrow"))) {
+      menu.open = true;
+      items[(to + items.length) % items.length]?.focus();
+    } else return;
+    event.preventDefault();
+  };
+  /// What was chosen may ask something: when that is answered the focus comes back here.
+  const chosen = (event: MouseEvent) => (event.target as HTMLElement).closest("button") && close();
   return (
-    <details className={css.menu} ref={details}>
+    <details className={css.menu} ref={details} onKeyDown={press}>
       <summary className={css.button} aria-label={name}>{label} ▾</summary>
-      <div>{children}</div>
+      <div onClick={chosen}>{children}</div>
     </details>
   );
 }

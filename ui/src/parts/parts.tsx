@@ -1,6 +1,6 @@
 // Small things that every page uses: chips, times, copying, notes.
 import { type ReactNode, type RefObject, useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { ApiError } from "../api/client";
+import { ApiError, wantToken } from "../api/client";
 import { STATES, type State } from "../lib/state";
 import { absolute, millis, relative, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
@@ -26,11 +26,14 @@ export function StateChip({ state }: { state: State }) {
 // One clock for the whole page: a thousand cells must not have a timer each.
 let now = serverNow();
 const listeners = new Set<() => void>();
-setInterval(() => {
+const tick = () => {
   if (document.hidden) return;
   now = serverNow();
   listeners.forEach((call) => call());
-}, 1000);
+};
+setInterval(tick, 1000);
+// It stood while nobody looked: what came meanwhile must not look as if it were due later.
+document.addEventListener("visibilitychange", tick);
 
 export function useNow(): number {
   return useSyncExternalStore(
@@ -96,11 +99,13 @@ export function Note({ tone, children }: { tone?: "red" | "amber" | "blue"; chil
 export function Problem({ error }: { error: unknown }) {
   if (!error) return null;
   const text = error instanceof Error ? error.message : String(error);
+  const isStranger = error instanceof ApiError && error.status === 401;
   const hint = error instanceof ApiError && error.code === "timeout" ? " Narrow the window of time, or name a definition." : "";
   return (
     <div role="alert">
       <Note tone="red">
-        <strong>✕</strong> <span>{text}{hint}</span>
+        <strong>✕</strong> <span>{isStranger ? "This server shows nothing to whom it does not know." : text + hint}</span>
+        {isStranger && <button type="button" className={`${css.button} ${css.small}`} onClick={wantToken}>Sign in…</button>}
       </Note>
     </div>
   );

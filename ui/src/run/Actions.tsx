@@ -1,7 +1,7 @@
 // What is done to a run: one thing first, the others in a menu. Each asks before it acts.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
@@ -12,7 +12,8 @@ import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
 import { css as parts, Hidden, Problem, Time } from "../parts/parts";
-import { type Action, actionsOf, type Due, dueOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
+import { type Action, actionsOf, type Due, dueOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
+import { ExplainDialog } from "./Explain";
 import type { Explained } from "./remedy";
 
 interface Props {
@@ -23,19 +24,14 @@ interface Props {
 
 export function Actions({ run, explained, steps }: Props) {
   const may = useMay("operate");
-  const menu = useRef<HTMLDetailsElement>(null);
   const [asked, setAsked] = useState<Action | null>(null);
   const waits = (isFinal(run.status) ? [] : (explained?.waits ?? []));
-  const actions = actionsOf(run.status, waits.map((wait) => wait.on), dueOf(explained));
+  const actions = actionsOf(run.status, waits.map((wait) => wait.on), { due: dueOf(explained), isAsked: run.cancel_reason != null || explained?.asked_to_stop != null, isUnserved: explained?.unserved != null });
   const [first, ...others] = actions;
-  const ask = (action: Action) => {
-    if (menu.current) menu.current.open = false;
-    setAsked(action);
-  };
   useKeys((key) => {
     const wanted = key === "r" ? (["retry", "again", "rerun"] as Action[]).find((one) => actions.includes(one)) : key === "c" && actions.includes("cancel") ? "cancel" : undefined;
     if (!wanted || !may) return false;
-    ask(wanted);
+    setAsked(wanted);
     return true;
   });
   if (!may) return null;
@@ -43,11 +39,12 @@ export function Actions({ run, explained, steps }: Props) {
   const name = waits.find((wait) => wait.on === (asked === "settle" ? "promise" : "event"))?.name ?? "";
   return (
     <>
-      <button type="button" className={`${parts.button} ${parts.primary}`} onClick={() => ask(first!)}>{WORDS[first!]}…</button>
-      <Menu label="More" name="More actions" menu={menu}>
-        {others.map((one) => <button key={one} type="button" onClick={() => ask(one)}>{WORDS[one]}…</button>)}
+      <button type="button" className={`${parts.button} ${parts.primary}`} onClick={() => setAsked(first!)}>{wordOf(first!, run.status)}{first === "explain" ? "" : "…"}</button>
+      <Menu label="More" name="More actions">
+        {others.map((one) => <button key={one} type="button" onClick={() => setAsked(one)}>{wordOf(one, run.status)}…</button>)}
       </Menu>
       {asked === "fork" || asked === "rerun" || asked === "upgrade" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} latest={asked === "upgrade"} onClose={close} />
+        : asked === "explain" ? <ExplainDialog explained={explained} run={run} onClose={close} />
         : asked === "skip" ? <SkipDialog run={run} steps={steps} onClose={close} />
         : asked === "now" || asked === "again" || asked === "timer" || asked === "time" ? <DueDialog run={run} action={asked} at={explained?.at ?? explained?.until} onClose={close} />
         : asked === "retry" ? <RetryDialog run={run} onClose={close} />
@@ -149,7 +146,7 @@ function RetryDialog({ run, onClose }: { run: Run; onClose: () => void }) {
     await refresh();
   };
   return (
-    <Ask title="Retry from where it went wrong?" action="Retry" onDo={act} onClose={onClose} disabled={!plan.data}>
+    <Ask title={run.status === "undo_failed" ? "Try to undo it again?" : "Retry from where it went wrong?"} action={wordOf("retry", run.status)} onDo={act} onClose={onClose} disabled={!plan.data}>
       <Problem error={plan.error} />
       {plan.data && <Plan plan={plan.data} />}
       <ReasonField value={reason} onChange={setReason} />

@@ -4,8 +4,9 @@ import { api, data } from "../api/client";
 import type { Run } from "../lib/state";
 import { duration, millis, readable } from "../lib/time";
 import { useUtc } from "../lib/zone";
-import { Note, useNow } from "../parts/parts";
-import { type Explained, remedy } from "./remedy";
+import { Ask } from "../parts/Ask";
+import { Copy, css, Note, useNow } from "../parts/parts";
+import { type Explained, remedy, serves } from "./remedy";
 
 export function useExplained(id: string, enabled: boolean) {
   return useQuery({
@@ -34,5 +35,22 @@ export function Explain({ explained, run }: { explained: Explained; run: Run }) 
         <span>{remedy(explained, run)}</span>
       </Note>
     </div>
+  );
+}
+
+/// The same at length, for whoever asks: with what the run itself says, and what can be copied.
+export function ExplainDialog({ explained, run, onClose }: { explained: Explained | undefined; run: Run; onClose: () => void }) {
+  const now = useNow();
+  const utc = useUtc();
+  const queue = explained?.unserved ?? (explained?.kind === "not_served" ? explained.queue : undefined);
+  return (
+    <Ask title={explained?.kind === "held" ? "It is running" : "Why is it not running?"} action="Close" isNote onDo={async () => {}} onClose={onClose}>
+      {explained && <p>{readable(explained.text, now, utc)}</p>}
+      {run.reason && !explained?.text.includes(run.reason) && <p className={css.mono}>{run.reason}</p>}
+      {explained?.asked_to_stop && <p>It was asked to stop: {explained.asked_to_stop}</p>}
+      {explained && <p>{remedy(explained, run)}</p>}
+      {queue !== undefined && <p><Copy text={serves(queue)} label="copy the setting" /></p>}
+      <p className={css.muted}><code>outlast explain {run.id}</code> says the same.</p>
+    </Ask>
   );
 }

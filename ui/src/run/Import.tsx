@@ -1,9 +1,9 @@
 // A run that is in a file and perhaps in no database here: somebody sent it. The server says what the file tells, and keeps
 // nothing of it.
-import { type DragEvent, useState } from "react";
+import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { parse } from "../lib/json";
-import { stateOf, stepOf } from "../lib/state";
+import { isFinal, type Run, stateOf, stepOf } from "../lib/state";
 import { css as parts, Head, Note, Problem, StateChip, useNow } from "../parts/parts";
 import { HistoryTable } from "./History";
 import css from "./run.module.css";
@@ -25,18 +25,27 @@ export function ImportPage() {
       setError(found);
     }
   };
-  const drop = {
-    onDragOver: (event: DragEvent) => (event.preventDefault(), setOver(true)),
-    onDragLeave: () => setOver(false),
-    onDrop: (event: DragEvent) => {
+  // Anywhere on the page: a browser opens what is dropped beside it, and the dashboard is gone.
+  useEffect(() => {
+    const over = (event: DragEvent) => (event.preventDefault(), setOver(true));
+    const leave = (event: DragEvent) => !event.relatedTarget && setOver(false);
+    const drop = (event: DragEvent) => {
       event.preventDefault();
       setOver(false);
-      void open(event.dataTransfer.files[0]);
-    },
-  };
+      void open(event.dataTransfer?.files[0]);
+    };
+    document.addEventListener("dragover", over);
+    document.addEventListener("dragleave", leave);
+    document.addEventListener("drop", drop);
+    return () => {
+      document.removeEventListener("dragover", over);
+      document.removeEventListener("dragleave", leave);
+      document.removeEventListener("drop", drop);
+    };
+  }, []);
   return (
-    <div {...drop}>
-      <Head title={read ? `${read.run.definition} ${read.run.key ?? ""}, from a file` : "Open an exported run"}>
+    <>
+      <Head title={read ? `${[read.run.definition, read.run.key].filter(Boolean).join(" ")}, from a file` : "Open an exported run"}>
         <label className={parts.button}>Choose a file<input type="file" accept=".json,application/json" className={parts.hidden} onChange={(event) => void open(event.target.files?.[0])} /></label>
       </Head>
       <Problem error={error} />
@@ -46,8 +55,14 @@ export function ImportPage() {
           <p>It is looked at, and not kept.</p>
         </div>
       )}
-    </div>
+    </>
   );
+}
+
+/// What nobody has to look for in the file.
+function missing(run: Run): string {
+  if (!isFinal(run.status)) return "What became of it since, its children and its log are not in the file.";
+  return run.status === "failed" && !run.error ? "Why it failed, its children and its log are not in the file." : "Its children and its log are not in the file.";
 }
 
 function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
@@ -57,7 +72,8 @@ function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
   const step = stepOf(steps, chosen);
   return (
     <div className={parts.stack}>
-      <Note><StateChip state={stateOf(run, now)} /><span className={parts.mono}>{run.id}</span><span>version {run.version}, queue {run.queue}. How it ended, its children and its log are not in the file.</span></Note>
+      <Note><StateChip state={stateOf(run, now)} /><span className={parts.mono}>{run.id}</span><span>version {run.version}, queue {run.queue}. {missing(run)}</span></Note>
+      {run.error && <div className={css.error} role="note"><strong>{run.status === "cancelled" ? "Cancelled" : "Failed"}:</strong> {run.error.message}</div>}
       <Timeline run={run} steps={steps} compress zoom={zoom} onZoom={setZoom} chosen={chosen} onChoose={setChosen} isAlone />
       {step && <StepPanel run={run} step={step} onClose={() => setChosen(undefined)} isAlone />}
       <Payloads run={run} />

@@ -102,7 +102,16 @@ export function RunPage() {
   );
 }
 
-const SPENT: [Share, string][] = [["queued", "in line"], ["running", "running"], ["backoff", "pausing before another attempt"], ["waiting", "waiting"]];
+const SPENT: [Share, string][] = [["queued", "in line"], ["running", "running"], ["backoff", "pausing before another attempt"], ["waiting", "waiting"], ["between", "between steps"]];
+
+/// Those that stand still until somebody mends something.
+const BAD = ["blocked", "undo_failed"];
+
+/// What one that stands still has done since the last thing it did.
+function stillOf(run: Run, now: number): string | undefined {
+  if (run.status === "ready") return (millis(run.due_at) ?? now) > now ? "not due yet" : undefined;
+  return { paused: "paused", blocked: "blocked", undo_failed: "since its undo gave up" }[run.status as string];
+}
 
 /// What the time went to.
 function Spent({ run, steps }: { run: Run; steps: Schemas["Step"][] }) {
@@ -114,13 +123,14 @@ function Spent({ run, steps }: { run: Run; steps: Schemas["Step"][] }) {
   const first = useQuery({ queryKey: ["run", run.id, "first"], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}/history", { params: { path: { id: run.id }, query: { limit: 1 } }, signal })), enabled: isLate, retry: false });
   const anew = first.data?.items[0];
   const from = isLate && anew?.op === "continue" ? (millis(anew.at) ?? began) : began;
-  const spent = useMemo(() => shares(steps, from, to, to), [steps, from, to]);
+  const still = stillOf(run, now);
+  const spent = useMemo(() => shares(steps, from, to, to, still !== undefined), [steps, from, to, still]);
   const whole = Math.max(1, to - from);
-  const told = SPENT.filter(([share]) => spent[share] > 0);
+  const told = [...SPENT, ["still", still ?? ""] as [Share, string]].filter(([share]) => spent[share] > 0);
   return (
     <div className={css.spent} role="img" aria-label={`Time: ${told.map(([share, word]) => `${duration(spent[share])} ${word}`).join(", ")}`}>
-      <div>{told.map(([share]) => <span key={share} data-share={share} style={{ flexGrow: Math.max(spent[share] / whole, 0.004) }} />)}</div>
-      <ul>{told.map(([share, word]) => <li key={share}><i data-share={share} />{duration(spent[share])} {word}</li>)}</ul>
+      <div>{told.map(([share]) => <span key={share} data-share={share} data-bad={BAD.includes(run.status)} style={{ flexGrow: Math.max(spent[share] / whole, 0.004) }} />)}</div>
+      <ul>{told.map(([share, word]) => <li key={share}><i data-share={share} data-bad={BAD.includes(run.status)} />{duration(spent[share])} {word}</li>)}</ul>
     </div>
   );
 }

@@ -8,6 +8,7 @@ import { useMay } from "../app/Shell";
 import { write } from "../lib/json";
 import type { Run, State, Step } from "../lib/state";
 import { recordedName, STATES, stepKey } from "../lib/state";
+import { sizeOf } from "../lib/size";
 import { absolute, between, clock, duration, millis, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { JsonView } from "../parts/JsonView";
@@ -63,7 +64,7 @@ export function StepPanel({ run, step, onClose, isAlone = false }: { run: Run; s
         </div>
       )}
       {step.error && <div><h3>Error</h3><div className={css.error}>{step.error.message}</div><details><summary className={parts.muted}>whole error</summary><JsonView value={step.error.detail} name="error" /></details></div>}
-      {step.state === "completed" && <div><h3>Result <small>{write(step.result ?? null).length.toLocaleString("en")} bytes</small></h3><JsonView value={step.result ?? null} name="result" /></div>}
+      {step.state === "completed" && <div><h3>Result <small>{sizeOf(write(step.result ?? null)).toLocaleString("en")} bytes</small></h3><JsonView value={step.result ?? null} name="result" /></div>}
       {!isAlone && ["step", "transaction", "job", "undo"].includes(step.op) && <StepLogs run={run} step={step} />}
       <details><summary className={parts.muted}>raw</summary><JsonView value={step} name="step" /></details>
       {forking && <ForkDialog run={run} steps={[step]} from={recordedName(step)} onClose={() => setForking(false)} />}

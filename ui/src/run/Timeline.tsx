@@ -1,7 +1,7 @@
 // What a run did, over time. Only the rows on the screen are in the document, and only those are placed.
 import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type PointerEvent, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type PointerEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../app/keys";
 import { useTopics } from "../app/live";
 import { isFinal, type Run, type State, STATES, stateOf, type Step, stepKey } from "../lib/state";
@@ -9,7 +9,7 @@ import { absolute, between, duration, millis } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Divider, useShare } from "../parts/Divider";
 import { css as parts, Icon, useNow } from "../parts/parts";
-import { type Band, bars, labels, wholeScale, type Bar, type Scale } from "./layout";
+import { type Band, bars, labels, segments, wholeScale, type Bar, type Scale } from "./layout";
 import css from "./run.module.css";
 import { stepsOf } from "./steps";
 
@@ -99,6 +99,26 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
     onDoubleClick: () => onZoom(undefined),
   };
   const rows = useVirtualizer({ count: lines.length + 1, getScrollElement: () => view.current, estimateSize: () => ROW, overscan: 8 });
+  // What an address names is brought on the screen, once: a step, or else the first row that has something in the window.
+  const [shownStep, shownZoom] = [useRef<string>(undefined), useRef<string>(undefined)];
+  useEffect(() => {
+    const show = (place: number, align: "center" | "start") => {
+      const { offsetHeight = 0, scrollTop = 0 } = view.current ?? {};
+      const isSeen = (place + 1) * ROW >= scrollTop && (place + 2) * ROW <= scrollTop + offsetHeight;
+      if (!isSeen) rows.scrollToIndex(place + 1, { align });
+    };
+    const at = chosen === undefined ? -1 : lines.findIndex((line) => line.depth === 0 && stepKey(line.step) === chosen);
+    if (at >= 0 && shownStep.current !== chosen) show(at, "center");
+    else if (zoom && lines.length && shownZoom.current !== zoom) {
+      const within = lines.findIndex((line) => segments(line.step, now).some((one) => one.to >= first && one.from <= last));
+      if (within >= 0) show(within, "start");
+    }
+    // What comes in between moves it down.
+    if (total && total > steps.length) return;
+    if (at >= 0 || chosen === undefined) shownStep.current = chosen;
+    if (lines.length) shownZoom.current = zoom;
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [chosen, zoom, lines]);
   const toggleChild = (id: string) => {
     const next = new Set(wanted);
     if (!next.delete(id)) next.add(id);

@@ -1,20 +1,24 @@
-import { describe, expect, it } from "vitest";
+import { createElement, Fragment } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
+import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, dueOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, WRONG } from "./acts";
+import { type Action, actionsOf, dueOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
 import { remedy } from "./remedy";
+
+vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
 
 const step = (op: string, name: string) => ({ op, name }) as Step;
 const run = (status: string, hasError = false) => ({ status, error: hasError ? { message: "no" } : null }) as unknown as Run;
 
 /// What is offered in each state, the likeliest first.
 const OFFERED: Record<string, Action[]> = {
-  ready: ["cancel", "pause", "kill"],
-  running: ["cancel", "pause", "event", "settle", "kill"],
-  waiting: ["cancel", "pause", "event", "settle", "fork", "kill"],
-  paused: ["resume", "upgrade", "cancel", "event", "settle", "fork", "kill"],
-  blocked: ["upgrade", "fork", "retry", "cancel", "kill"],
-  undoing: ["pause", "kill"],
+  ready: ["cancel", "pause"],
+  running: ["cancel", "pause", "event", "settle"],
+  waiting: ["cancel", "pause", "event", "settle", "fork"],
+  paused: ["resume", "upgrade", "cancel", "event", "settle", "fork"],
+  blocked: ["explain", "upgrade", "fork", "retry", "cancel", "kill"],
+  undoing: ["explain", "pause", "kill"],
   undo_failed: ["retry", "skip", "kill"],
   completed: ["rerun", "fork", "delete"],
   failed: ["retry", "fork", "rerun", "delete"],
@@ -28,13 +32,27 @@ describe("what can be done to a run", () => {
   });
   it("begins with what it waits for", () => {
     expect(actionsOf("waiting", ["timer", "event"])[0]).toBe("event");
-    expect(actionsOf("waiting", ["promise"])).toEqual(["settle", "cancel", "pause", "event", "fork", "kill"]);
+    expect(actionsOf("waiting", ["promise"])).toEqual(["settle", "cancel", "pause", "event", "fork"]);
+  });
+  it("is to kill it once it was asked to stop, and never before where it would hear that", () => {
+    for (const status of ["ready", "running", "waiting", "paused"]) {
+      expect(actionsOf(status, [])).not.toContain("kill");
+      expect(actionsOf(status, [], { isAsked: true }).at(-1), status).toBe("kill");
+    }
+    for (const status of ["blocked", "undoing", "undo_failed"]) expect(actionsOf(status, []), status).toContain("kill");
+  });
+  it("is not to fork it where no node serves its queue", () => {
+    expect(actionsOf("blocked", [], { isUnserved: true })).toEqual(["explain", "retry", "cancel", "kill"]);
+  });
+  it("says that an undo is tried again, where that is all that is", () => {
+    expect(wordOf(actionsOf("undo_failed", [])[0]!, "undo_failed")).toBe("Retry undo");
+    expect(wordOf("retry", "failed")).toBe("Retry");
   });
   it("begins with its time, where it goes on by itself later", () => {
-    expect(actionsOf("ready", [], dueOf({ kind: "later" }))).toEqual(["now", "time", "cancel", "pause", "kill"]);
-    expect(actionsOf("ready", [], dueOf({ kind: "retry" }))[0]).toBe("again");
-    expect(actionsOf("waiting", [], dueOf({ kind: "sleeping" }))[0]).toBe("timer");
-    expect(actionsOf("waiting", ["event", "sleep"], ["timer"]).slice(0, 2)).toEqual(["event", "timer"]);
+    expect(actionsOf("ready", [], { due: dueOf({ kind: "later" }) })).toEqual(["now", "time", "cancel", "pause"]);
+    expect(actionsOf("ready", [], { due: dueOf({ kind: "retry" }) })[0]).toBe("again");
+    expect(actionsOf("waiting", [], { due: dueOf({ kind: "sleeping" }) })[0]).toBe("timer");
+    expect(actionsOf("waiting", ["event", "sleep"], { due: ["timer"] }).slice(0, 2)).toEqual(["event", "timer"]);
   });
   it("offers another time only where the journal has none, and ends no wait for something else", () => {
     const waits = [{ on: "event", until: "a" }, { on: "sleep", until: "b" }];
@@ -59,6 +77,12 @@ const REASONS: [string, boolean][] = [
 describe("what helps", () => {
   it.each(REASONS)("a run that is not running because of %s", (kind, helps) => {
     expect(remedy({ kind, text: "", now: "" }, { id: "run_1" }) !== null).toBe(helps);
+  });
+  it("one whose queue no node serves: a node that does, and no other code", () => {
+    const told = (explained: object) => renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "blocked", text: "", now: "", ...explained }, { id: "run_1" })));
+    expect(told({ unserved: "mail" })).toMatch(/No node serves queue.*mail.*s\.queues = vec!\[.*mail.*\]/);
+    expect(told({ unserved: "mail" })).not.toMatch(/Deploy|fork/);
+    expect(told({})).toMatch(/Deploy/);
   });
   it("one that waits: the event, or its children", () => {
     expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "event", name: "approval" }] }, { id: "run_1" })).toMatch(/Send the event/);

@@ -2,14 +2,20 @@
 import { recordedName, type Run, type Step } from "../lib/state";
 import type { Explained } from "./remedy";
 
-export type Action = Due | "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "upgrade" | "skip" | "rerun" | "delete";
+export type Action = Due | "explain" | "cancel" | "kill" | "pause" | "resume" | "retry" | "event" | "settle" | "fork" | "upgrade" | "skip" | "rerun" | "delete";
 /// What is done about the time at which it goes on by itself.
 export type Due = "now" | "again" | "timer" | "time";
 export const WORDS: Record<Action, string> = {
-  now: "Run now", again: "Retry now", timer: "Skip timer", time: "Edit time",
+  explain: "Explain", now: "Run now", again: "Retry now", timer: "Skip timer", time: "Edit time",
   cancel: "Cancel", kill: "Kill", pause: "Pause", resume: "Resume", retry: "Retry", event: "Send event", settle: "Settle promise", fork: "Fork from a step",
   upgrade: "Fork to the latest version", skip: "Skip this undo", rerun: "Rerun", delete: "Delete",
 };
+
+/// What a button says. Of a run whose undo gave up nothing but that is tried again.
+export function wordOf(action: Action, status: string): string {
+  return action === "retry" && status === "undo_failed" ? "Retry undo" : WORDS[action];
+}
+
 export const MEANS: Partial<Record<Action, string>> = {
   now: "It is due now, and begins as soon as a node has room for it.",
   again: "The next attempt comes now. It counts like any other.",
@@ -42,24 +48,36 @@ export function dueOf(explained?: Pick<Explained, "kind" | "step" | "until" | "w
   }
 }
 
-/// What makes sense now, the likeliest first.
-export function actionsOf(status: string, waits: string[], due: Due[] = []): Action[] {
+/// What is known of a run beside its status, as far as that decides what makes sense.
+interface Stands {
+  due?: Due[];
+  /// It was asked to stop.
+  isAsked?: boolean;
+  /// It is blocked because no node serves its queue.
+  isUnserved?: boolean;
+}
+
+/// What makes sense now, the likeliest first. Whoever wants a run to end asks it to stop, so that it reverts what it did; only where
+/// that was asked, or nobody would hear it, it can be killed.
+export function actionsOf(status: string, waits: string[], { due = [], isAsked = false, isUnserved = false }: Stands = {}): Action[] {
+  const kill: Action[] = isAsked ? ["kill"] : [];
   switch (status) {
     case "ready":
-      return [...due, "cancel", "pause", "kill"];
+      return [...due, "cancel", "pause", ...kill];
     case "running":
-      return ["cancel", "pause", "event", "settle", "kill"];
+      return ["cancel", "pause", "event", "settle", ...kill];
     case "waiting": {
       const first: Action[] = [...(waits.includes("event") ? (["event"] as const) : waits.includes("promise") ? (["settle"] as const) : []), ...due];
-      const others: Action[] = ["cancel", "pause", "event", "settle", "fork", "kill"];
+      const others: Action[] = ["cancel", "pause", "event", "settle", "fork", ...kill];
       return [...first, ...others.filter((one) => !first.includes(one))];
     }
     case "paused":
-      return ["resume", "upgrade", "cancel", "event", "settle", "fork", "kill"];
+      return ["resume", "upgrade", "cancel", "event", "settle", "fork", ...kill];
     case "blocked":
-      return ["upgrade", "fork", "retry", "cancel", "kill"];
+      // A fork would stand in the same queue.
+      return isUnserved ? ["explain", "retry", "cancel", "kill"] : ["explain", "upgrade", "fork", "retry", "cancel", "kill"];
     case "undoing":
-      return ["pause", "kill"];
+      return ["explain", "pause", "kill"];
     case "undo_failed":
       return ["retry", "skip", "kill"];
     case "failed":

@@ -10,6 +10,7 @@ function step(op: string, from: number, to: number | null, more: Partial<Step> =
   } as Step;
 }
 const HOUR = 3_600_000;
+const NONE = { queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
 
 describe("the timeline", () => {
   it("cuts a step with failed attempts into runs and pauses", () => {
@@ -91,8 +92,16 @@ describe("the timeline", () => {
     const error = { message: "no", detail: {} };
     const attempts = [{ number: 1, began_at: at(100), failed_at: at(200), next_at: at(700), error }];
     const steps = [step("step", 100, 900, { attempts } as never), step("event", 900, 1900), step("child", 1900, 2400), step("step", 2300, 2500)];
-    expect(shares(steps, 0, 2600, 2600)).toEqual({ queued: 200, running: 500, waiting: 1400, backoff: 500 });
-    expect(shares([], 0, 50, 50)).toEqual({ queued: 50, running: 0, waiting: 0, backoff: 0 });
-    expect(shares([step("step", 0, null)], 10, 0, 5)).toEqual({ queued: 0, running: 0, waiting: 0, backoff: 0 });
+    expect(shares(steps, 0, 2600, 2600)).toEqual({ ...NONE, queued: 100, running: 500, waiting: 1400, backoff: 500, between: 100 });
+    expect(shares([], 0, 50, 50)).toEqual({ ...NONE, queued: 50 });
+    expect(shares([step("step", 0, null)], 10, 0, 5)).toEqual(NONE);
+  });
+  it("does not say of a run that stands still that it was in line since then", () => {
+    const steps = [step("step", 100, 200), step("step", 300, 400)];
+    expect(shares(steps, 0, 9000, 9000, true)).toEqual({ ...NONE, queued: 100, running: 200, between: 100, still: 8600 });
+    expect(shares(steps, 0, 9000, 9000)).toEqual({ ...NONE, queued: 100, running: 200, between: 8700 });
+    expect(shares([], 0, 50, 50, true)).toEqual({ ...NONE, still: 50 });
+    // What waits while it is paused waits.
+    expect(shares([step("event", 100, null)], 0, 500, 500, true)).toEqual({ ...NONE, queued: 100, waiting: 400 });
   });
 });

@@ -67,12 +67,13 @@ export function idle(busy: Gap[], from: number, to: number, share = 0.03, least 
   return gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0) < to - from ? gaps : [];
 }
 
-export type Share = "queued" | "running" | "waiting" | "backoff";
+export type Share = "queued" | "running" | "waiting" | "backoff" | "between" | "still";
 
-/// What the whole of a run was spent on, to the millisecond. Where several things went on at once the busiest counts; where
-/// nothing did, it stood in line.
-export function shares(steps: Step[], from: number, to: number, now: number): Record<Share, number> {
-  const found: Record<Share, number> = { queued: 0, running: 0, waiting: 0, backoff: 0 };
+/// What the whole of a run was spent on, to the millisecond. Where several things went on at once the busiest counts. Before anything
+/// did, it stood in line; of what is between two things nobody noted whether it stood in line, was paused or blocked. Of one that
+/// stands still (`isStill`) what comes after the last thing is that.
+export function shares(steps: Step[], from: number, to: number, now: number, isStill = false): Record<Share, number> {
+  const found: Record<Share, number> = { queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
   const changes: [number, SegmentKind, number][] = [];
   for (const step of steps) {
     for (const one of segments(step, now)) {
@@ -83,10 +84,11 @@ export function shares(steps: Step[], from: number, to: number, now: number): Re
     }
   }
   changes.sort((a, b) => a[0] - b[0]);
+  const [first, last] = [changes[0]?.[0] ?? to, changes.at(-1)?.[0] ?? from];
   const open = { run: 0, backoff: 0, wait: 0 };
   let at = from;
   for (const [time, kind, change] of [...changes, [to, "run", 0] as const]) {
-    const share: Share = open.run ? "running" : open.backoff ? "backoff" : open.wait ? "waiting" : "queued";
+    const share: Share = open.run ? "running" : open.backoff ? "backoff" : open.wait ? "waiting" : isStill && at >= last ? "still" : at < first ? "queued" : "between";
     found[share] += Math.max(0, time - at);
     at = Math.max(at, time);
     open[kind] += change;

@@ -17,6 +17,8 @@ export interface Explained {
   now: string;
   waits?: Wait[];
   queue?: string;
+  /// Of one that is blocked: the queue that no node serves, where that is why.
+  unserved?: string;
   code?: string;
   head?: string;
   by?: string[];
@@ -30,7 +32,16 @@ function runLink(id: string) {
   return <Link key={id} to={`/runs/${id}` as string}>…{id.slice(-8)} </Link>;
 }
 
-export function remedy({ kind, queue, code, head, by, waits }: Explained, run: Pick<Run, "id">): ReactNode {
+/// How a program takes from a queue: what its nodes serve stands in their settings, and on no command line.
+export function serves(queue: string): string {
+  return `app.settings(|s| s.queues = vec![${JSON.stringify(queue)}.into()])`;
+}
+
+function served(queue: string): ReactNode {
+  return <>No node serves queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link>: start your program with <code>{serves(queue)}</code> (it takes from those alone that are named there), or with a definition that is of this queue. <Link to={"/nodes" as string}>Nodes</Link> shows what is up.</>;
+}
+
+export function remedy({ kind, queue, unserved, code, head, by, waits }: Explained, run: Pick<Run, "id">): ReactNode {
   const children = waits?.filter((wait) => wait.run).map((wait) => runLink(wait.run!));
   switch (kind) {
     case "waiting":
@@ -40,7 +51,7 @@ export function remedy({ kind, queue, code, head, by, waits }: Explained, run: P
     case "no_code":
       return <>Start a node that registers <code>{code}</code>, or fork the run to a version that is there.</>;
     case "not_served":
-      return <>Have a node take from queue <code>{queue}</code>.</>;
+      return served(queue ?? "");
     case "queue_paused":
     case "queue_draining":
       return <>Resume it on <Link to={"/queues" as string}>queues</Link>.</>;
@@ -51,7 +62,7 @@ export function remedy({ kind, queue, code, head, by, waits }: Explained, run: P
     case "behind_in_order":
       return head ? <>First {runLink(head)}</> : null;
     case "blocked":
-      return "Deploy code that fits what it recorded, or fork it from a step to the newest version.";
+      return unserved ? served(unserved) : "Deploy code that fits what it recorded, or fork it from a step to the newest version.";
     case "undo_failed":
       return "Mend the cause and retry, skip the undo, or kill it and clean up by hand.";
     case "paused":
