@@ -106,13 +106,14 @@ pub(super) async fn learn_at_times(engine: &Arc<Engine>) {
 
 /// Asks the database what queues do. They were changed so often before, if that is known.
 pub(super) async fn learn(engine: &Arc<Engine>, changes: Option<i64>) {
-    // The next renewal tells again.
-    if let Err(error) = try_learn(engine, changes).await {
-        tracing::debug!(%error, "the rules of queues could not be read");
+    match try_learn(engine, changes).await {
+        Ok(()) => engine.nudge(),
+        // The next renewal tells again.
+        Err(error) => tracing::debug!(%error, "the rules of queues could not be read"),
     }
 }
 
-/// The same, for whoever must not go on without an answer.
+/// The same, for whoever must not go on without an answer, and claims first of all.
 pub(super) async fn try_learn(engine: &Arc<Engine>, changes: Option<i64>) -> Result<(), StoreError> {
     // One after another, so that what was read first is not believed last.
     let _alone = engine.queues.gate.write().await;
@@ -123,7 +124,6 @@ pub(super) async fn try_learn(engine: &Arc<Engine>, changes: Option<i64>) -> Res
         *engine.queues.changes.write() = changes;
     }
     engine.queues.note_change();
-    engine.nudge();
     Ok(())
 }
 
