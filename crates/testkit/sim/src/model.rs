@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::faults::Interruption;
-use crate::ledger::{Execution, Notes};
+use crate::ledger::{Body, Execution, Notes};
 use crate::play::{Basis, Saw, TRANSACTION};
 use crate::program::{Act, How, LIMIT, Program, RETRY_MS, What};
 use crate::work::JOB;
@@ -38,7 +38,7 @@ impl Life {
     }
 }
 
-impl Model<'_> {
+impl<'a> Model<'a> {
     fn complain(&mut self, what: String) {
         self.wrong.push(what);
     }
@@ -68,7 +68,7 @@ impl Model<'_> {
 
     /// An act was performed, and perhaps we know what it came to and what was seen before it.
     fn act(&mut self, life: &Life, act: &Act, saw: Option<&Saw>, before: Option<u64>) {
-        let place = format!("{} {}", life.name(), act.name());
+        let place = || format!("{} {}", life.name(), act.name());
         match (&act.what, saw) {
             (What::Step { fails, .. }, None | Some(Saw::Did(_))) => {
                 let value = if let Some(Saw::Did(value)) = saw { Some(*value) } else { None };
@@ -84,7 +84,7 @@ impl Model<'_> {
                     _ => rows.len() == 1,
                 };
                 if !fits {
-                    self.complain(format!("{place}: the transaction gave {saw:?} and wrote {rows:?}"));
+                    self.complain(format!("{}: the transaction gave {saw:?} and wrote {rows:?}", place()));
                 }
             }
             (What::Sleep { ms }, None | Some(Saw::Slept)) => self.sleep(life, act, *ms),
@@ -96,7 +96,8 @@ impl Model<'_> {
                 let known = given.is_some_and(|given| given.iter().any(|(number, _)| number == value));
                 if !known || first.is_some_and(|first| *value > first) {
                     self.complain(format!(
-                        "{place}: the promise gave {value}, and was settled with {given:?}"
+                        "{}: the promise gave {value}, and was settled with {given:?}",
+                        place()
                     ));
                 }
             }
@@ -108,7 +109,8 @@ impl Model<'_> {
             (What::Child { program, .. }, Some(Saw::Child(_, end))) => {
                 if end.is_none() != program.fails {
                     self.complain(format!(
-                        "{place}: the child was to fail: {}, and gave {end:?}",
+                        "{}: the child was to fail: {}, and gave {end:?}",
+                        place(),
                         program.fails
                     ));
                 }
@@ -122,37 +124,42 @@ impl Model<'_> {
             (What::Race(acts), Some(Saw::First(nth, saw))) if *nth < acts.len() => {
                 self.act(life, &acts[*nth], Some(saw), before);
             }
-            (what, saw) => self.complain(format!("{place}: {what:?} gave {saw:?}")),
+            (what, saw) => self.complain(format!("{}: {what:?} gave {saw:?}", place())),
         }
     }
 
     /// A step was tried so often; its result, if we know it, is what the last attempt's body gave.
     fn attempts(&mut self, life: &Life, act: &Act, attempts: u32, value: Option<u64>, before: Option<u64>) {
-        let place = format!("{} {}", life.name(), act.name());
+        let place = || format!("{} {}", life.name(), act.name());
+        let mut body = (life.name(), act.name(), false, 0);
         let mut ended: Option<Duration> = None;
+        let mut last: &[Execution] = &[];
         for attempt in 1..=attempts {
-            let executions = self.executions(life, act, attempt);
+            body.3 = attempt;
+            let executions = self.executions(&body);
             let Some(first) = executions.first() else {
-                return self.complain(format!("{place}: attempt {attempt} of {attempts} never ran"));
+                return self.complain(format!("{}: attempt {attempt} of {attempts} never ran", place()));
             };
             if before.is_some_and(|before| executions.iter().any(|one| one.basis != before)) {
                 self.complain(format!(
-                    "{place}: a body began with another past than the run's: {executions:?}"
+                    "{}: a body began with another past than the run's: {executions:?}",
+                    place()
                 ));
             }
             if ended.is_some_and(|ended| first.began < ended + Duration::from_millis(RETRY_MS)) {
-                self.complain(format!("{place}: attempt {attempt} came before the pause was over"));
+                self.complain(format!("{}: attempt {attempt} came before the pause was over", place()));
             }
             ended = executions.iter().filter_map(|one| one.ended).min();
+            last = executions;
         }
-        if !self.executions(life, act, attempts + 1).is_empty() {
-            self.complain(format!("{place}: was tried more often than {attempts} times"));
+        body.3 = attempts + 1;
+        if !self.executions(&body).is_empty() {
+            self.complain(format!("{}: was tried more often than {attempts} times", place()));
         }
-        let last = self.executions(life, act, attempts);
         if let Some(value) = value
             && !last.iter().any(|one| one.value == value && one.ended.is_some())
         {
-            self.complain(format!("{place}: gave {value}, which no body gave: {last:?}"));
+            self.complain(format!("{}: gave {value}, which no body gave: {last:?}", place()));
         }
     }
 
@@ -175,7 +182,7 @@ impl Model<'_> {
 
     /// Of those who stand in the limited line no more ran at once than may, but for such as were taken from a node that
     /// was cut off, and did not know.
-    pub(crate) fn limit<'a>(&mut self, labels: impl Iterator<Item = &'a str>) {
+    pub(crate) fn limit<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
         let labels: BTreeSet<String> = labels.map(|label| format!("{label}/0")).collect();
         let bodies =
             self.notes.bodies.iter().filter(|((run, act, ..), _)| act == JOB && labels.contains(run));
@@ -210,9 +217,8 @@ impl Model<'_> {
         }
     }
 
-    fn executions(&self, life: &Life, act: &Act, attempt: u32) -> Vec<Execution> {
-        let body = (life.name(), act.name(), false, attempt);
-        self.notes.bodies.get(&body).cloned().unwrap_or_default()
+    fn executions(&self, body: &Body) -> &'a [Execution] {
+        self.notes.bodies.get(body).map_or(&[], Vec::as_slice)
     }
 
     fn sleep(&mut self, life: &Life, act: &Act, ms: u64) {
@@ -224,7 +230,6 @@ impl Model<'_> {
 
     /// Events come once, in the order in which they were sent, and none that was surely sent is left out.
     fn heard(&mut self, life: &Life, act: &Act, count: u32, heard: &[u32]) {
-        let place = format!("{} {}", life.name(), act.name());
         let in_order = heard.windows(2).all(|two| two[0] < two[1]) && heard.len() == count as usize;
         let fits = match self.facts.sent.get(&(life.label.clone(), act.name())) {
             Some(sent) => {
@@ -239,7 +244,8 @@ impl Model<'_> {
         };
         if !in_order || !fits {
             let sent = self.facts.sent.get(&(life.label.clone(), act.name()));
-            self.complain(format!("{place}: heard {heard:?}, and was sent {sent:?}"));
+            let (life, act) = (life.name(), act.name());
+            self.complain(format!("{life} {act}: heard {heard:?}, and was sent {sent:?}"));
         }
     }
 
@@ -247,13 +253,13 @@ impl Model<'_> {
     pub(crate) fn bodies(&mut self) {
         let notes = self.notes;
         for ((run, act, undo, attempt), executions) in &notes.bodies {
-            let place = format!("{run} {act}{} attempt {attempt}", if *undo { " undone" } else { "" });
+            let place = || format!("{run} {act}{} attempt {attempt}", if *undo { " undone" } else { "" });
             if executions.iter().any(|one| one.basis != executions[0].basis) {
-                self.complain(format!("{place}: ran with different pasts: {executions:?}"));
+                self.complain(format!("{}: ran with different pasts: {executions:?}", place()));
             }
             for two in executions.windows(2).filter(|_| *attempt != TRANSACTION) {
                 if !self.is_excused(&two[0], &two[1]) {
-                    self.complain(format!("{place}: ran again without a reason: {two:?}"));
+                    self.complain(format!("{}: ran again without a reason: {two:?}", place()));
                 }
             }
         }
