@@ -138,10 +138,9 @@ never! {
         "select count(*) from outlast.doing as d where d.shard = {p1} and d.run > {p2} and d.run <= {p3}
             and not exists (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = d.run)",
     "an entry was written with an older epoch than the one before it" =>
-        "select count(*) from (
-             select j.epoch, lag(j.epoch) over (partition by j.run order by j.pos) as before
-               from outlast.journal as j where j.shard = {p1} and j.run > {p2} and j.run <= {p3}) as e
-          where e.before > e.epoch",
+        "select count(*) from outlast.journal as j where j.shard = {p1} and j.run > {p2} and j.run <= {p3}
+            and j.epoch < (select b.epoch from outlast.journal as b
+                            where b.shard = {p1} and b.run = j.run and b.pos < j.pos order by b.pos desc limit 1)",
     "an entry has a greater epoch than its run" =>
         "select count(*) from outlast.journal as j where j.shard = {p1} and j.run > {p2} and j.run <= {p3}
             and j.epoch > coalesce(
