@@ -50,7 +50,7 @@ export class Lab {
 
   /// A new token. A server asks for one if there was any when it started.
   token(name: string, role: "viewer" | "operator" | "admin"): string {
-    return (JSON.parse(this.cli("token", "create", name, "--role", role, "--output", "json")) as { secret: string }).secret;
+    return (JSON.parse(this.cli("token", "create", name, "--role", role, "-o", "json")) as { secret: string }).secret;
   }
 
   /// Starts the server; the second time at the same address.

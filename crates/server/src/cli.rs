@@ -76,7 +76,7 @@ pub(crate) struct Everywhere {
     pub(crate) profile: Option<String>,
 
     /// How the answer is written [env: OUTLAST_OUTPUT] [default: text]
-    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
+    #[arg(short, long = "format", global = true, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
     /// Whether it has colours [env: OUTLAST_COLOR] [default: auto]

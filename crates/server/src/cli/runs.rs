@@ -48,7 +48,7 @@ pub(crate) struct ShowArgs {
     pub(crate) input: bool,
 
     /// Only its output, as it was returned
-    #[arg(long = "result", visible_alias = "out")]
+    #[arg(long = "output", visible_alias = "result", alias = "out")]
     pub(crate) result: bool,
 }
 
