@@ -5,7 +5,9 @@
 //! router is mounted is read off each request, so that it works below any path without being told.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -13,6 +15,10 @@ use axum::extract::{OriginalUri, Path, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use parking_lot::Mutex;
 use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
 
@@ -111,7 +117,37 @@ async fn asset(Path(path): Path<String>, request: Request) -> Response<Body> {
     };
     let tag = format!("\"{}\"", hex(&file.metadata.sha256_hash()));
     // Names stay the same from build to build: only the tag says whether a file is.
-    answer(request.headers(), kind, "no-cache", tag, file.data)
+    let takes = request.headers().get(header::ACCEPT_ENCODING).and_then(|takes| takes.to_str().ok());
+    if !takes.is_some_and(takes_gzip) {
+        return answer(request.headers(), kind, "no-cache", tag, file.data);
+    }
+    let data = compressed(file.metadata.sha256_hash(), &file.data);
+    let mut response = answer(request.headers(), kind, "no-cache", tag, data.to_vec().into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    response
+}
+
+fn takes_gzip(takes: &str) -> bool {
+    takes.split(',').any(|one| {
+        let (name, weight) = one.split_once(';').unwrap_or((one, ""));
+        name.trim() == "gzip" && !matches!(weight.trim(), "q=0" | "q=0.0")
+    })
+}
+
+/// A file, compressed: once, and as well as can be, instead of for every browser that opens the first page.
+fn compressed(hash: [u8; 32], data: &[u8]) -> Bytes {
+    static KNOWN: LazyLock<Mutex<HashMap<[u8; 32], Bytes>>> = LazyLock::new(Mutex::default);
+    if let Some(known) = KNOWN.lock().get(&hash) {
+        return known.clone();
+    }
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    // Nothing fails where bytes only go into memory.
+    let _ = gzip.write_all(data);
+    let made = Bytes::from(gzip.finish().unwrap_or_default());
+    KNOWN.lock().insert(hash, made.clone());
+    made
 }
 
 async fn robots() -> &'static str {
