@@ -203,9 +203,8 @@ async fn nothing_is_begun_on_a_file_that_was_removed_or_replaced_until_it_is_bac
     std::fs::rename(&file, &aside).unwrap();
     for _ in 0..2 {
         let refused = store.transact(TxKind::Plain, put("lost")).await.unwrap_err();
-        assert!(refused.is_retryable() && refused.to_string().contains("out of reach"), "{refused}");
-        let why = std::error::Error::source(&refused).unwrap().to_string();
-        assert!(why.contains("orders.db was removed or replaced") && why.contains("move it back"), "{why}");
+        let why = refused.to_string();
+        assert!(refused.is_retryable() && why.contains("orders.db was removed or replaced"), "{why}");
         let read = work(|tx| Box::pin(async move { tx.last_flight(vec![TIME.with([1_i64.into()])]).await }));
         assert!(store.transact(TxKind::Read, read).await.is_err(), "nobody is told that all is well");
         // Another file of that name is not ours either.
