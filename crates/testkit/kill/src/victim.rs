@@ -100,7 +100,14 @@ struct Lapses(Ledger, u32);
 impl<S: Subscriber> Layer<S> for Lapses {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let about = event.metadata();
-        if about.target() == "outlast::engine::lease" && *about.level() == Level::ERROR {
+        // Others may have taken some of its runs and left it in peace, because one of them was locked: then its lease goes on,
+        // and a warning names each that was taken.
+        let is_over = match *about.level() {
+            Level::ERROR => true,
+            Level::WARN => about.fields().field("run").is_some(),
+            _ => false,
+        };
+        if about.target() == "outlast::engine::lease" && is_over {
             self.0.write(&Line::Lapse { node: self.1 });
         }
     }
