@@ -174,7 +174,7 @@ impl Sql {
     }
 
     /// Gives for the list of its last parameter what it gives for each value of it, one after another. SQLite is asked so where
-    /// a list is short: to make a table of it costs more than to find a few rows.
+    /// a list is short: to make a table of it costs more than to find a few rows. So no value may be in it twice.
     pub const fn value_by_value(mut self) -> Sql {
         self.value_by_value = true;
         self
