@@ -5,6 +5,14 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   plugins: [react()],
   base: "./",
+  // Pages are written for React, and drawn by Preact: a browser that has never been here waits for what it has to load and compile.
+  resolve: {
+    alias: [
+      { find: /^react-dom\/(client|server)$/, replacement: "preact/compat/$1" },
+      { find: /^react(-dom)?$/, replacement: "preact/compat" },
+      { find: /^react\/jsx-(dev-)?runtime$/, replacement: "preact/jsx-runtime" },
+    ],
+  },
   build: {
     outDir: "../crates/server/dist",
     emptyOutDir: true,
@@ -18,6 +26,8 @@ export default defineConfig({
         entryFileNames: "assets/[name].js",
         chunkFileNames: "assets/[name].js",
         assetFileNames: "assets/[name][extname]",
+        // What the first page needs is one file: each further one is asked for by itself, over one of six connections.
+        codeSplitting: { groups: [{ name: "first", tags: ["$initial"] }] },
       },
     },
   },

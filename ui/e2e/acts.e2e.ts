@@ -49,6 +49,42 @@ it("settles the promise that a run waits for", async () => {
   await page.getByText("a seat in Basel and a room in Basel are waiting").first().waitFor();
 });
 
+it("offers the fields of the last event of a name, empty, and sends what is written into them", async () => {
+  const before = await lab.order("desk");
+  await lab.api(`/runs/${before}/events`, { name: "approval", data: { by: "ann", ok: true } });
+  await lab.until(before, "completed");
+  const id = await lab.order("chair");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByRole("button", { name: "Send event…" }).click();
+  await page.getByText("the run waits for approval").waitFor();
+  const by = page.getByRole("textbox", { name: "by" });
+  await by.waitFor();
+  // Nobody approves in somebody else's name by a click.
+  expect([await by.inputValue(), await page.getByRole("checkbox", { name: "ok" }).isChecked()]).toEqual(["", false]);
+  await page.getByRole("checkbox", { name: "as JSON" }).check();
+  await page.getByRole("textbox", { name: "Data" }).fill('{"by":');
+  await page.getByText("this is none yet").waitFor();
+  expect(await page.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
+  await page.getByRole("textbox", { name: "Data" }).fill('{"by":"","ok":false}');
+  await page.getByRole("checkbox", { name: "as JSON" }).uncheck();
+  await by.fill("eve");
+  await page.getByRole("checkbox", { name: "ok" }).check();
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await state(page, "completed");
+  const { items } = await lab.api<{ items: { op: string; result: unknown }[] }>(`/runs/${id}/steps`);
+  expect(items.find((step) => step.op === "event")?.result).toEqual({ by: "eve", ok: true });
+});
+
+it("shows each attempt of a step, when it began and what became of it", async () => {
+  const id = await lab.order("lamp");
+  const page = await lab.page(`/runs/${id}?step=step:charge`);
+  const rows = page.getByRole("complementary", { name: "Step charge" }).getByRole("table").getByRole("row");
+  await rows.nth(1).waitFor();
+  expect(await rows.first().innerText()).toMatch(/#\s+Began\s+Took\s+Then waited\s+Error/);
+  const told = await rows.allInnerTexts();
+  expect(told.at(-1)).toMatch(/^\d\s+\d\d:\d\d:\d\d\s+[\d.<]+ m?s\s+completed$/);
+});
+
 it("pauses a run, and resumes it", async () => {
   const id = await lab.order("held");
   const page = await lab.page(`/runs/${id}`);
@@ -134,7 +170,7 @@ it("sends no mark of what is hidden as if it were the value", async () => {
   const id = await lab.run({ definition: "trip", input: "Luna" }, "failed");
   const context = await lab.somebody();
   const hide = async (run: object) => ({ ...run, input: { to: "[redacted]" } });
-  await context.route(`**/api/v1/runs/${id}`, async (route) => route.fulfill({ json: await hide(await (await route.fetch()).json()) }));
+  await context.route(`**/api/v1/runs/${id}?preview=*`, async (route) => route.fulfill({ json: await hide(await (await route.fetch()).json()) }));
   await context.route("**/api/v1/runs?def=trip&limit=1", async (route) => {
     const answer = await (await route.fetch()).json();
     await route.fulfill({ json: { ...answer, items: await Promise.all(answer.items.map(hide)) } });
@@ -246,7 +282,7 @@ it("keeps to UTC wherever a run's times stand, and failures to the definition in
   const page = await lab.page(`/runs/${id}?tab=history`, "light", context);
   await page.getByRole("cell", { name: / UTC$/ }).first().waitFor();
   await page.goto(`${lab.url}/runs/${id}?step=step:charge`);
-  await page.getByText(/began .* UTC/).waitFor();
+  await page.getByRole("complementary", { name: "Step charge" }).getByRole("definition").filter({ hasText: / UTC$/ }).first().waitFor();
   await page.goto(`${lab.url}/runs/${id}?tab=logs`);
   await page.getByTitle(/ UTC$/).first().waitFor();
   await lab.run({ definition: "trip", input: "Luna" }, "failed");
@@ -255,4 +291,21 @@ it("keeps to UTC wherever a run's times stand, and failures to the definition in
   expect(await page.getByRole("link", { name: /declined/ }).count()).toBe(0);
   await page.getByRole("button", { name: "24h", exact: true }).click();
   await page.waitForURL((url) => url.search.includes("def=trip") && url.search.includes("range=24h"));
+});
+
+it("offers nothing before it is known what a run waits for, so that no button becomes another one under somebody's finger", async () => {
+  const id = await lab.order("slow");
+  const context = await lab.somebody("light");
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await context.route("**/api/v1/runs/*/explain", async (route) => {
+    await answered;
+    await route.continue();
+  });
+  const page = await lab.page(`/runs/${id}`, "light", context);
+  await page.getByText("charge", { exact: true }).first().waitFor();
+  expect(await page.getByRole("button", { name: "Cancel…" }).count()).toBe(0);
+  answer();
+  await page.getByRole("button", { name: "Send event…" }).first().waitFor();
+  await context.close();
 });

@@ -75,7 +75,7 @@ it("shows what is stuck, however old it is, and nothing else", async () => {
   await page.waitForURL("**/runs?stuck=5m");
   await row(page, stuck).waitFor();
   await misses(page, fresh);
-  await page.getByText("1 run", { exact: true }).waitFor();
+  await page.getByText("1 run", { exact: true }).first().waitFor();
   await page.goto(`${lab.url}/runs?stuck=1s`);
   await row(page, fresh).waitFor();
   // All that is stuck can be acted on: the words of the filter are those of a bulk.

@@ -29,18 +29,23 @@ export class Lab {
   private server: ChildProcess | null = null;
   private browser!: Browser;
   private readonly folder = mkdtempSync(join(tmpdir(), "outlast-e2e-"));
-  private readonly database: string;
+  readonly database: string;
 
-  private constructor(private readonly program: Program, database: string | undefined) {
+  private constructor(private readonly program: Program, database: string | undefined, private readonly words: string[]) {
     this.database = database ?? `sqlite://${join(this.folder, "lab.db")}`;
   }
 
-  static async open(program: Program = "dev", database?: string): Promise<Lab> {
-    const lab = new Lab(program, database);
+  static async open(program: Program = "dev", database?: string, ...words: string[]): Promise<Lab> {
+    const lab = new Lab(program, database, words);
     await lab.start();
-    const executablePath = process.env.CHROMIUM ?? execFileSync("which", ["chromium"]).toString().trim();
-    lab.browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    lab.browser = await Lab.launch();
     return lab;
+  }
+
+  /// A browser that has never been anywhere.
+  private static async launch(): Promise<Browser> {
+    const executablePath = process.env.CHROMIUM ?? execFileSync("which", ["chromium"]).toString().trim();
+    return await chromium.launch({ executablePath, args: ["--no-sandbox"] });
   }
 
   /// What a command of the same binary says, about the same database.
@@ -58,7 +63,7 @@ export class Lab {
     const port = this.origin ? new URL(this.origin).port : "0";
     const words = { dev: ["dev", "--port", port], api: ["serve", "--role", "api", "--listen", `127.0.0.1:${port}`], mounted: ["--port", port] }[this.program];
     const binary = this.program === "mounted" ? MOUNTED : BINARY;
-    const server = (this.server = spawn(binary, [...words, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }));
+    const server = (this.server = spawn(binary, [...words, ...this.words, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }));
     let said = "";
     this.origin = await new Promise((resolve, reject) => {
       server.stderr!.on("data", (data: Buffer) => (said += data.toString()));
@@ -95,6 +100,33 @@ export class Lab {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
     context.setDefaultTimeout(PATIENCE);
     return context;
+  }
+
+  /// How long a browser that has never been here takes until something of a page stands on its screen, in milliseconds from its request
+  /// for the document; and until it does so again in the same browser.
+  async firstPaint(path: string, what: string): Promise<{ first: number; again: number }> {
+    const browser = await Lab.launch();
+    try {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+      await context.addInitScript((what) => {
+        new MutationObserver((_, observer) => {
+          if (!document.querySelector(what)) return;
+          observer.disconnect();
+          requestAnimationFrame(() => setTimeout(() => ((window as unknown as { painted: number }).painted = performance.now())));
+        }).observe(document, { childList: true, subtree: true });
+      }, what);
+      const page = await context.newPage();
+      const visit = async () => {
+        await page.goto(this.url + path);
+        const painted = await page.waitForFunction(() => (window as unknown as { painted?: number }).painted, undefined, { timeout: PATIENCE });
+        return (await painted.jsonValue()) as number;
+      };
+      const first = await visit();
+      await page.goto("about:blank");
+      return { first, again: await visit() };
+    } finally {
+      await browser.close();
+    }
   }
 
   /// A page whose console, errors and violations are kept.
@@ -149,12 +181,12 @@ export class Lab {
   }
 }
 
-/// What axe calls serious or worse. Of all that it looks at only the contrast depends on the theme: in the dark it looks at that.
+/// What axe calls serious or worse. Of all that it looks at only contrasts depend on the theme: in the dark it looks at those.
 export async function findings(page: Page, theme: Theme): Promise<string[]> {
   await page.evaluate(AXE);
   const found = await page.evaluate(async (options) => {
     const axe = (window as unknown as { axe: { run(options: object): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> } }).axe;
     return (await axe.run(options)).violations;
-  }, theme === "dark" ? { runOnly: ["color-contrast"] } : {});
+  }, theme === "dark" ? { runOnly: ["color-contrast", "link-in-text-block"] } : {});
   return found.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0]?.html}`);
 }

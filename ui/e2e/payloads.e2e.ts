@@ -1,4 +1,5 @@
 // Payloads, names and tags of any size and depth: all of it can be read, and nothing bursts what it stands in.
+import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { findings, Lab } from "./lab";
@@ -61,4 +62,26 @@ it("breaks a tag of two hundred letters, and shows facts in two columns on a tel
     const cell = (await tag.boundingBox())!;
     expect(cell.x + cell.width, String(width)).toBeLessThanOrEqual(edge.x + edge.width);
   }
+});
+
+it("has no more of a long payload sent than it shows, and all of it as a file", async () => {
+  const long = `begins ${"é".repeat(150_000)} ends`;
+  const { id } = await lab.api<{ id: string }>("/runs", { definition: "remind", input: long, ...later });
+  const page = await lab.page("/settings");
+  const sizes: number[] = [];
+  page.on("response", (answer) => void (answer.url().includes(id) && !answer.url().includes("live") && answer.body().then((body) => sizes.push(body.length), () => {})));
+  await page.goto(`${lab.url}/runs/${id}`);
+  await page.getByText("The first 64 KiB of 293 KiB are shown: download it for the rest.").waitFor();
+  const region = page.getByRole("region", { name: "input" });
+  expect(await region.innerText()).toMatch(/^"begins é/);
+  expect(Math.max(...sizes)).toBeLessThan(66_000);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "download 293 KiB" }).click()]);
+  expect(JSON.parse(readFileSync(await file.path(), "utf8"))).toBe(long);
+  // A fork begins with all of it.
+  await page.goto(`${lab.url}/runs/${id}`);
+  await page.getByLabel("More actions").click();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await page.getByRole("button", { name: "Rerun…" }).click();
+  await expect.poll(() => page.getByRole("textbox", { name: "Input" }).inputValue()).toBe(JSON.stringify(long));
 });

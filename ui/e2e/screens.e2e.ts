@@ -172,8 +172,8 @@ it("searches in what a run was called with, and shows no more of it than a brows
   const huge = await lab.api<{ id: string }>("/runs", { definition: "remind", input: "y".repeat(300_000), delay_ms: 3_600_000 });
   await page.goto(`${lab.url}/runs/${huge.id}`);
   await page.getByText(/The first 64 KiB of 293 KiB are shown/).waitFor();
-  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "download 293 KiB" }).click()]);
-  expect(file.suggestedFilename()).toBe("input.json");
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "download 293 KiB" }).click()]);
+  expect(file.suggestedFilename()).toBe(`${huge.id}-input.json`);
 });
 
 it("follows the system's theme, and keeps the one that somebody chose", async () => {

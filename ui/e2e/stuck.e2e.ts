@@ -14,12 +14,12 @@ afterAll(() => lab.close());
 it("says of a run that is blocked for want of a node what helps, and offers no fork", async () => {
   const page = await lab.page(`/runs/${nobody}`);
   const why = page.locator("main [role=status]").filter({ hasText: "Why is it not running?" });
-  await why.getByText("No node serves queue nobody").waitFor();
+  await why.getByText("Blocked: no node that knows heartbeat@1 serves queue nobody.").waitFor();
   expect(await why.innerText()).toContain('s.queues = vec!["nobody".into()]');
   expect(await why.innerText()).not.toMatch(/Deploy|fork/);
   await page.getByRole("button", { name: "Explain" }).click();
   const dialog = page.getByRole("dialog", { name: "Why is it not running?" });
-  await dialog.getByText("No node serves queue nobody").waitFor();
+  await dialog.getByText("no node that knows heartbeat@1 serves queue nobody").first().waitFor();
   await page.keyboard.press("Escape");
   await page.getByLabel("More actions").click();
   await page.getByRole("button", { name: "Cancel…" }).waitFor();

@@ -28,8 +28,12 @@ describe("the build", () => {
     const names = first();
     expect(names).toContain("app.js");
     const bytes = names.reduce((sum, name) => sum + gzipSync(readFileSync(join(DIST, "assets", name))).length, 0);
-    expect(bytes).toBeGreaterThan(50_000);
+    expect(bytes).toBeGreaterThan(30_000);
     expect(bytes).toBeLessThanOrEqual(200_000);
+  });
+  it("has everything for the first page in one file, of at most 100 kB, so that a browser without it waits once", () => {
+    expect(first()).toEqual(["app.js"]);
+    expect(gzipSync(readFileSync(join(DIST, "assets", "app.js"))).length).toBeLessThanOrEqual(100_000);
   });
   it("is at most 1 MB altogether", () => {
     expect(files.reduce((sum, file) => sum + readFileSync(file).length, 0)).toBeLessThanOrEqual(1_000_000);

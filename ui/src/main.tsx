@@ -10,6 +10,8 @@ import { parseSearch, router } from "./app/router";
 import { applyTheme } from "./app/theme";
 import "./app/tokens.css";
 import { listOf } from "./lib/list";
+import { ME } from "./lib/me";
+import { rangeOf, summaryOf } from "./lib/sums";
 
 applyTheme();
 
@@ -26,15 +28,23 @@ const client = new QueryClient({
   },
 });
 
-/// The list is on its way since the document was asked for: whoever opens the dashboard with it sees the first rows at once, and not
-/// first that they come. What takes longer than a blink is waited for on the page.
+/// What the server had the browser ask for when it gave it the document (`http/preload.rs`): whoever opens the dashboard sees the first
+/// rows or numbers at once, and not first that they come. What takes longer than a blink is waited for on the page.
 const BLINK = 60;
 
-async function begin() {
-  if (location.pathname === `${config.base}runs`) {
-    const isThere = client.prefetchInfiniteQuery(listOf(parseSearch(location.search)));
-    await Promise.race([isThere, new Promise((resolve) => setTimeout(resolve, BLINK))]);
+function first(): Promise<unknown> | undefined {
+  const search = parseSearch(location.search);
+  switch (location.pathname) {
+    case config.base:
+      return Promise.all([client.prefetchQuery(summaryOf(rangeOf(search))), client.prefetchQuery(ME)]);
+    case `${config.base}runs`:
+      return Promise.all([client.prefetchInfiniteQuery(listOf(search)), client.prefetchQuery(ME)]);
   }
+}
+
+async function begin() {
+  const isThere = first();
+  if (isThere) await Promise.race([isThere, new Promise((resolve) => setTimeout(resolve, BLINK))]);
   live.start(client);
   createRoot(document.getElementById("root")!).render(
     <StrictMode>

@@ -197,7 +197,7 @@ impl Error {
             Error::Panicked { .. } => "panicked",
             Error::Poison { .. } => "poison",
             Error::MissingRole { .. } => "permission_denied",
-            Error::Invalid { .. } => "invalid_argument",
+            Error::Invalid { what, value, .. } => invalid_code(what, value),
             Error::TooLarge { .. } => "payload_too_large",
             Error::Undecodable { .. } => "undecodable",
             Error::UnknownDefinition { .. } => "unknown_definition",
@@ -213,6 +213,19 @@ impl Error {
             Error::Store { .. } => "unavailable",
             Error::ShuttingDown => "shutting_down",
         }
+    }
+}
+
+/// The word for a value that cannot be accepted: by what it is, or by a character that it has.
+fn invalid_code(what: &str, value: &str) -> &'static str {
+    // As a value is shown.
+    let has_control = || ["\\0", "\\n", "\\r", "\\t", "\\u{"].iter().any(|mark| value.contains(mark));
+    match what {
+        "key" | "run id" => "invalid_id",
+        _ if has_control() => "invalid_character",
+        "delay" | "timeout" | "span of the rate" | "span of the rate per group" => "invalid_duration",
+        "time" => "invalid_timestamp",
+        _ => "invalid_argument",
     }
 }
 

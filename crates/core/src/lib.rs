@@ -32,7 +32,9 @@ pub use journal::{
     AttemptNote, Entry, Op, OpName, OpenNote, Phase, VOID, mark_life, name_anew, name_in_any_life,
     name_in_life, split_life, strip_anew,
 };
-pub use limits::{Limits, check_count, check_key, check_name, check_operation_name, check_trace};
+pub use limits::{
+    Limits, check_count, check_key, check_name, check_named, check_operation_name, check_reason, check_trace,
+};
 pub use payload::Payload;
 pub use queue::{Admission, Admitted, Candidate, HeldBack, QueueRules, QueueState, Rate, Window};
 pub use repair::{Operated, Revision};

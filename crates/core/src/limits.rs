@@ -67,6 +67,17 @@ pub fn check_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Error> {
     Ok(name)
 }
 
+/// Accepts a name that stands in addresses, of a definition, queue or schedule: like any name, but not `.` or `..`, which
+/// whoever reads an address takes for a place in it.
+pub fn check_named<'a>(what: &str, name: &'a str) -> Result<&'a str, Error> {
+    match name {
+        "." | ".." => {
+            Err(Error::invalid(what, name, "more than dots: those mean another place in an address"))
+        }
+        _ => check_name(what, name),
+    }
+}
+
 /// Accepts a name that a run gives to what it does: like any name, but `#` marks the occurrence.
 pub fn check_operation_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Error> {
     check_name(what, name)?;
@@ -74,6 +85,11 @@ pub fn check_operation_name<'a>(what: &str, name: &'a str) -> Result<&'a str, Er
         true => Err(Error::invalid(what, name, "no '#': it marks the second call of one name")),
         false => Ok(name),
     }
+}
+
+/// Accepts a reason: a line that can be shown, whether or not somebody gave one.
+pub fn check_reason(reason: &str) -> Result<&str, Error> {
+    check_name("reason", if reason.is_empty() { "no reason given" } else { reason })
 }
 
 /// Accepts a W3C trace context: a `traceparent`, and perhaps a `tracestate` behind a `;`.
@@ -107,6 +123,8 @@ mod tests {
         }
         assert_eq!(check_name("queue", "Grüße 📦").unwrap(), "Grüße 📦");
         assert!(check_operation_name("step name", "charge#2").is_err());
+        assert!(check_named("queue", ".").is_err() && check_named("queue", "..").is_err());
+        assert!(check_named("queue", "...").is_ok() && check_named("queue", ".mail").is_ok());
     }
 
     #[test]

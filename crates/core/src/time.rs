@@ -37,6 +37,18 @@ impl Timestamp {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
+    /// For programs: RFC 3339 in UTC, always with six digits of microseconds, so that texts sort as times do. The last
+    /// hours of the year 9999, which have no such text, are as the last that has one.
+    ///
+    /// ```
+    /// # use outlast_core::Timestamp;
+    /// let time: Timestamp = "2027-03-14T01:30:00Z".parse().unwrap();
+    /// assert_eq!(time.exact(), "2027-03-14T01:30:00.000000Z");
+    /// ```
+    pub fn exact(self) -> String {
+        format!("{:.6}", self.to_jiff().unwrap_or(jiff::Timestamp::MAX))
+    }
+
     /// In the calendar's terms; `None` for the last hours of the year 9999, which calendars leave to zones.
     pub(crate) fn to_jiff(self) -> Option<jiff::Timestamp> {
         jiff::Timestamp::from_microsecond(self.0).ok()
@@ -99,6 +111,19 @@ fn is_written(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exact_text_has_all_its_digits_and_can_be_read_back() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (1_500_000, "1970-01-01T00:00:01.500000Z"),
+            (1_000_001, "1970-01-01T00:00:01.000001Z"),
+            (Timestamp::MAX.micros(), "9999-12-30T22:00:00.999999Z"),
+        ] {
+            assert_eq!(Timestamp::from_micros(micros).exact(), text);
+            assert_eq!(text.parse::<Timestamp>().unwrap().exact(), text);
+        }
+    }
 
     #[test]
     fn a_time_before_all_others_is_refused_and_not_taken_for_the_first() {

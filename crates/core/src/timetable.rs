@@ -254,11 +254,11 @@ mod tests {
             ("every 15", "invalid_cron", "every: a duration looks like"),
             ("every", "invalid_cron", "every: write it like every 15m"),
             ("every 15m from", "invalid_cron", "every: write it like every 15m"),
-            ("every 15m from noon", "invalid_argument", "write it like 2027"),
+            ("every 15m from noon", "invalid_timestamp", "write it like 2027"),
             ("at", "invalid_cron", "at: write it like at 2027"),
-            ("at noon", "invalid_argument", "write it like 2027"),
-            ("at 2027-02-30T00:00:00Z", "invalid_argument", "write it like 2027"),
-            ("at 2027-01-01T00:00:00", "invalid_argument", "with its zone"),
+            ("at noon", "invalid_timestamp", "write it like 2027"),
+            ("at 2027-02-30T00:00:00Z", "invalid_timestamp", "write it like 2027"),
+            ("at 2027-01-01T00:00:00", "invalid_timestamp", "with its zone"),
             ("soon", "invalid_cron", "1 fields given, write five"),
         ];
         for (text, code, told) in cases {

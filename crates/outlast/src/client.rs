@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use outlast_core::{Error, Limits, Payload, RunId, Status, check_key, check_name, mark_life, split_life};
+use outlast_core::{
+    Error, Limits, Payload, RunId, Status, check_key, check_name, check_reason, mark_life, split_life,
+};
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter,
     Listen, Listened, LogLine, LostNode, NewsKind, NodeView, Page, Purge, RunView, StoreError,
@@ -270,7 +272,7 @@ impl Client {
     }
 
     pub(crate) fn cancel_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
-        Ok(Control::Cancel { run: run.check()?, reason: given_reason(reason)? })
+        Ok(Control::Cancel { run: run.check()?, reason: check_reason(reason)?.to_owned() })
     }
 
     /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches; one that stands for its
@@ -453,12 +455,6 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
         }
         Some(Delivered::Unknown) | None => Err(Error::UnknownRun { run: Target::shown(&delivery.to) }),
     }
-}
-
-/// A reason that can be shown, whether or not somebody gave one.
-pub(crate) fn given_reason(reason: &str) -> Result<String, Error> {
-    let reason = if reason.is_empty() { "no reason given" } else { reason };
-    check_name("reason", reason).map(str::to_owned)
 }
 
 pub(crate) fn cancelled(control: &Control, answer: Controlled) -> Result<bool, Error> {

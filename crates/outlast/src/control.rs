@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlast_core::{Error, Explained, Later, Timestamp};
+use outlast_core::{Error, Explained, Timestamp, check_reason};
 use outlast_store::{Address, Control, Controlled};
 
-use crate::client::{cancelled, given_reason, repeated};
+use crate::client::{cancelled, repeated};
 use crate::in_tx::InTx;
 use crate::{Client, Target};
 
@@ -57,7 +57,7 @@ impl Client {
     /// run's timeout goes on to count: when it is over, the pause ends with the run. A cancel ends the pause too.
     pub async fn pause(&self, run: impl Into<Target>, reason: &str) -> Result<bool, Error> {
         let run = run.into().check()?;
-        let control = Control::Pause { run: run.clone(), reason: given_reason(reason)? };
+        let control = Control::Pause { run: run.clone(), reason: check_reason(reason)?.to_owned() };
         match repeated(|| self.store().control(&control)).await? {
             Controlled::Paused { .. } | Controlled::Asked { .. } => Ok(true),
             Controlled::Final { .. } => Ok(false),
@@ -102,15 +102,8 @@ impl Client {
 
     /// The same for a run as somebody saw it: one that goes on at another time by now is left alone.
     pub async fn make_due_as(&self, told: &Explained, at: Option<Timestamp>) -> Result<bool, Error> {
-        let seen = match (told.why.later(), at) {
-            (None, _) => return Ok(false),
-            (Some(Later::Timer(_)), Some(at)) => {
-                let only = "now: its code waits for a time that its journal has, which can only be over";
-                return Err(Error::invalid("time to go on", at, only));
-            }
-            (Some(later), _) => later.at(),
-        };
-        let run = told.run;
+        let Some(later) = told.why.later() else { return Ok(false) };
+        let (run, seen) = (told.run, later.check(at)?.at());
         let control = Control::Due { run: Address::Run(run), seen, at };
         let tries = AtomicU32::new(0);
         let ask = || {
@@ -126,6 +119,6 @@ impl Client {
     }
 
     fn kill_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
-        Ok(Control::Kill { run: run.check()?, reason: given_reason(reason)? })
+        Ok(Control::Kill { run: run.check()?, reason: check_reason(reason)?.to_owned() })
     }
 }

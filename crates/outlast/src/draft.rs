@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, check_trace,
-    distance, shard_of_key,
+    Error, Limits, Payload, RunId, ShardCount, Timestamp, check_count, check_key, check_name, check_named,
+    check_trace, distance, shard_of_key,
 };
 use outlast_store::{DefinitionCard, Due, NewRun, Parent, RunRecord, Started, StoreError};
 
@@ -124,7 +124,7 @@ impl Client {
     /// Puts options onto a run, or says which of them cannot be.
     pub(crate) fn apply(&self, run: &mut NewRun, start: StartOptions) -> Result<(), Error> {
         if let Some(queue) = start.queue {
-            check_name("queue", &queue)?;
+            check_named("queue", &queue)?;
             run.queue = queue;
         }
         if let Some(group) = &start.group {

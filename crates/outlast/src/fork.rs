@@ -133,6 +133,13 @@ impl ForkRun {
         Ok(RepairPlan::new(&view, &plan))
     }
 
+    /// The same, and refuses whatever a fork would refuse.
+    #[doc(hidden)]
+    pub async fn rehearse(&self) -> Result<RepairPlan, Error> {
+        let (Forking { view, plan, .. }, ..) = self.prepare().await?;
+        Ok(RepairPlan::new(&view, &plan))
+    }
+
     async fn look(&self) -> Result<Forking, Error> {
         self.who.check()?;
         let client = &self.client;
@@ -183,13 +190,21 @@ impl ForkRun {
         }
     }
 
-    async fn perform(self) -> Result<RunId, Error> {
-        let Forking { view, plan, entries } = self.look().await?;
-        let version = self.version_of(&view).await?;
+    /// What is forked, and the run that it becomes; refuses what cannot be.
+    async fn prepare(&self) -> Result<(Forking, NewRun, Option<Payload>), Error> {
+        let forking = self.look().await?;
+        let view = &forking.view;
+        let version = self.version_of(view).await?;
         let input = self.input.clone().transpose()?;
         let called_with = input.as_ref().unwrap_or(&view.record.input);
-        self.client.check_input_of(&view, version, called_with).await?;
-        let run = self.new_run(&view, version, called_with)?;
+        self.client.check_input_of(view, version, called_with).await?;
+        let run = self.new_run(view, version, called_with)?;
+        Ok((forking, run, input))
+    }
+
+    async fn perform(self) -> Result<RunId, Error> {
+        let (Forking { view, plan, entries }, run, input) = self.prepare().await?;
+        let version = run.version;
         let mut revision = self.who.revision();
         revision.fork_of = Some(view.record.id);
         let entries = forked(entries, &plan, revision, version != view.record.version, input);

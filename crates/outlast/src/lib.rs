@@ -25,6 +25,7 @@ mod logs;
 mod of_jobs;
 mod queue;
 mod registry;
+mod rehearse;
 mod repair;
 mod retention;
 mod schedule;
@@ -65,7 +66,7 @@ pub use outlast_store::{
 pub use queue::Queue;
 pub use repair::{RepairPlan, RepairRun};
 pub use retention::Retention;
-pub use schedule::{CatchUp, Overlap, Schedule};
+pub use schedule::{CatchUp, Overlap, Schedule, check_schedule_name};
 pub use start::{RunHandle, Start, StartMany};
 pub use tx::{IntoParams, IntoValue, Row, Tx};
 pub use unique::Unique;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlast_core::{Error, QueueRules, Rate, check_name};
+use outlast_core::{Error, QueueRules, Rate, check_name, check_named};
 use outlast_store::{Control, Controlled, QueueCard, QueueChange, QueueView};
 
 use crate::client::repeated;
@@ -79,7 +79,7 @@ impl Queue {
     }
 
     pub(crate) fn checked(self) -> Result<(String, QueueRules), Error> {
-        check_name("queue", &self.name)?;
+        check_named("queue", &self.name)?;
         self.rules.check()?;
         Ok((self.name, self.rules))
     }

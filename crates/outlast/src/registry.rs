@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::{Error, Payload, check_name};
+use outlast_core::{Error, Payload, check_name, check_named};
 use outlast_store::{DefinitionCard, RunKind, code};
 
 use crate::definition::{Definition, Erased, Options, UniqueArgs, check_duration, check_priority};
@@ -88,8 +88,8 @@ impl Registry {
 
     fn add_any(&mut self, definition: Registered) -> Result<(), Error> {
         let options = &definition.options;
-        check_name("definition name", options.name)?;
-        check_name("queue", options.queue)?;
+        check_named("definition name", options.name)?;
+        check_named("queue", options.queue)?;
         check_priority(options.priority)?;
         if let Some(role) = options.role {
             check_name("role", role)?;

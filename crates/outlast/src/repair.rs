@@ -108,6 +108,16 @@ impl RepairPlan {
             children: plan.children.len(),
         }
     }
+
+    /// Of a run without a journal that changes: what has ended runs again, and the rest goes on, or stays as it is.
+    fn of_all(view: &RunView) -> RepairPlan {
+        let again = match view.status.is_final() {
+            true => vec![view.record.definition.clone()],
+            false => Vec::new(),
+        };
+        let (run, status) = (view.record.id, view.status);
+        RepairPlan { run, status, kept: 0, again, messages: 0, children: 0 }
+    }
 }
 
 impl Client {
@@ -221,16 +231,22 @@ impl RepairRun {
     /// Says what would run again, and changes nothing.
     pub async fn plan(&self) -> Result<RepairPlan, Error> {
         let (view, repair) = self.look().await?;
-        let Some((_, plan)) = repair else {
-            // What has not ended goes on, or stays as it is.
-            let again = match view.status.is_final() {
-                true => vec![view.record.definition.clone()],
-                false => Vec::new(),
-            };
-            let (run, status) = (view.record.id, view.status);
-            return Ok(RepairPlan { run, status, kept: 0, again, messages: 0, children: 0 });
-        };
-        Ok(plan)
+        Ok(repair.map_or_else(|| RepairPlan::of_all(&view), |(_, plan)| plan))
+    }
+
+    /// The same, and refuses whatever a repair would refuse, which is made and taken back for that.
+    #[doc(hidden)]
+    pub async fn rehearse(&self) -> Result<RepairPlan, Error> {
+        let (view, control, plan) = self.prepare().await?;
+        if let Some(control) = &control {
+            retried(control, self.client.undone(control).await?)?;
+        }
+        Ok(plan.unwrap_or_else(|| RepairPlan::of_all(&view)))
+    }
+
+    /// What the store is asked for; `None` when there is nothing to do.
+    pub(crate) async fn control(self) -> Result<Option<Control>, Error> {
+        Ok(self.prepare().await?.1)
     }
 
     /// The run as it stands, and what becomes of its journal if it has one that changes.
@@ -313,10 +329,10 @@ impl RepairRun {
         Ok((Repair { entry, void, hears }, shown))
     }
 
-    /// What the store is asked for; `None` when there is nothing to do.
-    pub(crate) async fn control(self) -> Result<Option<Control>, Error> {
+    /// The run as it stands, what the store is asked for (`None` when there is nothing to do), and what of it runs again.
+    async fn prepare(&self) -> Result<(RunView, Option<Control>, Option<RepairPlan>), Error> {
         let (view, repair) = self.look().await?;
-        let input = self.input.transpose()?;
+        let input = self.input.clone().transpose()?;
         if let Some(input) = &input {
             self.client.check_input_of(&view, view.record.version, input).await?;
         }
@@ -331,10 +347,10 @@ impl RepairRun {
         let moved_on = self.only_in.is_some_and(|epoch| epoch != view.epoch);
         let stands = matches!(view.status, Status::UndoFailed | Status::Blocked);
         let stays = !view.status.is_final() && !stands && repair.is_none();
-        let repair = repair.map(|(repair, _)| repair);
+        let (repair, plan) = repair.unzip();
         let control =
             Control::Retry { run: Address::Run(view.record.id), epoch: Some(view.epoch), input, repair };
-        Ok((!stays && !moved_on).then_some(control))
+        Ok((view, (!stays && !moved_on).then_some(control), plan))
     }
 
     async fn perform(self) -> Result<bool, Error> {

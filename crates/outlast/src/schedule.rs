@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use outlast_core::{
-    Error, Payload, RunId, Timestamp, Timetable, check_count, check_key, check_name, duration_text,
+    Error, Payload, RunId, Timestamp, Timetable, check_count, check_key, check_name, check_named,
+    duration_text,
 };
 use outlast_store::{
     Control, Controlled, NewRun, RunKind, ScheduleCard, ScheduleChange, ScheduleView, Started,
@@ -205,14 +206,7 @@ impl Schedule {
         definition: &str,
         input: Payload,
     ) -> Result<(String, ScheduleCard), Error> {
-        check_key(&self.name).map_err(|_| {
-            Error::invalid(
-                "schedule",
-                &self.name,
-                format!("1 to {NAME} letters, digits, '.', '_', ':' or '-'"),
-            )
-        })?;
-        check_count("bytes in the name of a schedule", self.name.len(), NAME)?;
+        check_schedule_name(&self.name)?;
         let text = match self.times {
             Times::Text(text) => text,
             Times::Every(every) => as_text(Timetable::Every { every, from: Timestamp::from_micros(0) })?,
@@ -234,6 +228,18 @@ impl Schedule {
         };
         Ok((self.name, card))
     }
+}
+
+/// Accepts the name of a schedule.
+#[doc(hidden)]
+pub fn check_schedule_name(name: &str) -> Result<(), Error> {
+    let what_can_be = |_| {
+        let remedy = format!("1 to {NAME} letters, digits, '.', '_', ':' or '-'");
+        Error::invalid("schedule", name.escape_debug(), remedy)
+    };
+    check_key(name).map_err(what_can_be)?;
+    check_named("schedule", name)?;
+    check_count("bytes in the name of a schedule", name.len(), NAME)
 }
 
 fn as_text(timetable: Timetable) -> Result<String, Error> {
@@ -325,7 +331,8 @@ impl Client {
         let name = definition.options().name;
         let payload = Payload::encode(format_args!("the input of {name}"), input, self.limits())?;
         let (schedule, card) = schedule.card(self, name, payload)?;
-        self.put_new_schedule(schedule, card).await
+        self.check_new_schedule(&schedule, &card).await?;
+        self.put_schedule(schedule, card).await
     }
 
     /// The same by the name of the definition, with JSON, for callers without the code. Some node must have registered
@@ -336,26 +343,49 @@ impl Client {
         definition: &str,
         input: impl Into<String>,
     ) -> Result<ScheduleView, Error> {
-        let card = self.definition(definition).await?;
-        let payload = Payload::from_json("input", input.into(), self.limits())?;
-        // What is wrong with its times is told first.
-        let (schedule, said) = schedule.card(self, definition, payload.clone())?;
-        self.check_input(&card, &payload)?;
-        self.put_new_schedule(schedule, said).await
+        let (name, card) = self.said_by_name(schedule, definition, input.into()).await?;
+        self.put_schedule(name, card).await
     }
 
-    /// Sets one that somebody asks for now: code that declares a time goes on saying so when it is past.
-    async fn put_new_schedule(&self, name: String, card: ScheduleCard) -> Result<ScheduleView, Error> {
+    /// Refuses what [`Client::schedule_by_name`] would refuse; sets nothing.
+    #[doc(hidden)]
+    pub async fn rehearse_schedule(
+        &self,
+        schedule: Schedule,
+        definition: &str,
+        input: impl Into<String>,
+    ) -> Result<(), Error> {
+        self.said_by_name(schedule, definition, input.into()).await.map(drop)
+    }
+
+    async fn said_by_name(
+        &self,
+        schedule: Schedule,
+        definition: &str,
+        input: String,
+    ) -> Result<(String, ScheduleCard), Error> {
+        let card = self.definition(definition).await?;
+        let payload = Payload::from_json("input", input, self.limits())?;
+        // What is wrong with its times is told first.
+        let (name, said) = schedule.card(self, definition, payload.clone())?;
+        self.check_input(&card, &payload)?;
+        self.check_new_schedule(&name, &said).await?;
+        Ok((name, said))
+    }
+
+    /// Accepts one that somebody asks for now: code that declares a time goes on saying so when it is past.
+    async fn check_new_schedule(&self, name: &str, card: &ScheduleCard) -> Result<(), Error> {
         let now = repeated(|| self.store().now()).await?;
-        if Plan::read(&card)?.timetable.next_after(now).is_none() {
+        let plan = Plan::read(card)?;
+        if plan.timetable.next_after(now).is_none() {
             // One that was there with these times keeps its place, and may well be over.
             let old = self.schedules().await?.into_iter().find(|view| view.name == name);
             if old.is_none_or(|old| old.card.timetable != card.timetable) {
                 let remedy = "one that has a time to come: all of this one are past";
-                return Err(Error::invalid("schedule", &name, remedy));
+                return Err(Error::invalid("schedule", name, remedy));
             }
         }
-        self.put_schedule(name, card).await
+        plan.check_jitter(now)
     }
 
     /// Refuses what code declares and cannot be, before any of it is stored.

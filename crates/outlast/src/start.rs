@@ -163,7 +163,7 @@ impl<D: 'static> Start<D> {
     origin_options!();
 
     /// The run as it will be started.
-    async fn prepare(self) -> Result<(Client, NewRun), Error> {
+    pub(crate) async fn prepare(self) -> Result<(Client, NewRun), Error> {
         let mut run = self.run?;
         if self.by_name {
             self.client.resolve(&mut run, &self.options, self.client.definitions().await?)?;

@@ -39,7 +39,7 @@ async fn list(client: &Backend, args: AuditArgs, format: Format) -> Result<(), F
     let row = |line: &AuditJson| Row {
         style: if line.status < 400 { BOLD } else { BAD },
         cells: vec![
-            line.at.parse().map_or_else(|_| line.at.clone(), |at| ago(at, now)),
+            ago(line.at.0, now),
             line.actor.clone(),
             line.action.clone(),
             line.status.to_string(),

@@ -1,7 +1,10 @@
 //! `outlast bench`: how fast runs go through this database, from a node in this process.
 //!
 //! So many runs are in flight at once; each is started, worked on and waited for. Three spans are measured of each: until
-//! the start was durable, until its code began, and until its result was there.
+//! the start was durable, until its code began, and until its result was there. With `--store` the store alone is
+//! measured (`bench/of_store.rs`).
+
+mod of_store;
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -16,7 +19,7 @@ use outlast::Filter;
 use outlast::prelude::*;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::BenchArgs;
 use crate::database::Place;
@@ -111,6 +114,9 @@ pub(crate) fn parse_workflow(text: &str) -> Result<u32, String> {
 
 /// Measures.
 pub(crate) async fn bench(place: &Place, args: BenchArgs, format: Format) -> Result<(), Fault> {
+    if args.store {
+        return of_store::bench(place, &args, format).await;
+    }
     let store = place.open().await?;
     store.own().await?;
     let begun = Arc::new(Begun::default());
@@ -129,13 +135,7 @@ async fn measure(
     args: &BenchArgs,
     format: Format,
 ) -> Result<(), Fault> {
-    if !args.force && !app.list(&Filter::default(), None, 1).await?.runs.is_empty() {
-        let message = format!(
-            "{} has runs, which this would hold up: name an empty database, or say --force",
-            place.shown()
-        );
-        return Err(Fault::new(Exit::Conflict, "precondition_failed", message));
-    }
+    is_empty(app.client(), place, args).await?;
     let measured =
         Mutex::new(Measured { enqueue: Spans::new()?, pickup: Spans::new()?, end_to_end: Spans::new()? });
     let (taken, done) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -163,7 +163,21 @@ async fn measure(
         }
     }
     let (runs, took) = (done.into_inner(), began.elapsed());
-    report(&measured.into_inner(), runs, took, args, format)
+    let Measured { enqueue, pickup, end_to_end } = measured.into_inner();
+    let spans = vec![("enqueue", enqueue), ("pickup", pickup), ("end_to_end", end_to_end)];
+    Report { runs, took, spans, more: json!({ "steps": args.workflow }) }.tell(args, format)
+}
+
+/// Refuses a database that has runs, unless that is meant.
+async fn is_empty(client: &outlast::Client, place: &Place, args: &BenchArgs) -> Result<(), Fault> {
+    if args.force || client.list(&Filter::default(), None, 1).await?.runs.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} has runs, which this would hold up: name an empty database, or say --force",
+        place.shown()
+    );
+    Err(Fault::new(Exit::Conflict, "precondition_failed", message))
 }
 
 /// One run, from its start to its result.
@@ -233,40 +247,53 @@ impl Drop for ClearOnDrop {
     }
 }
 
-fn report(
-    measured: &Measured,
+/// What was measured.
+struct Report {
     runs: u64,
     took: Duration,
-    args: &BenchArgs,
-    format: Format,
-) -> Result<(), Fault> {
-    let rate = runs as f64 / took.as_secs_f64().max(1e-9);
-    let kinds =
-        [("enqueue", &measured.enqueue), ("pickup", &measured.pickup), ("end_to_end", &measured.end_to_end)];
-    let mut answer = json!({
-        "runs": runs,
-        "seconds": took.as_secs_f64(),
-        "runs_per_second": (rate * 10.0).round() / 10.0,
-        "concurrency": args.concurrency,
-        "payload_bytes": args.payload,
-        "steps": args.workflow,
-    });
-    for (name, spans) in kinds {
-        let [p50, p95, p99, max] = spans.told();
-        answer[name] = json!({ "p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "max_ms": max });
+    spans: Vec<(&'static str, Spans)>,
+    /// What else is told of it.
+    more: Value,
+}
+
+impl Report {
+    fn tell(self, args: &BenchArgs, format: Format) -> Result<(), Fault> {
+        let Report { runs, took, spans, more } = self;
+        let rate = runs as f64 / took.as_secs_f64().max(1e-9);
+        let mut answer = json!({
+            "runs": runs,
+            "seconds": took.as_secs_f64(),
+            "runs_per_second": (rate * 10.0).round() / 10.0,
+            "concurrency": args.concurrency,
+            "payload_bytes": args.payload,
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            answer[name] = value.clone();
+        }
+        for (name, spans) in &spans {
+            let [p50, p95, p99, max] = spans.told();
+            answer[name] = json!({ "p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "max_ms": max });
+        }
+        let columns = ["", "p50", "p95", "p99", "max"].map(|head| Column { head, spare: 0 });
+        let row = |(name, spans): &(&str, Spans)| {
+            let spans = spans.told().map(|millis| format!("{millis:.2} ms"));
+            let cells = [name.replace('_', " ")].into_iter().chain(spans).collect();
+            Row { style: anstyle::Style::new(), cells }
+        };
+        print_one(format, &answer, format!("{rate:.1}"), || {
+            let rows: Vec<Row> = spans.iter().map(row).collect();
+            format!(
+                "{runs} runs in {:.2} s: {rate:.1} runs/s\n\n{}",
+                took.as_secs_f64(),
+                table(&columns, &rows)
+            )
+        })?;
+        if let Some(batch) = more["batch"].as_u64() {
+            note(&format!("each is a call of the store for up to {batch} runs"));
+        }
+        note(&format!("its runs stay: `{}` deletes all that have ended", call("purge --older-than 0s")));
+        Ok(())
     }
-    let columns = ["", "p50", "p95", "p99", "max"].map(|head| Column { head, spare: 0 });
-    let row = |(name, spans): (&str, &Spans)| {
-        let spans = spans.told().map(|millis| format!("{millis:.2} ms"));
-        let cells = [name.replace('_', " ")].into_iter().chain(spans).collect();
-        Row { style: anstyle::Style::new(), cells }
-    };
-    print_one(format, &answer, format!("{rate:.1}"), || {
-        let rows: Vec<Row> = kinds.map(row).into_iter().collect();
-        format!("{runs} runs in {:.2} s: {rate:.1} runs/s\n\n{}", took.as_secs_f64(), table(&columns, &rows))
-    })?;
-    note(&format!("its runs stay: `{}` deletes all that have ended", call("purge --older-than 0s")));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use outlast::{App, Bulk, Outlast, Preview, RunId, RunView, Status};
 use outlast_store::StoreError;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::backend::{Backend, BulkAsk, stoppable};
-use crate::cli::ManyArgs;
+use crate::cli::{Consent, ManyArgs};
 use crate::dev::StopSignals;
 use crate::fault::{Exit, Fault};
 use crate::list::filter;
@@ -31,13 +32,14 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Many {
     pub(crate) op: Bulk,
     pub(crate) args: ManyArgs,
+    pub(crate) consent: Consent,
     /// Why, where the operation does not say so itself.
     pub(crate) reason: Option<String>,
 }
 
 /// Does one thing to all runs that fit.
 pub(crate) async fn bulk(client: &Backend, many: Many, format: Format) -> Result<(), Fault> {
-    let Many { op, args, reason } = many;
+    let Many { op, args, consent, reason } = many;
     let words: Vec<String> =
         args.filter.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     if words.is_empty() && !args.all {
@@ -46,11 +48,15 @@ pub(crate) async fn bulk(client: &Backend, many: Many, format: Format) -> Result
     }
     let filter = filter(&words, client.now().await?)?;
     let ask = BulkAsk { op, filter, all: args.all, reason };
-    if args.dry_run {
+    if consent.dry_run {
         return tell(&ask.op, &client.preview(&ask).await?, format);
     }
-    if !args.yes {
-        agree(&ask.op, &client.preview(&ask).await?).await?;
+    if !consent.yes {
+        let preview = client.preview(&ask).await?;
+        if preview.acts == 0 && preview.is_all {
+            return nobody(&ask.op, &preview, format);
+        }
+        agree(would(&ask.op, &preview)).await?;
     }
     let run = stoppable(client.bulk(&ask)).await?;
     if args.no_wait {
@@ -75,9 +81,20 @@ pub(crate) async fn bulk(client: &Backend, many: Many, format: Format) -> Result
     report(client, &ask.op, run, &followed?, format).await
 }
 
+/// Says that there is nobody to do it to: that needs no asking, and no bulk.
+fn nobody(op: &Bulk, preview: &Preview, format: Format) -> Result<(), Fault> {
+    let answer = json!({ "id": null, "done": 0, "skipped": 0, "failed": 0, "failures": [] });
+    print_one(format, &answer, "", || did(op, 0))?;
+    let stays = usize::try_from(preview.stays).unwrap_or(usize::MAX);
+    note(&match stays {
+        0 => "no run fits: nothing was changed".to_owned(),
+        _ => format!("nothing was changed: {} that fit would stay as they are", count(stays, "run")),
+    });
+    Ok(())
+}
+
 /// Asks whoever sits there, once they know how many it is about. Where nobody does, nobody can agree.
-async fn agree(op: &Bulk, preview: &Preview) -> Result<(), Fault> {
-    let would = would(op, preview);
+pub(crate) async fn agree(would: String) -> Result<(), Fault> {
     if !std::io::stdin().is_terminal() {
         return Err(Fault::usage(format!("{would}: say --yes if that is meant, or --dry-run to see which")));
     }
@@ -142,7 +159,15 @@ fn did(op: &Bulk, done: u64) -> String {
 /// Says what would happen to each run.
 fn tell(op: &Bulk, preview: &Preview, format: Format) -> Result<(), Fault> {
     match format {
-        Format::Json | Format::Yaml => return print_one(format, preview, "", String::new),
+        Format::Json | Format::Yaml => {
+            #[derive(Serialize)]
+            struct Told<'a> {
+                dry_run: bool,
+                #[serde(flatten)]
+                preview: &'a Preview,
+            }
+            return print_one(format, &Told { dry_run: true, preview }, "", String::new);
+        }
         Format::Jsonl | Format::Name => {
             print_list(format, preview.runs.clone(), false, |run| run.run.to_string())?;
             note_more(preview);

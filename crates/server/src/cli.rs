@@ -34,7 +34,7 @@ pub(crate) use self::schedule::{AddArgs, BackfillArgs, NextArgs, ScheduleCommand
 pub(crate) use self::token::{TokenArgs, TokenCommand};
 use crate::fault::{Exit, Fault};
 use crate::output::{Colour, Format, TimeStyle, print_error};
-use crate::words::parse_timeout;
+use crate::words::{NoDuration, parse_span};
 
 /// Above the options that every command has, so that its own come first.
 const EVERYWHERE: &str = "Options of every command";
@@ -88,8 +88,16 @@ pub(crate) struct Everywhere {
     pub(crate) time: Option<TimeStyle>,
 
     /// Give up after this long, such as 30s, with exit code 7 [env: OUTLAST_TIMEOUT]
-    #[arg(long, short, global = true, value_parser = parse_timeout, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, short, global = true, value_parser = parse_span, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
+
+    /// Do not ask before something is done to many runs: it is meant
+    #[arg(long, short, global = true)]
+    pub(crate) yes: bool,
+
+    /// Only say what would be changed; commands that change nothing do what they always do
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
 
     /// Say nothing but the answer and errors
     #[arg(long, short, global = true)]
@@ -100,7 +108,20 @@ pub(crate) struct Everywhere {
     pub(crate) verbose: u8,
 }
 
+/// Whether it is meant, as the command line says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Consent {
+    /// Nobody has to be asked.
+    pub(crate) yes: bool,
+    /// It is only said what would be.
+    pub(crate) dry_run: bool,
+}
+
 impl Everywhere {
+    pub(crate) fn consent(&self) -> Consent {
+        Consent { yes: self.yes, dry_run: self.dry_run }
+    }
+
     /// What was given, by the names of settings.
     pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
         fn word<T: ValueEnum>(value: Option<T>) -> Option<String> {
@@ -229,9 +250,20 @@ pub(crate) fn refuse(refused: &clap::Error) -> ExitCode {
             ExitCode::from(Exit::Usage as u8)
         }
         _ => {
-            print_error(&Fault::usage(one_line(&refused.render().to_string())));
+            let message = one_line(&refused.render().to_string());
+            print_error(&Fault::new(Exit::Usage, code_of(refused), message));
             ExitCode::from(Exit::Usage as u8)
         }
+    }
+}
+
+/// The word for what is wrong: what the reader of a value says, if one was asked.
+fn code_of(refused: &clap::Error) -> &'static str {
+    let Some(why) = std::error::Error::source(refused) else { return "invalid_argument" };
+    match why.downcast_ref::<outlast::Error>() {
+        Some(error) => error.code(),
+        None if why.is::<NoDuration>() => "invalid_duration",
+        None => "invalid_argument",
     }
 }
 

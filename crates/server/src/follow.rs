@@ -193,7 +193,8 @@ pub(crate) async fn logs(client: &Backend, args: &LogArgs, format: Format) -> Re
     let mut view = find(client, &args.id).await?;
     let now = client.now().await?;
     let since = args.since.as_deref().map(|text| moment(text, now)).transpose();
-    let since = since.map_err(|why| Fault::usage(format!("--since: {why}")))?;
+    let since =
+        since.map_err(|why| Fault::new(Exit::Usage, "invalid_timestamp", format!("--since: {why}")))?;
     let least = args.level.map_or(Level::Trace, |level| level);
     let step = match &args.step {
         Some(which) => Some(step_name(client, &view, which, args.follow).await?),

@@ -22,13 +22,16 @@ mod fault;
 mod follow;
 pub mod http;
 mod list;
+mod measures;
 mod migrate_commands;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod output;
 mod pause_commands;
+mod preview;
 mod queue_commands;
 mod redact;
+mod rehearsal;
 mod repair_commands;
 mod retry;
 mod run_commands;
@@ -43,6 +46,7 @@ mod standing;
 mod story;
 mod token_commands;
 mod watch;
+mod when;
 mod words;
 mod yaml;
 
@@ -55,7 +59,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use self::backend::{Backend, only_direct, stoppable, until};
 use self::bulk::Many;
-use self::cli::{Cli, Command, ConfigCommand, ScheduleCommand};
+use self::cli::{Cli, Command, ConfigCommand, Consent, ScheduleCommand};
 use self::config::{File, Found, Settings, Sources};
 use self::database::Place;
 use self::fault::{Exit, Fault};
@@ -134,6 +138,11 @@ fn start(program: Program) -> ExitCode {
         Ok(cli) => cli,
         Err(refused) => return cli::refuse(&refused),
     };
+    if cli.everywhere.dry_run
+        && let Err(fault) = rehearsal::can_be(&cli.command)
+    {
+        return end(Err(fault));
+    }
     // Also where a file cannot be read: how else would it be mended?
     if let Command::Config(ConfigCommand::Edit(args)) = &cli.command {
         return end(config_commands::edit(args));
@@ -219,7 +228,7 @@ fn sends_input(command: &Command) -> bool {
 }
 
 async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Fault> {
-    let place = settings.place();
+    let (place, consent) = (settings.place(), cli.everywhere.consent());
     let format = match settings.format()? {
         Format::Wide => Format::Text,
         format => format,
@@ -243,7 +252,7 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
         Command::Man(args) => return care::man(&args),
         Command::Config(command) => return config_commands::config(&command, &settings, format),
         Command::Migrate(command) => {
-            return migrate_commands::migrate(here("migrate")?, command, format).await;
+            return migrate_commands::migrate(here("migrate")?, command, consent, format).await;
         }
         Command::Backup(args) => return care::backup(here("backup")?, &args, format).await,
         Command::Bench(args) => return bench::bench(here("bench")?, args, format).await,
@@ -274,7 +283,7 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
     };
     let timeout = settings.timeout()?;
     // What they began goes on when they end, and they say so.
-    if let Some(many) = bulk_of(&command)? {
+    if let Some(many) = bulk_of(&command, consent)? {
         let client = backend(&settings, &place, None).await?;
         return within(timeout, bulk::bulk(&client, many, format)).await;
     }
@@ -282,7 +291,7 @@ async fn run(cli: Cli, settings: Settings, program: &Program) -> Result<(), Faul
     let work = async {
         let code = sends_input(&command).then_some(program);
         let client = backend(&settings, &place, code).await?;
-        one(&client, command, timeout, format).await
+        one(&client, command, consent, timeout, format).await
     };
     let work = async {
         // Whoever waits for a run says what became of it when the time is over.
@@ -306,7 +315,7 @@ async fn within(
 }
 
 /// What is asked of all runs that fit a filter, if that is what is asked.
-fn bulk_of(command: &Command) -> Result<Option<Many>, Fault> {
+fn bulk_of(command: &Command, consent: Consent) -> Result<Option<Many>, Fault> {
     let (op, many, reason) = match command {
         Command::Cancel(args) if args.ids.is_empty() => (Bulk::cancel(&args.reason), &args.many, None),
         Command::Kill(args) if args.ids.is_empty() => (Bulk::kill(&args.reason), &args.many, None),
@@ -323,16 +332,22 @@ fn bulk_of(command: &Command) -> Result<Option<Many>, Fault> {
         }
         _ => return Ok(None),
     };
-    Ok(Some(Many { op, args: many.clone(), reason }))
+    Ok(Some(Many { op, args: many.clone(), consent, reason }))
 }
 
 /// Does what can be asked of a database and of a server alike.
 async fn one(
     client: &Backend,
     command: Command,
+    consent: Consent,
     timeout: Option<Duration>,
     format: Format,
 ) -> Result<(), Fault> {
+    let command = match consent.dry_run {
+        true => rehearsal::rehearse(client, command, format).await?,
+        false => Some(command),
+    };
+    let Some(command) = command else { return Ok(()) };
     match command {
         // They were done before anything was opened.
         Command::Dev(_)
@@ -374,7 +389,7 @@ async fn one(
         Command::Delete(args) => run_commands::delete(client, args, format).await,
         Command::Purge(args) => run_commands::purge(client, args, format).await,
         Command::Queue(command) => queue_commands::queue(client, command, format).await,
-        Command::Schedule(command) => schedule_commands::schedule(client, command, format).await,
+        Command::Schedule(command) => schedule_commands::schedule(client, command, consent, format).await,
     }
 }
 

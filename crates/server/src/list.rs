@@ -7,7 +7,7 @@ use outlast::{
 use crate::backend::Backend;
 use crate::cli::ListArgs;
 use crate::errors;
-use crate::fault::Fault;
+use crate::fault::{Exit, Fault};
 use crate::output::{BOLD, Column, Format, Row, WAIT, call, note, print, print_list, style_of, table};
 use crate::queue_commands::{rules, state};
 use crate::schedule_commands::{Plan, catch_up_word, coming, overlap_word};
@@ -77,7 +77,9 @@ fn what(words: &[String]) -> Result<(What, &[String]), Fault> {
 pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> {
     let mut filter = Filter::default();
     for word in words {
-        let wrong = |why: &str| Fault::usage(format!("filter {word:?}: {why}"));
+        let refused = |code, why: &str| Fault::new(Exit::Usage, code, format!("filter {word:?}: {why}"));
+        let wrong = |why: &str| refused("invalid_argument", why);
+        let time = |value| moment(value, now).map_err(|why| refused("invalid_timestamp", &why));
         let known = "use status:, def:, queue:, key:, tag:NAME=VALUE, parent:, node:, version:, owner:, stuck:5m, since:2h, until:TIME or ended:2h";
         let (field, value) = word.split_once(':').ok_or_else(|| wrong(known))?;
         match field {
@@ -101,11 +103,14 @@ pub(crate) fn filter(words: &[String], now: Timestamp) -> Result<Filter, Fault> 
                 filter.version = Some(version.map_err(|why| wrong(&format!("a version is {why}")))?);
             }
             "owner" => filter.owner = Some(value.to_owned()),
-            "stuck" => filter.stuck_since = Some(moment(value, now).map_err(|why| wrong(&why))?),
+            "stuck" => {
+                let since = moment(value, now).map_err(|why| refused("invalid_duration", &why))?;
+                filter.stuck_since = Some(since);
+            }
             "parent" => filter.parent = Some(value.parse()?),
-            "ended" => filter.ended_since = Some(moment(value, now).map_err(|why| wrong(&why))?),
-            "since" => filter.since = Some(moment(value, now).map_err(|why| wrong(&why))?),
-            "until" => filter.until = Some(moment(value, now).map_err(|why| wrong(&why))?),
+            "ended" => filter.ended_since = Some(time(value)?),
+            "since" => filter.since = Some(time(value)?),
+            "until" => filter.until = Some(time(value)?),
             _ => return Err(wrong(known)),
         }
     }

@@ -2,8 +2,9 @@
 
 use outlast_store::{Schema, SchemaFile};
 use serde::Serialize;
+use serde_json::json;
 
-use crate::cli::MigrateCommand;
+use crate::cli::{Consent, MigrateCommand};
 use crate::database::Place;
 use crate::fault::{Exit, Fault};
 use crate::output::{BOLD, Column, DIM, Format, Row, call, note, print, print_one, table};
@@ -45,7 +46,12 @@ impl SchemaJson {
 }
 
 /// Does what was asked about the schema.
-pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Format) -> Result<(), Fault> {
+pub(crate) async fn migrate(
+    place: &Place,
+    command: MigrateCommand,
+    consent: Consent,
+    format: Format,
+) -> Result<(), Fault> {
     let url = place.url();
     match command {
         MigrateCommand::Status => status(&outlast_store::schema(url).await?, format),
@@ -67,12 +73,11 @@ pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Form
                 let message = format!("there is no file {to}: this program knows {}", before.newest);
                 return Err(Fault::usage(message));
             }
-            if args.dry_run {
+            if consent.dry_run {
                 let to = args.to.unwrap_or(before.newest);
-                print(&outlast_store::schema_text(url, before.at, to)?)?;
                 let lacks = before.files.iter().filter(|file| !file.is_applied && file.number <= to).count();
-                note(&format!("{} to apply; nothing was changed", count(lacks, "file")));
-                return Ok(());
+                let told = format!("{} to apply", count(lacks, "file"));
+                return would_move(url, &before, to, &told, format);
             }
             let after = outlast_store::migrate(url, args.to).await?;
             moved(&before, &after, format)
@@ -86,16 +91,25 @@ pub(crate) async fn migrate(place: &Place, command: MigrateCommand, format: Form
                 );
                 return Err(Fault::usage(message));
             }
-            let after = outlast_store::revert(url, args.to, args.dry_run).await?;
-            if args.dry_run {
-                print(&outlast_store::schema_text(url, before.at, args.to)?)?;
+            let after = outlast_store::revert(url, args.to, consent.dry_run).await?;
+            if consent.dry_run {
                 let files = usize::try_from(before.at - args.to).unwrap_or(usize::MAX);
-                note(&format!("{} to take away; nothing was changed", count(files, "file")));
-                return Ok(());
+                let told = format!("{} to take away", count(files, "file"));
+                return would_move(url, &before, args.to, &told, format);
             }
             moved(&before, &after, format)
         }
     }
+}
+
+/// Says which statements would be run.
+fn would_move(url: &str, before: &Schema, to: i64, told: &str, format: Format) -> Result<(), Fault> {
+    let sql = outlast_store::schema_text(url, before.at, to)?;
+    let answer =
+        json!({ "dry_run": true, "at": before.at, "to": to, "changes": before.at != to, "sql": sql });
+    print_one(format, &answer, to, || sql.clone())?;
+    note(&format!("{told}; nothing was changed"));
+    Ok(())
 }
 
 /// Says how far the schema went.

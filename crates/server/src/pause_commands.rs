@@ -7,11 +7,10 @@ use crate::backend::Backend;
 use crate::cli::{CancelArgs, DueArgs, ResumeArgs};
 use crate::fault::Fault;
 use crate::output::{Format, print_one};
-use crate::run_commands::{each, find, no_dry_run};
+use crate::run_commands::{each, find};
 
 /// Pauses runs. Goes through all of them, whatever one of them says.
 pub(crate) async fn pause(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
-    no_dry_run(&args.many)?;
     each(&args.ids, async |text| pause_one(client, text, &args.reason, format).await).await
 }
 
@@ -30,7 +29,6 @@ async fn pause_one(client: &Backend, text: &str, reason: &str, format: Format) -
 
 /// Resumes runs. Goes through all of them, whatever one of them says.
 pub(crate) async fn resume(client: &Backend, args: ResumeArgs, format: Format) -> Result<(), Fault> {
-    no_dry_run(&args.many)?;
     each(&args.ids, async |text| resume_one(client, text, args.reason.as_deref(), format).await).await
 }
 

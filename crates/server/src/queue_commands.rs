@@ -77,19 +77,29 @@ pub(crate) async fn queue(client: &Backend, command: QueueCommand, format: Forma
 }
 
 async fn limit(client: &Backend, args: &LimitArgs, format: Format) -> Result<(), Fault> {
+    let (_, rules) = limited(client, args).await?;
+    let card = client.set_queue_rules(&args.name, rules).await?;
+    let more = match card.is_own {
+        true => "these rules hold whatever code says, until --reset",
+        false => "what code says holds",
+    };
+    told(client, card, more, format).await
+}
+
+/// A queue as it is, and the rules that it is to have; `None`: those of code.
+pub(crate) async fn limited(
+    client: &Backend,
+    args: &LimitArgs,
+) -> Result<(QueueCard, Option<QueueRules>), Fault> {
     let changed = args.reset || args.changes(QueueRules::default()).1;
     let name = &args.name;
     if !changed {
         return Err(Fault::usage(format!("say what shall hold for queue {name}: {RULES}")));
     }
     let before = client.queue(name).await?;
-    let rules = if args.reset { None } else { Some(args.changes(before.rules).0) };
-    let card = client.set_queue_rules(name, rules).await?;
-    let more = match card.is_own {
-        true => "these rules hold whatever code says, until --reset",
-        false => "what code says holds",
-    };
-    told(client, card, more, format).await
+    let rules = if args.reset { None } else { Some(args.changes(before.rules.clone()).0) };
+    rules.as_ref().map_or(Ok(()), QueueRules::check)?;
+    Ok((before, rules))
 }
 
 impl LimitArgs {

@@ -6,18 +6,14 @@ use crate::backend::{Backend, RepairAsk};
 use crate::cli::RetryArgs;
 use crate::fault::Fault;
 use crate::output::{Format, print_one};
-use crate::repair_commands::print_plan;
+use crate::repair_commands::plan_repair;
 use crate::run_commands::{each, find, given, note_without_node};
 
 /// Tries again what was named.
 pub(crate) async fn retry(client: &Backend, args: RetryArgs, format: Format) -> Result<(), Fault> {
-    let input = args.input.as_deref().map(|text| given("input", text)).transpose()?;
-    let ask = RepairAsk { from: args.from, input, reason: args.reason, ..RepairAsk::default() };
-    each(&args.ids, async |text| {
+    let (ids, ask) = ask(args)?;
+    each(&ids, async |text| {
         let run = find(client, text).await?.record.id;
-        if args.many.dry_run {
-            return print_plan(&client.plan_repair(run, &ask).await?, format);
-        }
         let retried = client.repair(run, &ask).await?;
         print_one(format, &json!({ "id": run, "retried": retried }), run, || match retried {
             true => format!("{run} is ready to be tried again"),
@@ -26,4 +22,16 @@ pub(crate) async fn retry(client: &Backend, args: RetryArgs, format: Format) -> 
     })
     .await?;
     note_without_node(client).await
+}
+
+/// Says what would run again.
+pub(crate) async fn plan(client: &Backend, args: RetryArgs, format: Format) -> Result<(), Fault> {
+    let (ids, ask) = ask(args)?;
+    plan_repair(client, &ids, &ask, format).await
+}
+
+/// What is asked of which runs.
+fn ask(args: RetryArgs) -> Result<(Vec<String>, RepairAsk), Fault> {
+    let input = args.input.as_deref().map(|text| given("input", text)).transpose()?;
+    Ok((args.ids, RepairAsk { from: args.from, input, reason: args.reason, ..RepairAsk::default() }))
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::{Backend, StartAsk, Which};
-use crate::cli::{CancelArgs, ManyArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs, WaitArgs};
+use crate::cli::{CancelArgs, MessageArgs, PurgeArgs, SendArgs, StartArgs, WaitArgs};
 use crate::fault::{Exit, Fault};
 use crate::follow::follow_run;
 use crate::output::{Format, call, note, print_error, print_one};
@@ -31,28 +31,14 @@ pub(crate) async fn start(
     timeout: Option<Duration>,
     format: Format,
 ) -> Result<(), Fault> {
-    let input = given("input", &args.input)?;
-    let tag = |tag: &String| match tag.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(Fault::usage(format!("tag {tag:?}: write it like --tag city=Bern"))),
-    };
-    let ask = StartAsk {
-        definition: args.name,
-        input,
-        key: args.key,
-        queue: args.queue,
-        priority: args.priority,
-        delay: args.delay,
-        at: args.at,
-        tags: args.tags.iter().map(tag).collect::<Result<_, _>>()?,
-    };
-    let (id, created) = client.start(ask).await?;
+    let (follow, wait) = (args.follow, args.wait);
+    let (id, created) = client.start(start_ask(args)?).await?;
     note_without_node(client).await?;
-    if args.follow {
+    if follow {
         note(&format!("{} {id}", if created { "started" } else { "found" }));
         return follow_run(client, id, timeout, format).await;
     }
-    if args.wait {
+    if wait {
         note(&format!("{} {id}; waiting for its end", if created { "started" } else { "found" }));
         return end_of(&ended(client, id, timeout).await?, format);
     }
@@ -62,6 +48,24 @@ pub(crate) async fn start(
         note(&format!("{what}; look at it with `{}`", call(&format!("show {id}"))));
     }
     Ok(())
+}
+
+/// What is asked when a run is started.
+pub(crate) fn start_ask(args: StartArgs) -> Result<StartAsk, Fault> {
+    let tag = |tag: &String| match tag.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(Fault::usage(format!("tag {tag:?}: write it like --tag city=Bern"))),
+    };
+    Ok(StartAsk {
+        input: given("input", &args.input)?,
+        tags: args.tags.iter().map(tag).collect::<Result<_, _>>()?,
+        definition: args.name,
+        key: args.key,
+        queue: args.queue,
+        priority: args.priority,
+        delay: args.delay,
+        at: args.at,
+    })
 }
 
 /// Sends an event.
@@ -99,7 +103,7 @@ async fn awaited(client: &Backend, to: &Which, name: &str) -> Result<bool, Fault
 }
 
 /// A message to a key may come before its run, but not to a definition that nobody knows: that is a typo.
-async fn known_definition(client: &Backend, which: &Which) -> Result<(), Fault> {
+pub(crate) async fn known_definition(client: &Backend, which: &Which) -> Result<(), Fault> {
     match which {
         Which::Key { definition, .. } => client.known_definition(definition).await,
         Which::Id(_) => Ok(()),
@@ -135,22 +139,12 @@ fn near(word: &str, run: Option<RunId>) -> String {
 
 /// Asks runs to stop. Goes through all of them, whatever one of them says.
 pub(crate) async fn cancel(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
-    no_dry_run(&args.many)?;
     each(&args.ids, async |text| cancel_one(client, text, &args.reason, format).await).await
 }
 
 /// Ends runs at once. Goes through all of them, whatever one of them says.
 pub(crate) async fn kill(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
-    no_dry_run(&args.many)?;
     each(&args.ids, async |text| kill_one(client, text, &args.reason, format).await).await
-}
-
-/// What is named is acted on; only what fits a filter is worth a look before.
-pub(crate) fn no_dry_run(args: &ManyArgs) -> Result<(), Fault> {
-    match args.dry_run {
-        true => Err(Fault::usage("--dry-run is for --filter: what happens to a run that is named is plain")),
-        false => Ok(()),
-    }
 }
 
 /// Goes through all runs that were named, whatever one of them says. Where it could be done to none the last fault is the
@@ -204,7 +198,7 @@ async fn kill_one(client: &Backend, text: &str, reason: &str, format: Format) ->
 }
 
 /// Whoever asks twice for the end of a run has what they wanted: it stays as it is.
-fn had_ended(run: RunId, status: Status) -> String {
+pub(crate) fn had_ended(run: RunId, status: Status) -> String {
     format!("{run} had ended before: it is {status}")
 }
 
@@ -316,7 +310,6 @@ fn end_of(view: &RunView, format: Format) -> Result<(), Fault> {
 
 /// Deletes runs that have ended. Goes through all of them, whatever one of them says.
 pub(crate) async fn delete(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
-    no_dry_run(&args.many)?;
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;
         client.delete(run, &args.reason).await?;

@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::backend::{Backend, ScheduleAsk};
-use crate::cli::{AddArgs, BackfillArgs, NextArgs, ScheduleCommand};
+use crate::bulk::agree;
+use crate::cli::{AddArgs, BackfillArgs, Consent, NextArgs, ScheduleCommand};
 use crate::fault::{Exit, Fault};
 use crate::list;
 use crate::output::{Column, DIM, Format, Row, call, note, painted, print, print_one, table};
 use crate::run_commands::{given, note_without_node};
 use crate::shapes::ScheduleJson;
+use crate::when::When;
 use crate::words::{ahead, clock, count, in_zone};
 
 /// The most times of one backfill.
@@ -112,6 +114,7 @@ pub(crate) fn coming(view: &ScheduleView, now: Timestamp) -> String {
 pub(crate) async fn schedule(
     client: &Backend,
     command: ScheduleCommand,
+    consent: Consent,
     format: Format,
 ) -> Result<(), Fault> {
     match command {
@@ -128,12 +131,12 @@ pub(crate) async fn schedule(
         }
         ScheduleCommand::Trigger(args) => trigger(client, &args.name, format).await,
         ScheduleCommand::Delete(args) => delete(client, &args.name, format).await,
-        ScheduleCommand::Backfill(args) => backfill(client, &args, format).await,
+        ScheduleCommand::Backfill(args) => backfill(client, &args, consent, format).await,
     }
 }
 
 /// The schedule of this name; else names that look alike.
-async fn find(client: &Backend, name: &str) -> Result<ScheduleView, Fault> {
+pub(crate) async fn find(client: &Backend, name: &str) -> Result<ScheduleView, Fault> {
     let views = client.schedules().await?;
     let mut known: Vec<String> = views.iter().map(|view| view.name.clone()).collect();
     if let Some(view) = views.into_iter().find(|view| view.name == name) {
@@ -167,19 +170,8 @@ async fn told(client: &Backend, view: &ScheduleView, format: Format) -> Result<(
 }
 
 async fn add(client: &Backend, args: AddArgs, format: Format) -> Result<(), Fault> {
-    let input = given("input", &args.input)?;
-    let before = client.schedules().await?.into_iter().find(|view| view.name == args.name);
-    let ask = ScheduleAsk {
-        name: args.name,
-        expression: args.expression,
-        zone: args.tz,
-        definition: args.definition,
-        input,
-        overlap: args.overlap,
-        catch_up: args.catch_up,
-        jitter: args.jitter.unwrap_or_default(),
-        queue: args.queue,
-    };
+    let ask = schedule_ask(args)?;
+    let before = client.schedules().await?.into_iter().find(|view| view.name == ask.name);
     let view = client.set_schedule(ask).await?;
     told(client, &view, format).await?;
     if format == Format::Text {
@@ -192,6 +184,22 @@ async fn add(client: &Backend, args: AddArgs, format: Format) -> Result<(), Faul
         }
     }
     Ok(())
+}
+
+/// What is asked when a schedule is set. Its name stands in an address: one that cannot be is asked for nowhere.
+pub(crate) fn schedule_ask(args: AddArgs) -> Result<ScheduleAsk, Fault> {
+    outlast::check_schedule_name(&args.name)?;
+    Ok(ScheduleAsk {
+        input: given("input", &args.input)?,
+        name: args.name,
+        expression: args.expression,
+        zone: args.tz,
+        definition: args.definition,
+        overlap: args.overlap,
+        catch_up: args.catch_up,
+        jitter: args.jitter.unwrap_or_default(),
+        queue: args.queue,
+    })
 }
 
 async fn trigger(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {
@@ -215,25 +223,21 @@ async fn delete(client: &Backend, name: &str, format: Format) -> Result<(), Faul
     Ok(())
 }
 
-async fn backfill(client: &Backend, args: &BackfillArgs, format: Format) -> Result<(), Fault> {
-    let BackfillArgs { name, from, to, yes } = args;
-    let view = find(client, name).await?;
-    if from >= to {
-        return Err(Fault::usage(format!("from {from} to {to} there is no time: --to must be after --from")));
+async fn backfill(
+    client: &Backend,
+    args: &BackfillArgs,
+    consent: Consent,
+    format: Format,
+) -> Result<(), Fault> {
+    let (view, times) = times(client, args).await?;
+    if let ([first, .., last] | [first @ last], false) = (&times[..], consent.yes) {
+        let (name, number, definition) = (&args.name, count(times.len(), "time"), &view.card.definition);
+        let would = format!(
+            "{name} has {number} from {first} to {last}, and a run of {definition} would be started for each that has none"
+        );
+        agree(would).await?;
     }
-    let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
-    // Those that are still to come start when they come.
-    let to = (*to).min(client.now().await?);
-    let times = table.fire_times(*from, to, BACKFILL + 1);
-    check_count("times in this range", times.len(), BACKFILL)?;
-    if let ([first, .., last] | [first @ last], false) = (&times[..], yes) {
-        let times = count(times.len(), "time");
-        return Err(Fault::usage(format!(
-            "{name} has {times} from {first} to {last}: say --yes to start a run of {} for each that has none",
-            view.card.definition
-        )));
-    }
-    let runs = client.backfill(name, *from, args.to).await?;
+    let runs = client.backfill(&args.name, args.from, args.to).await?;
     note_without_node(client).await?;
     let answer = json!({ "times": times.len(), "started": runs });
     let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
@@ -241,6 +245,22 @@ async fn backfill(client: &Backend, args: &BackfillArgs, format: Format) -> Resu
         0 => format!("{} started", count(runs.len(), "run")),
         had => format!("{} started; {} had one", count(runs.len(), "run"), count(had, "time")),
     })
+}
+
+/// A schedule, and its times in a range that lie in the past: those that are still to come start when they come.
+pub(crate) async fn times(
+    client: &Backend,
+    args: &BackfillArgs,
+) -> Result<(ScheduleView, Vec<Timestamp>), Fault> {
+    let BackfillArgs { name, from, to } = args;
+    let view = find(client, name).await?;
+    if from >= to {
+        return Err(Fault::usage(format!("from {from} to {to} there is no time: --to must be after --from")));
+    }
+    let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
+    let times = table.fire_times(*from, (*to).min(client.now().await?), BACKFILL + 1);
+    check_count("times in this range", times.len(), BACKFILL)?;
+    Ok((view, times))
 }
 
 /// Whether this is an expression: every one has a space or an `@`, which no name can have.
@@ -280,7 +300,7 @@ pub(crate) struct NextJson {
     expression: String,
     zone: String,
     description: String,
-    times: Vec<String>,
+    times: Vec<When>,
     notes: Vec<String>,
 }
 
@@ -301,7 +321,7 @@ impl NextJson {
             expression: table.to_text(),
             zone: table.zone().to_owned(),
             description: words(table),
-            times: times.iter().map(ToString::to_string).collect(),
+            times: times.iter().copied().map(When).collect(),
             notes,
         }
     }
@@ -316,7 +336,7 @@ fn print_next(
 ) -> Result<(), Fault> {
     let times = table.upcoming(now, number);
     let answer = NextJson::new(table, &times, notes, now);
-    let names = answer.times.join("\n");
+    let names = times.iter().map(|time| time.exact()).collect::<Vec<_>>().join("\n");
     if format != Format::Text {
         return print_one(format, &answer, names, String::new);
     }

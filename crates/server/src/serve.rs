@@ -19,7 +19,7 @@ use crate::config::{Settings, ShownSetting};
 use crate::database::{Place, without_password};
 use crate::dev::{StopSignals, keep_logs};
 use crate::fault::{Exit, Fault};
-use crate::http::{self, Api, Tls, Tokens};
+use crate::http::{self, Api, Proxy, Tls, Tokens};
 use crate::output::{call, note, print};
 #[cfg(unix)]
 use crate::socket::Socket;
@@ -37,6 +37,7 @@ pub(crate) struct Listen {
     /// Where to, if that is taken.
     second: Option<SocketAddr>,
     hosts: Vec<String>,
+    proxy: Option<Proxy>,
     is_insecure: bool,
     tls: Option<Tls>,
     /// Where the metrics have an address of their own.
@@ -46,6 +47,7 @@ pub(crate) struct Listen {
     keep_audit: Option<Duration>,
     pace: Option<u32>,
     redact: Vec<String>,
+    codec: Option<String>,
     settings: Vec<ShownSetting>,
     environment: Option<String>,
 }
@@ -59,6 +61,7 @@ impl Listen {
             first: local(port.unwrap_or(PORT)),
             second,
             hosts: Vec::new(),
+            proxy: None,
             is_insecure: false,
             tls: None,
             metrics: None,
@@ -67,6 +70,7 @@ impl Listen {
             keep_audit: None,
             pace: None,
             redact: Vec::new(),
+            codec: None,
             settings: Vec::new(),
             environment: None,
         }
@@ -96,6 +100,7 @@ pub(crate) struct Bound {
     listener: TcpListener,
     tokens: Tokens,
     hosts: Option<Vec<String>>,
+    proxy: Option<Proxy>,
     tls: Option<Tls>,
     metrics: Option<Apart>,
     #[cfg(unix)]
@@ -105,6 +110,7 @@ pub(crate) struct Bound {
     ui_proxy: Option<String>,
     pace: Option<u32>,
     redact: Vec<String>,
+    codec: Option<String>,
     settings: Vec<ShownSetting>,
     environment: Option<String>,
 }
@@ -122,7 +128,8 @@ impl Bound {
     pub(crate) async fn new(client: &Client, listen: Listen) -> Result<Bound, Fault> {
         let tokens = http::tokens(client).await?;
         let is_local = listen.first.ip().is_loopback();
-        if !listen.is_insecure {
+        // Where a proxy says who asks, nobody is let in who is not known, token or not.
+        if !listen.is_insecure && listen.proxy.is_none() {
             let addresses = [Some(listen.first), listen.metrics];
             check_reach(tokens, addresses.into_iter().flatten(), listen.hosts.first())?;
         }
@@ -139,6 +146,7 @@ impl Bound {
             listener,
             tokens,
             hosts: is_named.then(|| hosts.collect()),
+            proxy: listen.proxy,
             tls: listen.tls,
             metrics,
             #[cfg(unix)]
@@ -148,6 +156,7 @@ impl Bound {
             ui_proxy: None,
             pace: listen.pace,
             redact: listen.redact,
+            codec: listen.codec,
             settings: listen.settings,
             environment: listen.environment,
         })
@@ -164,8 +173,15 @@ impl Bound {
         if let Some(environment) = self.environment {
             api = api.environment(environment);
         }
+        if let Some(origin) = self.codec {
+            api = api.codec_origin(&origin)?;
+        }
         if tokens == Tokens::Never {
             api = api.until_token();
+        }
+        let has_proxy = self.proxy.is_some();
+        if let Some(proxy) = self.proxy {
+            api = api.proxy(proxy);
         }
         if let Some(hosts) = hosts {
             api = api.hosts(hosts);
@@ -201,6 +217,8 @@ impl Bound {
             None => tokio::spawn(http::serve(listener, router, stopping.clone())),
             Some(tls) => tokio::spawn(serve_fresh(listener, router, tls, stopping.clone())),
         };
+        // Nobody may do everything, and somebody may do something: there is nothing to warn of.
+        let tokens = if has_proxy { Tokens::Valid } else { tokens };
         Ok(Server { address, is_secure, tokens, metrics_address, stopping, task, beside })
     }
 }
@@ -329,7 +347,9 @@ fn recorder() -> Option<PrometheusHandle> {
         let builder = builder.set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?;
         builder.set_buckets(&COUNTS)
     };
-    counted(PrometheusBuilder::new()).ok()?.install_recorder().ok()
+    let metrics = counted(PrometheusBuilder::new()).ok()?.install_recorder().ok()?;
+    crate::measures::describe();
+    Some(metrics)
 }
 
 /// Where the counts of a histogram of times end.
@@ -357,6 +377,7 @@ pub(crate) async fn serve(
         Some(ShownSetting { key: name.replace('-', "_"), value: value?, origin })
     });
     let shown: Vec<ShownSetting> = shown.collect();
+    let proxy = args.proxy.believed()?;
     let tls = match (args.tls_cert, args.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
         _ => None,
@@ -372,6 +393,7 @@ pub(crate) async fn serve(
         first: args.listen,
         second: None,
         hosts: args.hosts,
+        proxy,
         is_insecure: args.insecure_no_auth_i_understand,
         tls,
         metrics: args.metrics_listen,
@@ -380,6 +402,7 @@ pub(crate) async fn serve(
         keep_audit: Some(args.keep_audit),
         pace: Some(args.pace),
         redact: args.redact,
+        codec: args.codec_origin,
     }
     .settings(settings)?;
     if args.role == ServeRole::Scheduler {
@@ -389,15 +412,10 @@ pub(crate) async fn serve(
     let bound = Bound::new(&Outlast::on(store.clone()).client(), listen).await?;
     let app = match args.role {
         ServeRole::Api | ServeRole::Scheduler => None,
-        // Where another process has the file, that one does the work.
-        ServeRole::All => match store.own().await {
-            Ok(()) => Some(program.own_code(Outlast::on(store.clone())).run().await?),
-            Err(owned @ StoreError::Owned { .. }) => {
-                note(&format!("only the API is served: {owned}"));
-                None
-            }
-            Err(error) => return Err(error.into()),
-        },
+        ServeRole::All => {
+            store.own().await.map_err(owned)?;
+            Some(program.own_code(Outlast::on(store.clone())).run().await?)
+        }
     };
     let client = match &app {
         Some(app) => app.client().clone(),
@@ -444,7 +462,7 @@ async fn work(
         }
         None => None,
     };
-    store.own().await?;
+    store.own().await.map_err(owned)?;
     let app = program.own_code(Outlast::on(store)).run().await?;
     print(&format!("outlast works on {}, and answers nobody (--role scheduler)", place.shown()))?;
     if let (Some(apart), Some(metrics)) = (apart, recorder()) {
@@ -457,6 +475,21 @@ async fn work(
         stop_node(Some(app)).await
     };
     until_stopped(signals, stop).await
+}
+
+/// Why the file is another's, and what can be had beside it. Whoever went on with less than was asked for would never come to
+/// the rest, and look well.
+fn owned(error: StoreError) -> Fault {
+    match error {
+        StoreError::Owned { file, pid } => {
+            let message = format!(
+                "{file} is in use by process {pid}, which does its work: stop that one, or serve only the API beside it \
+                 (--role api)"
+            );
+            Fault::new(Exit::Conflict, "conflict", message)
+        }
+        other => other.into(),
+    }
 }
 
 /// Waits until somebody asks it to stop, and lets what has begun finish; who asks twice does not wait for that.

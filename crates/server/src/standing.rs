@@ -25,7 +25,7 @@ pub(crate) fn run(view: &RunView) -> Value {
         "input": hash(&view.record.input.bytes),
     });
     if let Some(due) = view.due_at {
-        stands["due_at"] = due.to_string().into();
+        stands["due_at"] = due.exact().into();
     }
     for (name, reason) in [("asked_to_stop", &view.cancel_reason), ("asked_to_pause", &view.pause_reason)] {
         if reason.is_some() {
@@ -60,7 +60,7 @@ pub(crate) fn token(view: &TokenView) -> Value {
         "subject": card.subject,
         "role": card.role,
         "tenant": card.tenant,
-        "expires_at": card.expires_at.to_string(),
+        "expires_at": card.expires_at.exact(),
         "revoked": view.revoked_at.is_some(),
     })
 }

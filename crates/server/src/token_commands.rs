@@ -78,11 +78,6 @@ async fn list(client: &Backend, format: Format) -> Result<(), Fault> {
 }
 
 async fn revoke(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {
-    let unknown = || {
-        let message =
-            format!("there is no token {name:?}: `{}` shows those that are there", call("token list"));
-        Fault::new(Exit::NotFound, "not_found", message)
-    };
     match client.revoke_token(name).await? {
         Some(view) => {
             let answer = json!({ "id": name, "subject": view.card.subject, "revoked": true });
@@ -90,6 +85,12 @@ async fn revoke(client: &Backend, name: &str, format: Format) -> Result<(), Faul
                 format!("{name} of {} opens nothing any more", view.card.subject)
             })
         }
-        None => Err(unknown()),
+        None => Err(unknown(name)),
     }
+}
+
+/// Why nothing is done to a token that is not there.
+pub(crate) fn unknown(name: &str) -> Fault {
+    let message = format!("there is no token {name:?}: `{}` shows those that are there", call("token list"));
+    Fault::new(Exit::NotFound, "not_found", message)
 }

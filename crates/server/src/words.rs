@@ -10,13 +10,29 @@ use outlast::Timestamp;
 use outlast_core::{Payload, check_name};
 
 use crate::output::{TimeStyle, manner};
-pub(crate) use outlast_core::parse_duration;
 
-/// Reads how long to wait: a duration in which something can happen.
-pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+/// What was given for a duration and is none: of a kind of its own, which has its word.
+#[derive(Debug)]
+pub(crate) struct NoDuration(String);
+
+impl fmt::Display for NoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoDuration {}
+
+/// Reads a duration.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, NoDuration> {
+    outlast_core::parse_duration(text).map_err(NoDuration)
+}
+
+/// Reads a duration in which something can happen: how long to wait, how much later to begin.
+pub(crate) fn parse_span(text: &str) -> Result<Duration, NoDuration> {
     match parse_duration(text)? {
-        Duration::ZERO => Err(format!("it is at least 1ms, not {text:?}")),
-        timeout => Ok(timeout),
+        Duration::ZERO => Err(NoDuration(format!("it is at least 1ms, not {text:?}"))),
+        span => Ok(span),
     }
 }
 
@@ -62,7 +78,7 @@ fn spelled(time: Timestamp) -> Option<String> {
         TimeStyle::Relative => None,
         TimeStyle::Local => Some(local(time, "%Y-%m-%d %H:%M:%S")),
         TimeStyle::Utc => Some(in_zone_as(time, "UTC", "%Y-%m-%d %H:%M:%S")),
-        TimeStyle::Rfc3339 => Some(time.to_string()),
+        TimeStyle::Rfc3339 => Some(time.exact()),
     }
 }
 

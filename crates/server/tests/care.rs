@@ -3,7 +3,7 @@
 mod support;
 
 use outlast_testkit::{TestDatabase, skipped};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Shop, until};
 
 fn json(text: &str) -> Value {
@@ -20,6 +20,9 @@ fn a_schema_is_brought_up_step_by_step_and_says_where_it_stands() {
     assert!(told.err.contains("migrate up` brings it up to date"), "{told:?}");
     assert!(!shop.folder().join("outlast.db").exists(), "looking makes nothing");
 
+    let told = json(&shop.ok(&["migrate", "up", "--dry-run", "-o", "json"]));
+    assert_eq!((&told["dry_run"], &told["changes"]), (&json!(true), &json!(true)), "{told}");
+    assert!(told["sql"].as_str().unwrap().contains("create table"), "{told}");
     let dry = shop.run(&["migrate", "up", "--dry-run"]);
     assert!(
         dry.out.contains("create table outlast_runs") && dry.err.contains("nothing was changed"),
@@ -270,4 +273,42 @@ fn shells_and_manuals_get_what_they_need() {
     for page in ["outlast.1", "outlast-start.1", "outlast-queue-pause.1"] {
         assert!(shop.folder().join("pages").join(page).exists(), "{page}");
     }
+}
+
+#[test]
+fn the_bench_of_the_store_measures_it_without_an_engine() {
+    of_store(&Shop::new());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = TestDatabase::create("empty", async |_| Ok(()));
+    if !skipped() {
+        let database = runtime.block_on(database).unwrap();
+        of_store(&Shop::at(database.url()));
+    }
+}
+
+fn of_store(shop: &Shop) {
+    let bench = ["bench", "--store", "--jobs", "230", "--concurrency", "4", "--payload", "1k"];
+    let told = json(&shop.ok(&[&bench[..], &["-o", "json"]].concat()));
+    assert_eq!((&told["runs"], &told["store"], &told["batch"]), (&json!(230), &json!(true), &json!(50)));
+    assert!(told["runs_per_second"].as_f64().unwrap() > 0.0, "{told}");
+    for span in ["enqueue", "claim", "finish"] {
+        let of = |name: &str| told[span][name].as_f64().unwrap();
+        assert!(0.0 < of("p50_ms") && of("p50_ms") <= of("p95_ms"), "{told}");
+        assert!(of("p95_ms") <= of("p99_ms") && of("p99_ms") <= of("max_ms"), "{told}");
+    }
+    assert!(told["pickup"].is_null() && told["steps"].is_null(), "{told}");
+    // All of them went through the store, and nobody holds anything afterwards.
+    let ended = shop.ok(&["list", "def:outlast_bench_store", "status:completed", "-n", "500", "-o", "name"]);
+    assert_eq!(ended.lines().count(), 230);
+    assert!(shop.ok(&["list", "nodes", "-o", "name"]).is_empty());
+    let refused = shop.refused(&["bench", "--store", "--jobs", "1"], 4);
+    assert!(refused.contains("has runs, which this would hold up"), "{refused}");
+    let text = shop.run(&["bench", "--store", "--duration", "200ms", "--force"]);
+    assert!(
+        text.out.contains("runs/s") && text.out.contains("claim") && text.out.contains("finish"),
+        "{text:?}"
+    );
+    assert!(text.err.contains("a call of the store for up to 50 runs"), "{text:?}");
+    let refused = shop.refused(&["bench", "--store", "--workflow", "steps=2"], 2);
+    assert!(refused.contains("cannot be used with"), "{refused}");
 }

@@ -42,7 +42,10 @@ fn masked(text: &str) -> String {
         match piece.strip_prefix("run_") {
             Some(id) => out += &format!("run_{}", "0".repeat(id.len())),
             None if is_time && first.is_ascii_digit() => {
-                out.extend(piece.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }));
+                // Of a fraction of a second, zeros at its end are not written.
+                let (time, fraction) = piece.split_once('.').unwrap_or((piece, ""));
+                out.extend(time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }));
+                out += if fraction.ends_with('Z') { ".000000Z" } else { "" };
             }
             None => out += piece,
         }

@@ -175,6 +175,17 @@ fn every_command_says_the_same_of_a_database_and_of_its_server() {
         "fork order/large --from-start --dry-run",
         "cancel --filter def:heartbeat --dry-run -o json",
         "cancel --filter def:heartbeat --dry-run",
+        "cancel heartbeat/one --dry-run -o json",
+        "pause heartbeat/one heartbeat/two --dry-run",
+        "due heartbeat/one --dry-run",
+        "delete order/large --dry-run",
+        "start heartbeat --key one --input 0 --dry-run",
+        "start heartbeat --key six --input 0 --dry-run -o json",
+        "send order/order-1 approval --dry-run",
+        "queue pause default --dry-run -o json",
+        "queue limit default --limit 3 --dry-run",
+        "schedule pause stock-check --dry-run",
+        "token create ann --dry-run",
     ] {
         let words: Vec<&str> = words.split(' ').chain(time).collect();
         let (code, out, _) = pair.same(&words);
@@ -256,7 +267,7 @@ fn what_a_database_refuses_its_server_refuses_with_the_same_code() {
     for (words, code, word) in [
         ("show order/none", 3, "(not_found)"),
         ("show run_01hzzzzzzzzzzzzzzzzzzzzzzz", 3, "(not_found)"),
-        ("show nonsense", 2, "(invalid_argument)"),
+        ("show nonsense", 2, "(invalid_id)"),
         ("explain order/none", 3, "(not_found)"),
         ("export order/none", 3, "(not_found)"),
         ("delete heartbeat/one", 4, "(conflict)"),
@@ -281,8 +292,8 @@ fn what_a_database_refuses_its_server_refuses_with_the_same_code() {
     for (words, code, word) in [
         ("start nope", 3, "(unknown_definition)"),
         (r#"start order --key large --input {"item":"a","cents":2}"#, 4, "(idempotency_conflict)"),
-        ("start order --key a/b", 2, ""),
-        ("send nope/x approval", 3, ""),
+        (r#"start order --key a/b --input {"item":"a","cents":2}"#, 2, "(invalid_id)"),
+        ("send nope/x approval", 3, "(unknown_definition)"),
         ("schedule add x 61 heartbeat", 2, "(invalid_cron)"),
         ("schedule add x @daily heartbeat --tz Mars/Base", 2, "(unknown_timezone)"),
     ] {

@@ -52,7 +52,12 @@ fn dev_says_where_its_api_is_and_answers_there() {
     let (status, body) = ask(&address, "GET", "/api/v1/runs?def=order", "");
     assert_eq!(status, 200);
     assert!(body.contains("order-1"), "{body}");
-    assert!(ask(&address, "GET", "/metrics", "").1.contains("outlast_"));
+    let metrics = ask(&address, "GET", "/metrics", "").1;
+    assert!(metrics.contains("# HELP outlast_requests_total requests to the HTTP API"), "{metrics}");
+    for kind in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = kind.split(' ').next().unwrap();
+        assert!(metrics.contains(&format!("# HELP {name} ")), "{name}: {metrics}");
+    }
     // Two of them: the second takes another port.
     let other = Shop::new();
     let second = other.dev_with(&["--no-samples"]);
@@ -206,11 +211,23 @@ fn a_server_that_is_told_to_stop_ends_its_streams_and_waits_and_exits_well() {
 }
 
 #[test]
+fn a_second_server_that_would_work_on_a_file_is_refused_with_the_pid_of_the_first() {
+    let shop = shop();
+    let (first, _) = serve(&shop, &["--listen", "127.0.0.1:0"]);
+    for role in ["all", "scheduler"] {
+        let told = shop.refused(&["serve", "--listen", "127.0.0.1:0", "--role", role], 4);
+        assert!(told.contains(&format!("is in use by process {}", first.id())), "{told}");
+        assert!(told.contains("--role api") && told.ends_with("(conflict)"), "{told}");
+    }
+    drop(first);
+    serve(&shop, &["--listen", "127.0.0.1:0"]);
+}
+
+#[test]
 fn serve_beside_a_process_that_owns_the_file_serves_the_api_alone() {
     let shop = Shop::new();
     let dev = shop.dev_with(&["--port", "0"]);
-    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0"]);
-    assert!(server.noted().contains("only the API is served"), "{}", server.noted());
+    let (_server, address) = serve(&shop, &["--listen", "127.0.0.1:0", "--role", "api"]);
     let runs = until("orders are there", || {
         let (_, body) = ask(&address, "GET", "/api/v1/runs?def=order", "");
         let page: Value = serde_json::from_str(&body).ok()?;
@@ -311,4 +328,74 @@ fn a_server_tells_what_it_is_called_and_what_it_goes_by_without_secrets() {
     let long = "x".repeat(41);
     let refused = shop.refused(&["serve", "--environment", &long], 2);
     assert!(refused.contains("--environment: a name of at most 40 characters"), "{refused}");
+}
+
+#[test]
+fn a_proxy_that_is_named_on_the_command_line_says_who_asks() {
+    let shop = shop();
+    let proxy = ["--proxy", "127.0.0.1", "--proxy-user-header", "X-User", "--proxy-role", "operator"];
+    let (server, address) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &proxy[..]].concat());
+    let told = server.noted();
+    assert!(!told.contains("whoever reaches it may do everything"), "{told}");
+    assert_eq!(
+        ask(&address, "GET", "/api/v1/me", "").0,
+        401,
+        "nobody is let in who is not known, token or not"
+    );
+    let (status, me) = ask(&address, "GET", "/api/v1/me", "x-user: ann\r\n");
+    let me: Value = serde_json::from_str(&me).unwrap();
+    assert_eq!((status, me["actor"].as_str(), me["role"].as_str()), (200, Some("ann"), Some("operator")));
+    assert_eq!(ask(&address, "GET", "/metrics", "x-user: ann\r\n").0, 200);
+    drop(server);
+    // Beyond this machine it needs no token, since a proxy says who asks; and another is not believed here.
+    let (_server, address) = serve(&shop, &["--listen", "0.0.0.0:0", "--proxy", "10.1.0.0/16,unix"]);
+    let address = address.replace("0.0.0.0", "127.0.0.1");
+    assert_eq!(ask(&address, "GET", "/api/v1/me", "x-forwarded-user: ann\r\n").0, 401);
+}
+
+#[test]
+fn a_proxy_that_cannot_be_meant_is_refused() {
+    let shop = shop();
+    for (args, told) in [
+        (&["--proxy", "0.0.0.0/0"][..], "fewer addresses than all there are"),
+        (&["--proxy", "proxy.example"], "an address, such as 10.1.0.4"),
+        (
+            &["--proxy", "10.1.0.4", "--proxy-role-header", "X-Forwarded-User"],
+            "one that nothing else is read from",
+        ),
+        (
+            &["--proxy", "10.1.0.4", "--proxy-tenant-header", "Sec-Fetch-Site"],
+            "one that nothing else is read from",
+        ),
+        (
+            &["--proxy", "10.1.0.4", "--proxy-user-header", "Authorization"],
+            "one that nothing else is read from",
+        ),
+        (&["--proxy", "10.1.0.4", "--proxy-role", "worker"], "viewer, operator, admin"),
+        (
+            &["--proxy", "10.1.0.4", "--proxy-role", "admin", "--proxy-role-header", "X-Role"],
+            "cannot be used with",
+        ),
+        (&["--proxy-user-header", "X-User"], "--proxy <ADDRESS>"),
+    ] {
+        let refused = shop.refused(&[&["serve"], args].concat(), 2);
+        assert!(refused.contains(told), "{args:?}: {refused}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_proxy_at_the_socket_is_believed_there_and_not_at_the_address() {
+    use std::os::unix::net::UnixStream;
+    let shop = shop();
+    let file = shop.folder().join("api.sock");
+    let file = file.to_str().unwrap();
+    let (_server, address) = serve(&shop, &["--listen", "127.0.0.1:0", "--socket", file, "--proxy", "unix"]);
+    let mut socket = until("the socket is there", || UnixStream::connect(file).ok());
+    let head = "GET /api/v1/me HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+    write!(socket, "{head}x-forwarded-user: ann\r\nx-forwarded-for: 192.0.2.7\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""actor":"ann""#), "{answer}");
+    assert_eq!(ask(&address, "GET", "/api/v1/me", "x-forwarded-user: ann\r\n").0, 401);
 }

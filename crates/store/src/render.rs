@@ -27,6 +27,9 @@ pub enum Shape {
     /// One row, in single values: taking arrays apart costs PostgreSQL more than writing a row. On SQLite lists of one
     /// value: reading a list costs it more than finding a row.
     One,
+    /// Any number of rows that have the same values in all columns that are [`Sql::alike`], on PostgreSQL: each of
+    /// these in a single value, the others in arrays.
+    Alike,
 }
 
 /// A statement as one database reads it.
@@ -92,21 +95,22 @@ pub(crate) fn named(text: &str, dialect: Dialect) -> Cow<'_, str> {
 /// A statement's texts for both databases and shapes, each rendered when it is first asked for. They stand in the statement
 /// itself, where whoever runs it has them at hand.
 #[derive(Debug)]
-pub(crate) struct RenderedOnce([OnceLock<Rendered>; 4]);
+pub(crate) struct RenderedOnce([OnceLock<Rendered>; 5]);
 
 impl RenderedOnce {
     pub(crate) const fn new() -> RenderedOnce {
-        RenderedOnce([const { OnceLock::new() }; 4])
+        RenderedOnce([const { OnceLock::new() }; 5])
     }
 }
 
 /// The text of a statement.
 pub(crate) fn rendered(sql: &'static Sql, dialect: Dialect, shape: Shape) -> &'static Rendered {
     let place = match (dialect, shape) {
-        (Dialect::Sqlite, Shape::Many) => 0,
+        (Dialect::Sqlite, Shape::Many | Shape::Alike) => 0,
         (Dialect::Sqlite, Shape::One) => 1,
         (Dialect::Postgres, Shape::Many) => 2,
         (Dialect::Postgres, Shape::One) => 3,
+        (Dialect::Postgres, Shape::Alike) => 4,
     };
     sql.rendered.0[place].get_or_init(|| render(sql, dialect, shape))
 }
@@ -189,28 +193,29 @@ fn member(place: usize, kind: Type, dialect: Dialect) -> String {
 }
 
 fn batch(sql: &Sql, dialect: Dialect, shape: Shape) -> String {
-    let mut text = String::new();
-    let columns = sql.batch.iter().enumerate();
-    match (dialect, shape) {
-        (Dialect::Sqlite, _) | (Dialect::Postgres, Shape::One) => {
-            text.push_str("(select ");
-            for (at, (name, kind)) in columns {
-                let comma = if at == 0 { "" } else { ", " };
-                let _ = write!(text, "{comma}{} as {name}", single(at + 1, *kind, dialect));
-            }
-            text.push_str(") as b");
-        }
-        (Dialect::Postgres, Shape::Many) => {
-            text.push_str("unnest(");
-            for (at, (_, kind)) in columns {
-                let comma = if at == 0 { "" } else { ", " };
-                let _ = write!(text, "{comma}${}::{}[]", at + 1, postgres_type(*kind));
-            }
-            let names: Vec<&str> = sql.batch.iter().map(|(name, _)| *name).collect();
-            let _ = write!(text, ") as b({})", names.join(", "));
+    let is_single = |column: &str| match (dialect, shape) {
+        (Dialect::Sqlite, _) | (Dialect::Postgres, Shape::One) => true,
+        (Dialect::Postgres, Shape::Many) => false,
+        (Dialect::Postgres, Shape::Alike) => sql.is_alike(column),
+    };
+    let (mut selected, mut arrays, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (name, kind)) in sql.batch.iter().enumerate() {
+        if is_single(name) {
+            selected.push(format!("{} as {name}", single(at + 1, *kind, dialect)));
+        } else {
+            selected.push(format!("u.{name}"));
+            arrays.push(format!("${}::{}[]", at + 1, postgres_type(*kind)));
+            names.push(*name);
         }
     }
-    text
+    let unnested =
+        |as_name: &str| format!("unnest({}) as {as_name}({})", arrays.join(", "), names.join(", "));
+    let selected = selected.join(", ");
+    match (arrays.len(), sql.batch.len()) {
+        (0, _) => format!("(select {selected}) as b"),
+        (some, all) if some == all => unnested("b"),
+        _ => format!("(select {selected} from {}) as b", unnested("u")),
+    }
 }
 
 fn postgres_type(kind: Type) -> &'static str {
@@ -265,6 +270,25 @@ mod tests {
             rendered.text
         );
         assert!(rendered.now);
+    }
+
+    #[test]
+    fn postgres_gets_what_is_alike_in_single_values() {
+        let sql = takes("select * from {batch}").alike(&["shard"]);
+        assert_eq!(
+            render(&sql, Dialect::Postgres, Shape::Alike).text,
+            "select * from (select $1::int8 as shard, u.id from unnest($2::uuid[]) as u(id)) as b"
+        );
+        let many = render(&sql, Dialect::Postgres, Shape::Many).text;
+        assert_eq!(many, "select * from unnest($1::int8[], $2::uuid[]) as b(shard, id)");
+    }
+
+    #[test]
+    fn what_is_alike_are_columns_of_the_batch() {
+        for sql in crate::statements::all() {
+            let is_column = |name: &&str| sql.batch.iter().any(|(column, _)| column == name);
+            assert!(sql.alike.iter().all(is_column), "{}", sql.name);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | slot | PostgreSQL | SQLite |
 //! | --- | --- | --- |
 //! | `outlast.name` | as it is | `outlast_name` |
-//! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once; a lone row as on SQLite | `(select ?1 as column, …) as b`: row by row |
+//! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once, columns that are [`Sql::alike`] in all of them as single values; a lone row as on SQLite | `(select ?1 as column, …) as b`: row by row |
 //! | `{b:column}` | none | that column of the row, in SQLite's own texts: `?1` |
 //! | `{p1}`, `{p2}` … | `$n` with its type | `?n` |
 //! | `{in:p1}` | `= any($n)` | `in (select … from json_each(?n))` |
@@ -40,6 +40,8 @@ pub struct Sql {
     pub sqlite: Option<&'static str>,
     /// The columns of `{batch}`; empty when it has none.
     pub batch: &'static [(&'static str, Type)],
+    /// The columns of the batch that mostly have the same value in all of its rows.
+    pub alike: &'static [&'static str],
     /// The types of `{p1}` …
     pub params: &'static [Type],
     /// The index that its plan must use with many rows; `None` when it is not hot.
@@ -141,6 +143,7 @@ impl Sql {
             text,
             sqlite: None,
             batch: &[],
+            alike: &[],
             params: &[],
             index: None,
             counted: false,
@@ -152,6 +155,13 @@ impl Sql {
     /// With these columns in `{batch}`.
     pub const fn rows(mut self, batch: &'static [(&'static str, Type)]) -> Sql {
         self.batch = batch;
+        self
+    }
+
+    /// These columns of `{batch}` mostly have the same value in all rows. Where they do, PostgreSQL gets each of them once: to
+    /// take an array apart, row by row, costs it as much as a column of the row that is written.
+    pub const fn alike(mut self, columns: &'static [&'static str]) -> Sql {
+        self.alike = columns;
         self
     }
 
@@ -197,7 +207,24 @@ impl Sql {
     }
 }
 
+impl Sql {
+    /// Whether a column of the batch is one of those that mostly have the same value.
+    pub(crate) fn is_alike(&self, column: &str) -> bool {
+        self.alike.contains(&column)
+    }
+}
+
 impl Call {
+    /// Whether all columns that mostly have the same value have it in all rows of this call.
+    pub(crate) fn is_alike(&self) -> bool {
+        let Some((first, rest)) = self.rows.split_first().filter(|_| !self.sql.alike.is_empty()) else {
+            return false;
+        };
+        let columns = self.sql.batch.iter().enumerate().filter(|(_, (column, _))| self.sql.is_alike(column));
+        let mut places = columns.map(|(at, _)| at);
+        places.all(|at| rest.iter().all(|row| row.get(at) == first.get(at)))
+    }
+
     /// Whether a driver has nothing to do for it: a batch without rows, or an empty text.
     pub(crate) fn is_nothing(&self, text: &str) -> bool {
         text.is_empty() || (!self.sql.batch.is_empty() && self.rows.is_empty())

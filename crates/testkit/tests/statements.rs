@@ -155,8 +155,8 @@ async fn the_next_time_of_a_line_costs_the_same_however_many_wait_in_the_next(wo
     assert!(pages < FEW_PAGES, "{pages} pages were read:\n{plan}");
 }
 
-/// A batch of rows, and a lone one.
-const SHAPES: [Shape; 2] = [Shape::Many, Shape::One];
+/// A batch of rows, a lone one, and rows that are alike.
+const SHAPES: [Shape; 3] = [Shape::Many, Shape::One, Shape::Alike];
 
 fn dialect(world: &World) -> Dialect {
     match world.kind() {
@@ -258,10 +258,14 @@ fn highest(text: &str) -> usize {
 
 /// What is bound to a statement: columns of the batch, single values, and the clock.
 fn values(world: &World, sql: &Sql, shape: Shape, now: bool) -> Vec<Value> {
-    let many = world.kind() == StoreKind::Postgres && shape == Shape::Many;
+    let is_array = |name: &str| match shape {
+        Shape::Many => world.kind() == StoreKind::Postgres,
+        Shape::Alike => world.kind() == StoreKind::Postgres && !sql.alike.contains(&name),
+        Shape::One => false,
+    };
     let batch = sql.batch.iter().map(|(name, kind)| {
         let value = column(name, *kind);
-        if many { array(&[value], *kind) } else { value_of(world, &value, *kind) }
+        if is_array(name) { array(&[value], *kind) } else { value_of(world, &value, *kind) }
     });
     let single = sql.params.iter().enumerate().map(|(at, kind)| single(world, sql, at, *kind));
     let clock = now.then(|| match world.kind() {

@@ -1,7 +1,7 @@
 // The API as typed functions. Answers are read without loss (lib/json), problems become errors that say what to do.
 import createClient from "openapi-fetch";
 import { config } from "../app/config";
-import { parse, write } from "../lib/json";
+import { quick, write } from "../lib/json";
 import { noteServerDate } from "../lib/time";
 import type { components, paths } from "./schema";
 
@@ -53,8 +53,9 @@ async function lossless(request: Request): Promise<Response> {
   if (!response.ok) throw problem(response.status, text);
   if (response.status === 204) return new Response(null, { status: 204 });
   // openapi-fetch calls `json` where it knows a length.
-  const copy = new Response(text, { status: response.status, headers: { "content-length": String(text.length) } });
-  Object.defineProperty(copy, "json", { value: async () => parse(text) });
+  const etag = response.headers.get("etag");
+  const copy = new Response(text, { status: response.status, headers: { "content-length": String(text.length), ...(etag && { etag }) } });
+  Object.defineProperty(copy, "json", { value: async () => quick(text) });
   return copy;
 }
 

@@ -356,7 +356,7 @@ export interface paths {
         /** Runs that fit, newest first */
         get: operations["run_list"];
         put?: never;
-        /** Start a run; the same key never starts twice */
+        /** Start a run; the same key never starts twice; with dry_run, say whether one would be started (a StartPlan) */
         post: operations["run_start"];
         delete?: never;
         options?: never;
@@ -476,7 +476,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send an event; it is kept until the run waits for it */
+        /** Send an event; it is kept until the run waits for it; with dry_run, only refuse what would be refused */
         post: operations["run_send"];
         delete?: never;
         options?: never;
@@ -603,6 +603,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/payload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One payload of it, as a file; with preview, how it begins (a Preview) */
+        get: operations["run_payload"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/promises": {
         parameters: {
             query?: never;
@@ -612,7 +629,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Settle a promise; the first value stays */
+        /** Settle a promise; the first value stays; with dry_run, only refuse what would be refused */
         post: operations["run_settle"];
         delete?: never;
         options?: never;
@@ -765,7 +782,7 @@ export interface paths {
         };
         /** One schedule, with its ETag */
         get: operations["schedule_get"];
-        /** Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at */
+        /** Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at; with dry_run, say when it would start some */
         put: operations["schedule_set"];
         post?: never;
         /** Delete it, with If-Match only if it is what was looked at; its runs stay */
@@ -1056,7 +1073,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What this process measures, for Prometheus */
+        /** What this process measures: as OpenMetrics where that is asked for (Accept), else in the text of Prometheus */
         get: operations["health_metrics"];
         put?: never;
         post?: never;
@@ -1152,7 +1169,7 @@ export interface components {
             /** @description As in the audit log: `run.cancel`. */
             action: string;
             actor: string;
-            at: string;
+            at: components["schemas"]["Time"];
             reason?: string | null;
             /**
              * Format: int32
@@ -1170,10 +1187,10 @@ export interface components {
         };
         /** @description An attempt that failed. */
         Attempt: {
-            began_at: string;
+            began_at: components["schemas"]["Time"];
             error: components["schemas"]["Error"];
-            failed_at: string;
-            next_at: string;
+            failed_at: components["schemas"]["Time"];
+            next_at: components["schemas"]["Time"];
             /** Format: int32 */
             number: number;
         };
@@ -1183,7 +1200,7 @@ export interface components {
             actor: string;
             /** @description How it stood afterwards. */
             after?: unknown;
-            at: string;
+            at: components["schemas"]["Time"];
             /** @description How what was changed stood before; of what people sent there is only the hash. */
             before?: unknown;
             id: string;
@@ -1269,14 +1286,14 @@ export interface components {
             /** @description What is done to which runs. */
             ask?: unknown;
             by?: string | null;
-            created_at: string;
+            created_at: components["schemas"]["Time"];
             /** Format: int64 */
             done: number;
             /** Format: int64 */
             failed: number;
             /** @description The first hundred that failed. */
             failures: components["schemas"]["BulkFailure"][];
-            finished_at?: string | null;
+            finished_at?: components["schemas"]["Time"] | null;
             id: string;
             message?: string | null;
             /** Format: int32 */
@@ -1335,7 +1352,7 @@ export interface components {
         Checks: {
             items: components["schemas"]["CheckJson"][];
             /** @description When that was looked at. */
-            looked_at: string;
+            looked_at: components["schemas"]["Time"];
         };
         /** @description What the server goes by. */
         Config: {
@@ -1390,13 +1407,17 @@ export interface components {
         };
         /** @description An entry of a journal. */
         Entry: {
-            at: string;
+            at: components["schemas"]["Time"];
             body?: unknown;
             name: string;
             op: string;
             phase: string;
             /** Format: int32 */
             pos: number;
+            /** @description Of a body that is longer than was asked for: how it begins. */
+            previews?: {
+                [key: string]: components["schemas"]["Preview"];
+            } | null;
         };
         /** @description Why a run or a step has no result. */
         Error: {
@@ -1407,8 +1428,8 @@ export interface components {
         ErrorGroup: {
             definition: string;
             fingerprint: string;
-            first_at: string;
-            last_at: string;
+            first_at: components["schemas"]["Time"];
+            last_at: components["schemas"]["Time"];
             last_run: string;
             /** @description What the last one said. */
             message: string;
@@ -1540,7 +1561,7 @@ export interface components {
         };
         /** @description What a handler logged. */
         Log: {
-            at: string;
+            at: components["schemas"]["Time"];
             level: string;
             message: string;
             /** @description The step that logged it, with its occurrence when it is not the first of its name. */
@@ -1569,8 +1590,8 @@ export interface components {
             freed: number;
             host: string;
             id: string;
-            joined_at: string;
-            lost_at: string;
+            joined_at: components["schemas"]["Time"];
+            lost_at: components["schemas"]["Time"];
             name: string;
             /** Format: int32 */
             pid: number;
@@ -1588,7 +1609,7 @@ export interface components {
             actor: string;
             capabilities: components["schemas"]["Scope"][];
             /** @description The database's time, by which everything is judged. */
-            now: string;
+            now: components["schemas"]["Time"];
             role: components["schemas"]["Role"];
             /** @description The tenant to which the token is bound; `null`: all of them. */
             tenant?: string | null;
@@ -1598,6 +1619,8 @@ export interface components {
         Message: {
             /** @description The value; kept as it was sent. */
             data?: unknown;
+            /** @description Only refuse what would be refused. */
+            dry_run?: boolean;
             /** @description What the run waits for. */
             name: string;
         };
@@ -1647,7 +1670,7 @@ export interface components {
             description: string;
             expression: string;
             notes: string[];
-            times: string[];
+            times: components["schemas"]["Time"][];
             zone: string;
         };
         /** @description A node. */
@@ -1660,8 +1683,8 @@ export interface components {
             holds: number;
             host: string;
             id: string;
-            joined_at: string;
-            lease_until: string;
+            joined_at: components["schemas"]["Time"];
+            lease_until: components["schemas"]["Time"];
             name: string;
             /** Format: int32 */
             pid: number;
@@ -1700,7 +1723,7 @@ export interface components {
         };
         /** @description How runs ended in one span. */
         Point: {
-            at: string;
+            at: components["schemas"]["Time"];
             /** Format: int64 */
             cancelled: number;
             /** Format: int64 */
@@ -1735,6 +1758,15 @@ export interface components {
         Pool: {
             in_use: number;
             size: number;
+        };
+        /** @description The beginning of a payload. */
+        Preview: {
+            /** @description How many bytes all of it has. */
+            size: number;
+            /** @description The first letters of its JSON. */
+            text: string;
+            /** @description Whether there is more than these letters. */
+            truncated: boolean;
         };
         /** @description The document. */
         Problem: {
@@ -1806,14 +1838,14 @@ export interface components {
             /** Format: int64 */
             later: number;
             name: string;
-            oldest_due_at?: string | null;
+            oldest_due_at?: components["schemas"]["Time"] | null;
             /** @description Whether people set the rules, and not code. */
             own_rules: boolean;
             rate_state?: components["schemas"]["RateState"] | null;
             rules: components["schemas"]["Rules"];
             /** Format: int64 */
             running: number;
-            since?: string | null;
+            since?: components["schemas"]["Time"] | null;
             state: string;
             /** Format: int64 */
             waiting: number;
@@ -1843,8 +1875,7 @@ export interface components {
              * @description How many more may begin now.
              */
             free: number;
-            /** @description When more may begin than now. */
-            freer_at?: string | null;
+            freer_at?: components["schemas"]["Time"] | null;
             /**
              * Format: int32
              * @description How many began within its span.
@@ -1933,15 +1964,15 @@ export interface components {
              */
             attempt: number;
             cancel_reason?: string | null;
-            created_at: string;
+            created_at: components["schemas"]["Time"];
             definition: string;
             doing: components["schemas"]["Doing"][];
-            due_at?: string | null;
+            due_at?: components["schemas"]["Time"] | null;
             error?: components["schemas"]["Error"] | null;
-            expires_at?: string | null;
+            expires_at?: components["schemas"]["Time"] | null;
             /** @description Of one that failed: the fingerprint of failures like this, by which `/errors` has them. */
             failure?: string | null;
-            finished_at?: string | null;
+            finished_at?: components["schemas"]["Time"] | null;
             id: string;
             input?: unknown;
             key?: string | null;
@@ -1952,6 +1983,10 @@ export interface components {
             owner?: string | null;
             parent?: string | null;
             pause_reason?: string | null;
+            /** @description Of payloads that are longer than was asked for: how they begin. */
+            previews?: {
+                [key: string]: components["schemas"]["Preview"];
+            } | null;
             /** Format: int32 */
             priority: number;
             queue: string;
@@ -1961,6 +1996,8 @@ export interface components {
                 [key: string]: string;
             };
             tenant: string;
+            /** @description Whether it is blocked because no node that knows its code serves its queue. */
+            unserved: boolean;
             /** Format: int32 */
             version: number;
             waiting_for?: components["schemas"]["Wait"] | null;
@@ -1976,7 +2013,7 @@ export interface components {
         /** @description How a run ended, or that it has not. */
         RunResult: {
             error?: components["schemas"]["Error"] | null;
-            finished_at?: string | null;
+            finished_at?: components["schemas"]["Time"] | null;
             id: string;
             output?: unknown;
             status: string;
@@ -1984,7 +2021,7 @@ export interface components {
         /** @description What a run last saved under a name. */
         SavedValue: {
             name: string;
-            saved_at: string;
+            saved_at: components["schemas"]["Time"];
             /** @description As the workflow saved it; `null` also where it is encrypted. */
             value?: unknown;
         };
@@ -1997,10 +2034,10 @@ export interface components {
             input?: unknown;
             /** Format: int64 */
             jitter_ms: number;
-            last_at?: string | null;
+            last_at?: components["schemas"]["Time"] | null;
             last_run?: string | null;
             name: string;
-            next_at?: string | null;
+            next_at?: components["schemas"]["Time"] | null;
             overlap: string;
             paused: boolean;
             queue?: string | null;
@@ -2039,6 +2076,8 @@ export interface components {
             catch_up?: string | null;
             /** @description The workflow or job that it starts. */
             definition: string;
+            /** @description Only say when it would start runs. */
+            dry_run?: boolean;
             /** @description When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`. */
             expression: string;
             /** @description The input of its runs. */
@@ -2064,6 +2103,12 @@ export interface components {
             origin: string;
             value: string;
         };
+        /** @description What would become of a start: nothing was started. */
+        StartPlan: {
+            dry_run: boolean;
+            /** @description The run that is there already, to which its key belongs; `null`: one would be started. */
+            run?: string | null;
+        };
         /** @description A run to start. */
         StartRun: {
             /**
@@ -2078,6 +2123,8 @@ export interface components {
              * @description Start so many milliseconds later.
              */
             delay_ms?: number | null;
+            /** @description Only say whether a run would be started. */
+            dry_run?: boolean;
             /** @description What it belongs to in its queue. */
             group?: string | null;
             /** @description What it is called with; kept as it was sent. */
@@ -2115,19 +2162,22 @@ export interface components {
         /** @description One operation of a run: a step, a wait, a child. */
         Step: {
             attempts: components["schemas"]["Attempt"][];
-            began_at: string;
+            began_at: components["schemas"]["Time"];
             /** @description The child that was started. */
             child?: string | null;
-            ended_at?: string | null;
+            ended_at?: components["schemas"]["Time"] | null;
             error?: components["schemas"]["Error"] | null;
             /** @description With its occurrence when it is not the first of its name. */
             name: string;
             op: string;
+            /** @description Of a result that is longer than was asked for: how it begins. */
+            previews?: {
+                [key: string]: components["schemas"]["Preview"];
+            } | null;
             result?: unknown;
             /** @description `running`, `waiting`, `retrying`, `completed`, `failed` or `dropped`. */
             state: string;
-            /** @description When a sleep or a wait is over. */
-            until?: string | null;
+            until?: components["schemas"]["Time"] | null;
         };
         /** @description What a run did, operation by operation. */
         Steps: {
@@ -2152,8 +2202,7 @@ export interface components {
             completed: number;
             /** Format: int64 */
             failed: number;
-            /** @description Since when the one that has been due for longest waits; `null` where nobody does, or for a token of one tenant. */
-            oldest_due_at?: string | null;
+            oldest_due_at?: components["schemas"]["Time"] | null;
             /** Format: int64 */
             p50_ms?: number | null;
             /** Format: int64 */
@@ -2194,16 +2243,11 @@ export interface components {
              * @description For how long what has ended is in the sums that charts are made of.
              */
             keeps_sums_ms: number;
-            /** @description When the first lease ends, unless its node renews it. */
-            next_lease_end?: string | null;
-            /**
-             * @description When the first of the runs that have ended is kept no longer, as far as the oldest of them tell: nodes delete it within
-             *     a minute. Where that is long ago, they do not keep up.
-             */
-            next_purge_at?: string | null;
+            next_lease_end?: components["schemas"]["Time"] | null;
+            next_purge_at?: components["schemas"]["Time"] | null;
             nodes: number;
             /** @description The database's time, by which everything is judged. */
-            now: string;
+            now: components["schemas"]["Time"];
             pool?: components["schemas"]["Pool"] | null;
             /** @description For how long ended runs are kept where that is not for ever. */
             retention: components["schemas"]["RetentionOf"][];
@@ -2218,8 +2262,7 @@ export interface components {
             store: string;
             /** @description Whether requests need tokens. */
             tokens: boolean;
-            /** @description When the first run ended that is in no sum yet; `null` when all are. */
-            unsummed_since?: string | null;
+            unsummed_since?: components["schemas"]["Time"] | null;
             version: string;
         };
         /** @description How much room a table takes. */
@@ -2236,20 +2279,25 @@ export interface components {
             /** @description The largest first; none where the database is in memory. */
             items: components["schemas"]["Table"][];
         };
+        /**
+         * Format: date-time
+         * @description A moment: RFC 3339 in UTC, always with six digits of microseconds.
+         * @example 2027-03-14T01:30:00.000000Z
+         */
+        Time: string;
         /** @description A token; never its secret. */
         Token: {
-            created_at: string;
+            created_at: components["schemas"]["Time"];
             created_by: string;
-            expires_at: string;
+            expires_at: components["schemas"]["Time"];
             id: string;
             /** @description Whether it opens anything now. */
             live: boolean;
-            revoked_at?: string | null;
+            revoked_at?: components["schemas"]["Time"] | null;
             role: string;
             subject: string;
             tenant?: string | null;
-            /** @description To the minute. */
-            used_at?: string | null;
+            used_at?: components["schemas"]["Time"] | null;
         };
         /** @description All tokens, newest first. */
         TokenPage: {
@@ -2259,6 +2307,7 @@ export interface components {
         Triggered: {
             id: string;
         };
+        Value: unknown;
         /** @description Which server this is. */
         Version: {
             api: string;
@@ -2278,9 +2327,8 @@ export interface components {
             on: string;
             /** @description The run whose end it waits for. */
             run?: string | null;
-            since: string;
-            /** @description Until when at most. */
-            until?: string | null;
+            since: components["schemas"]["Time"];
+            until?: components["schemas"]["Time"] | null;
         };
     };
     responses: never;
@@ -3123,7 +3171,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Started"];
+                    "application/json": components["schemas"]["Started"] | components["schemas"]["StartPlan"];
                 };
             };
             /** @description Done */
@@ -3246,7 +3294,10 @@ export interface operations {
     };
     run_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Of payloads with more bytes than this, only so much of their beginning: 1 to 65536 */
+                preview?: number;
+            };
             header?: never;
             path: {
                 id: string;
@@ -3577,6 +3628,8 @@ export interface operations {
                 after?: number;
                 /** @description At most so many: 1 to 1000, 200 unless said */
                 limit?: number;
+                /** @description Of payloads with more bytes than this, only so much of their beginning: 1 to 65536 */
+                preview?: number;
             };
             header?: never;
             path: {
@@ -3711,6 +3764,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_payload: {
+        parameters: {
+            query?: {
+                /** @description input (unless said), output, entry:POSITION of its history, or what a step gave, by kind and name: step:charge */
+                of?: string;
+                /** @description Of payloads with more bytes than this, only so much of their beginning: 1 to 65536 */
+                preview?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Value"] | components["schemas"]["Preview"];
                 };
             };
             /** @description Not done: see `code` */
@@ -4005,6 +4094,8 @@ export interface operations {
                 after?: number;
                 /** @description At most so many: 1 to 10000, 10000 unless said */
                 limit?: number;
+                /** @description Of payloads with more bytes than this, only so much of their beginning: 1 to 65536 */
+                preview?: number;
             };
             header?: never;
             path: {
@@ -4115,7 +4206,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ScheduleSet"];
+                    "application/json": components["schemas"]["ScheduleSet"] | components["schemas"]["NextTimes"];
                 };
             };
             /** @description Not done: see `code` */
@@ -4660,10 +4751,7 @@ export interface operations {
     token_create: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Sent twice with the same key and body, a request is done once and answered twice alike, for a day */
-                "Idempotency-Key"?: string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4771,6 +4859,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/openmetrics-text": string;
                     "text/plain": string;
                 };
             };

@@ -1,12 +1,14 @@
 // Jump to a page, a thing by its name, or a run by its id or key; and what can be done from anywhere.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useState } from "react";
 import { api, data } from "../api/client";
-import { opened } from "../lib/kept";
+import { opened, seen } from "../lib/kept";
 import { toggleUtc } from "../lib/zone";
+import { Modal } from "../parts/Modal";
 import { css as parts } from "../parts/parts";
 import { live } from "./live";
+import { offers } from "./offers";
 import css from "./shell.module.css";
 import { PAGES } from "./Shell";
 import { nextTheme } from "./theme";
@@ -21,23 +23,24 @@ interface Option {
 }
 
 export function Palette({ onClose }: { onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
   const navigate = useNavigate();
   const [text, setText] = useState("");
   const [place, setPlace] = useState(0);
   const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), retry: false });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), retry: false });
   const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), retry: false });
-  useEffect(() => dialog.current?.showModal(), []);
 
   const wanted = text.trim().toLowerCase();
   const names = [...new Set((definitions.data?.items ?? []).map((one) => one.name))];
   const known: Option[] = [
+    ...offers().map(({ label, act }) => ({ label, hint: "this run", act })),
     ...PAGES.map((page) => ({ label: page.name, hint: "page", to: page.to })),
     ...names.map((name) => ({ label: name, hint: "runs of it", to: "/runs", search: { def: name } })),
     ...names.map((name) => ({ label: name, hint: "definition", to: "/definitions/$name", params: { name } })),
     ...(queues.data?.items ?? []).map(({ name }) => ({ label: name, hint: "queue", to: "/queues/$name", params: { name } })),
     ...(schedules.data?.items ?? []).map(({ name }) => ({ label: name, hint: "schedule", to: "/schedules/$name", params: { name } })),
+    ...(nodes.data?.items ?? []).map(({ id, name }) => ({ label: name, hint: `node …${id.slice(-8)}`, to: "/nodes/$id", params: { id } })),
     ...opened().map(({ id, name }) => ({ label: name, hint: `opened lately, …${id.slice(-8)}`, to: `/runs/${id}` })),
     { label: "Settings", hint: "page", to: "/settings" },
     { label: "Open an exported run", hint: "page", to: "/runs/import" },
@@ -47,6 +50,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
     { label: "Show times in the other zone", hint: "action", act: toggleUtc },
   ];
   const options = known.filter((one) => one.label.toLowerCase().includes(wanted)).slice(0, 12);
+  // As lists show ids: by their end.
+  const tail = /^(?:…|\.{3})?([0-9a-z]{6,})$/.exec(wanted)?.[1];
+  for (const id of tail ? seen().filter((id) => id.endsWith(tail)) : []) options.unshift({ label: id, hint: "run", to: `/runs/${id}` });
   if (/^run_\w+$/.test(wanted)) options.unshift({ label: wanted, hint: "run", to: `/runs/${wanted}` });
   else if (wanted) options.push({ label: text.trim(), hint: "runs with this key", to: "/runs", search: { q: text.trim() } });
   const at = Math.min(place, options.length - 1);
@@ -68,7 +74,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
     }
   };
   return (
-    <dialog ref={dialog} className={parts.dialog} aria-label="Jump to" onClose={onClose}>
+    <Modal aria-label="Jump to" onClose={onClose}>
       <form onSubmit={(event) => event.preventDefault()}>
         <input
           className={parts.input} placeholder="A page, a definition, an id or a key" value={text} autoFocus role="combobox"
@@ -83,6 +89,6 @@ export function Palette({ onClose }: { onClose: () => void }) {
           ))}
         </ul>
       </form>
-    </dialog>
+    </Modal>
   );
 }

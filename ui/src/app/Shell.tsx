@@ -6,8 +6,10 @@ import { api, data, onTokenWanted, signIn } from "../api/client";
 import { Ask, Field } from "../parts/Ask";
 import { toneOf } from "../lib/environment";
 import { useMuted } from "../lib/kept";
+import { ME } from "../lib/me";
+import { timeOfDay } from "../lib/time";
 import { toggleUtc, useUtc } from "../lib/zone";
-import { css as parts, useNow } from "../parts/parts";
+import { AfterFirstPaint, css as parts, useNow } from "../parts/parts";
 import { config } from "./config";
 import { useKeys } from "./keys";
 import { live, useLiveState, useTopics } from "./live";
@@ -32,7 +34,7 @@ export function useVersion() {
 }
 
 export function useMe() {
-  return useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")), staleTime: 60_000 });
+  return useQuery(ME);
 }
 
 /// Whether whoever looks may also act. The API decides; this only says beforehand.
@@ -88,11 +90,11 @@ export function Shell() {
                 <svg viewBox="0 0 16 16" aria-hidden="true">{page.icon}</svg>
                 <span>{page.name}</span>
               </Link>
-              {page.to === "/errors" && <ErrorBadge />}
+              {page.to === "/errors" && <AfterFirstPaint><ErrorBadge /></AfterFirstPaint>}
             </li>
           ))}
         </ul>
-        <div className={css.about}><About /></div>
+        <div className={css.about}><AfterFirstPaint><About /></AfterFirstPaint></div>
       </nav>
       <main className={css.main} id="main" ref={main} tabIndex={-1}>
         <Outlet />
@@ -126,7 +128,7 @@ export function About() {
   const version = useVersion();
   const now = useNow();
   const utc = useUtc();
-  const time = new Date(now).toLocaleTimeString("en-GB", { timeZone: utc ? "UTC" : undefined });
+  const time = timeOfDay(now, utc);
   return (
     <div>
       Outlast {version.data?.version ?? config.version}

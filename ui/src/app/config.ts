@@ -4,6 +4,8 @@ interface Config {
   version: string;
   /// What people call this installation, where somebody said so.
   environment?: string | null;
+  /// Whom pages may ask to decode payloads: an origin.
+  codec?: string | null;
 }
 
 function read(): Config {

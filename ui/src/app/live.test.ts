@@ -38,6 +38,29 @@ it("asks again for what a stream tells of, and for nothing else", async () => {
   await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(3));
 });
 
+it("gives up a stream that says nothing any more, says so, and asks for another", async () => {
+  vi.useFakeTimers();
+  try {
+    const live = new Live();
+    live.start(new QueryClient());
+    await vi.advanceTimersByTimeAsync(100);
+    expect(live.state).toBe("live");
+    const [first] = streams;
+    // What comes every 15 s keeps it.
+    for (let ping = 0; ping < 4; ping++) {
+      first!.say(": ping\n\n");
+      await vi.advanceTimersByTimeAsync(15_000);
+    }
+    expect(live.state).toBe("live");
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect([live.state, first!.isClosed()]).toEqual(["reconnecting", true]);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect([live.state, streams.length]).toEqual(["live", 2]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 it("misses nothing between a stream and the next, which hears of more", async () => {
   const [client, live] = [new QueryClient(), new Live()];
   live.start(client);

@@ -13,6 +13,9 @@ export type LiveState = "live" | "paused" | "reconnecting" | "polling";
 const GATHER = 300;
 const HIDE_AFTER = 30_000;
 const POLL = 5000;
+/// The server says something every 15 s. A stream that has said nothing for twice as long and more is dead, though nobody has closed it: its
+/// server hangs, or whatever stands between has forgotten it.
+const SILENT = 35_000;
 
 export class Live {
   state: LiveState = "reconnecting";
@@ -27,6 +30,7 @@ export class Live {
   private gathering: ReturnType<typeof setTimeout> | null = null;
   private restarting: ReturnType<typeof setTimeout> | null = null;
   private hiding: ReturnType<typeof setTimeout> | null = null;
+  private silence: ReturnType<typeof setTimeout> | undefined;
 
   start(client: QueryClient) {
     this.client = client;
@@ -73,6 +77,7 @@ export class Live {
   }
 
   private close() {
+    clearTimeout(this.silence);
     this.stop?.abort();
     this.stop = null;
   }
@@ -95,6 +100,7 @@ export class Live {
   private async run() {
     const stop = (this.stop = new AbortController());
     const topics = [...this.topics.keys()];
+    this.listen(stop);
     try {
       const url = new URL(`${config.base}api/v1/live`, location.href);
       if (topics.length) url.searchParams.set("topics", topics.join(","));
@@ -111,16 +117,28 @@ export class Live {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) throw new Error("the stream ended");
+        this.listen(stop);
         const parts = (rest + value).split("\n\n");
         rest = parts.pop()!;
         parts.forEach((part) => this.hear(part));
       }
     } catch {
-      if (stop.signal.aborted) return;
-      this.failures++;
-      this.set(this.failures >= 3 ? "polling" : "reconnecting");
-      this.restart(Math.min(10_000, 500 * 2 ** this.failures));
+      if (!stop.signal.aborted) this.lost();
     }
+  }
+
+  /// Gives a stream up that has said nothing for too long from now on.
+  private listen(stop: AbortController) {
+    if (stop.signal.aborted) return;
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => (stop.abort(), this.lost()), SILENT);
+  }
+
+  private lost() {
+    clearTimeout(this.silence);
+    this.failures++;
+    this.set(this.failures >= 3 ? "polling" : "reconnecting");
+    this.restart(Math.min(10_000, 500 * 2 ** this.failures));
   }
 
   /// What happened after a page was read and before the server knew that somebody wants to hear of it, nobody tells; nor

@@ -15,7 +15,9 @@ export function keepPlaces(router: AnyRouter) {
   router.subscribe("onBeforeLoad", ({ fromLocation: from }) => {
     if (from) places.set(keyOf(from as Location), main()?.scrollTop ?? 0);
   });
-  router.subscribe("onRendered", ({ toLocation: to, pathChanged }) => {
+  router.subscribe("onRendered", ({ fromLocation: from, toLocation: to, pathChanged }) => {
+    // The first page is at its top, and to scroll there would have the browser lay it out before there is all of it.
+    if (!from) return;
     const place = places.get(keyOf(to as Location));
     // A step or a range that was chosen changes the address, and nothing of where one stands.
     if (place !== undefined || pathChanged) main()?.scrollTo({ top: place ?? 0 });

@@ -2,7 +2,12 @@
 // link shows the same screen, and people can write one by hand.
 import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
 import { FIELDS } from "../lib/filter";
+// What the first page has parts of comes with it.
+import { ErrorPage, ErrorsPage } from "../pages/Errors";
+import { OverviewPage } from "../pages/Overview";
+import { QueuesPage } from "../pages/Queues";
 import { RunsPage } from "../pages/Runs";
+import { SchedulesPage } from "../pages/Schedules";
 import { config } from "./config";
 import { later } from "./later";
 import { keepPlaces } from "./places";
@@ -33,20 +38,20 @@ function only(...names: string[]) {
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 const under = () => root;
 const routes = [
-  createRoute({ getParentRoute: under, path: "/", component: later(() => import("../pages/Overview"), "OverviewPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/errors", component: later(() => import("../pages/Errors"), "ErrorsPage"), validateSearch: only("range", "def") }),
+  createRoute({ getParentRoute: under, path: "/", component: OverviewPage, validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/errors", component: ErrorsPage, validateSearch: only("range", "def") }),
   createRoute({ getParentRoute: under, path: "/runs", component: RunsPage, validateSearch: only(...FIELDS, "sort", "cols") }),
   createRoute({
     getParentRoute: under,
     path: "/runs/$id",
     component: later(() => import("../run/RunPage"), "RunPage"),
-    validateSearch: only("tab", "step", "idle", "zoom"),
+    validateSearch: only("tab", "step", "idle", "zoom", "kind", "level", "text"),
   }),
-  createRoute({ getParentRoute: under, path: "/queues", component: later(() => import("../pages/Queues"), "QueuesPage"), validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/schedules", component: later(() => import("../pages/Schedules"), "SchedulesPage") }),
+  createRoute({ getParentRoute: under, path: "/queues", component: QueuesPage, validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/schedules", component: SchedulesPage }),
   createRoute({ getParentRoute: under, path: "/nodes", component: later(() => import("../pages/Nodes"), "NodesPage"), validateSearch: only("state") }),
   createRoute({ getParentRoute: under, path: "/definitions", component: later(() => import("../pages/Definitions"), "DefinitionsPage") }),
-  createRoute({ getParentRoute: under, path: "/errors/$fp", component: later(() => import("../pages/Errors"), "ErrorPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/errors/$fp", component: ErrorPage, validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/queues/$name", component: later(() => import("../pages/QueuePage"), "QueuePage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/schedules/$name", component: later(() => import("../pages/SchedulePage"), "SchedulePage") }),
   createRoute({ getParentRoute: under, path: "/nodes/$id", component: later(() => import("../pages/Nodes"), "NodePage") }),

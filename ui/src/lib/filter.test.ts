@@ -52,3 +52,9 @@ describe("filters", () => {
     expect(words(asked(read("since:2h")))).toBe("since:2h");
   });
 });
+
+it("knows the words that the page has for states, typed and in an address", () => {
+  expect(read("status:queued")).toEqual([{ field: "status", value: "ready" }]);
+  expect(read("status:done,failed").map((term) => term.value)).toEqual(["completed", "cancelled", "failed"]);
+  expect(fromSearch({ status: ["retrying", "blocked"] }).map((term) => term.value)).toEqual(["ready", "waiting", "blocked"]);
+});

@@ -17,6 +17,16 @@ export const STATUSES = [
   "ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed", "completed", "failed", "cancelled",
 ] as const;
 
+/// What people see and say, in the words of the store. The chips show what it became.
+const SAID: Record<string, string[]> = {
+  queued: ["ready"], scheduled: ["ready"], retrying: ["ready", "waiting"],
+  active: ["ready", "running", "undoing"], done: ["completed", "cancelled"],
+};
+
+function statuses(value: string): string[] {
+  return SAID[value] ?? [value];
+}
+
 /// Reads words. What is no `field:value` is an id or a key; quotes keep spaces together.
 export function read(text: string): Term[] {
   const terms: Term[] = [];
@@ -32,7 +42,7 @@ export function read(text: string): Term[] {
     const value = plain!.slice(colon + 1);
     if (!field) terms.push({ field: "q", value: plain! });
     else if (!value) continue;
-    else if (field === "status") terms.push(...value.split(",").filter(Boolean).map((one) => ({ field, value: one })));
+    else if (field === "status") terms.push(...value.split(",").filter(Boolean).flatMap(statuses).map((one) => ({ field, value: one })));
     else terms.push({ field, value });
   }
   return terms;
@@ -71,7 +81,7 @@ export function fromSearch(search: Record<string, unknown>): Term[] {
   return FIELDS.flatMap((field) => {
     const found = search[field];
     const values = (Array.isArray(found) ? found : [found]).filter((value) => value !== undefined && value !== null && value !== "");
-    return (SEVERAL.includes(field) ? values : values.slice(0, 1)).map((value) => ({ field, value: String(value) }));
+    return (SEVERAL.includes(field) ? values : values.slice(0, 1)).flatMap((value) => (field === "status" ? statuses(String(value)) : [String(value)])).map((value) => ({ field, value }));
   });
 }
 

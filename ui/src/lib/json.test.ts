@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { Exact, find, hasHidden, JsonError, parse, write } from "./json";
+import { describe, expect, it, vi } from "vitest";
+import { Exact, find, hasHidden, JsonError, parse, quick, write } from "./json";
 
 describe("lossless JSON", () => {
   it("keeps the text of numbers that JavaScript cannot hold", () => {
@@ -17,6 +17,16 @@ describe("lossless JSON", () => {
     for (const text of ['{"a":1,"b":[true,false,null,"x\\"\\\\\\u00e9\\n"],"c":{}}', "[]", ' [ 1 , 2.5 ] ', '"\\\\"', "-3", '{"__proto__":1}']) {
       expect(JSON.parse(write(parse(text)))).toEqual(JSON.parse(text));
     }
+  });
+  it("is read by the browser itself only where that loses nothing", () => {
+    for (const number of ["9007199254740993", "1.0", "0.10", "1e400", "-0", "12345678901234567890", "-9007199254740993"]) {
+      for (const text of [number, `[${number}]`, `{"a":${number}}`, `{"a" : ${number}}`, `[1, ${number}]`, `[1,\n${number}]`]) expect(write(quick(text)), text).toBe(write(parse(text)));
+    }
+    const native = vi.spyOn(JSON, "parse");
+    const run = '{"id":"run_1e5","at":"2026-11-17T19:38:41.123456Z","input":{"cents":89900,"note":"12:41.5"},"attempt":2,"version":-3}';
+    expect(quick(run)).toEqual(parse(run));
+    expect(native.mock.calls.filter(([text]) => text === run)).toHaveLength(1);
+    native.mockRestore();
   });
   it("refuses what is no JSON and says where", () => {
     for (const text of ["", "{", "[1,]", "01", "{a:1}", '"', "nul", "1 2", '{"a" 1}', "[1", "+1", ".5"]) {

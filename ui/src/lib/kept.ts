@@ -50,11 +50,12 @@ export const COLUMNS = {
   attempt: ["Attempt", true, "64px"],
   created: ["Started", true, "92px"],
   took: ["Took, waits for", true, "minmax(96px, 1.1fr)"],
-  tags: ["Tags, error", true, "minmax(90px, 1.4fr)"],
+  tags: ["Tags, says", true, "minmax(90px, 1.4fr)"],
   id: ["Id", false, "290px"],
   node: ["Node", false, "92px"],
   priority: ["Priority", false, "70px"],
   parent: ["Started by", false, "92px"],
+  error: ["Last error", false, "minmax(120px, 1.6fr)"],
   owner: ["Owner", false, "100px"],
   tenant: ["Tenant", false, "100px"],
 } as const satisfies Record<string, [string, boolean, string]>;
@@ -118,6 +119,22 @@ export function keepShare(name: string, percent: number) {
   keep("shares", { ...load<Record<string, number>>("shares", {}), [name]: Math.round(percent * 10) / 10 });
 }
 
+/// Who decodes payloads for this browser.
+export interface Codec {
+  url: string;
+  /// Whether it gets the cookies that this browser has for it.
+  cookies: boolean;
+}
+
+export function codec(): Codec | null {
+  const found = load<{ url?: unknown; cookies?: unknown } | null>("codec", null);
+  return found && typeof found.url === "string" ? { url: found.url, cookies: found.cookies === true } : null;
+}
+
+export function keepCodec(codec: Codec | null) {
+  keep("codec", codec);
+}
+
 /// Everything that is kept, gone.
 export function forgetAll() {
   try {
@@ -132,6 +149,11 @@ let listed: string[] = [];
 
 export function keepList(ids: string[]) {
   listed = ids;
+}
+
+/// The ids of runs that were on the screen: in that list, or opened.
+export function seen(): string[] {
+  return [...new Set([...listed, ...opened().map((run) => run.id)])];
 }
 
 /// The run before (-1) or after (1) this one in that list.

@@ -10,6 +10,11 @@ export function stepKey(step: Pick<Step, "op" | "name">): string {
   return `${step.op}:${step.name}`;
 }
 
+/// Its name without the number that tells it from others of the same name.
+export function plainName(step: Pick<Step, "name">): string {
+  return step.name.split("#")[0]!;
+}
+
 /// What the API calls it where something shall be done from there on: a step by its name, anything else with its kind.
 export function recordedName(step: Pick<Step, "op" | "name">): string {
   return step.op === "step" ? step.name : stepKey(step);
@@ -47,12 +52,24 @@ export function isFinal(status: string): boolean {
 const SOON = 2500;
 
 /// The state that is shown: `ready` is a word for the store, not for people. When it is due says something of such a run alone, and of
-/// none that a node has.
-export function stateOf(run: Pick<Run, "status" | "due_at" | "attempt"> & { node?: string | null }, now: number): State {
-  if (run.status === "ready") {
-    const due = run.node ? null : millis(run.due_at);
-    if (due !== null && due > now + SOON) return run.attempt > 1 ? "retrying" : "scheduled";
-    return "queued";
-  }
-  return (run.status in STATES ? run.status : "queued") as State;
+/// none that a node has. What a run waits for stands in a list; of a single run `explain` says it (`why`).
+export function stateOf(run: Shown, now: number, why?: string): State {
+  if (run.status === "waiting") return why === "retry" || run.waiting_for?.on === "retry" ? "retrying" : "waiting";
+  if (run.status !== "ready") return (run.status in STATES ? run.status : "queued") as State;
+  const due = run.node ? null : millis(run.due_at);
+  if (due === null || due <= now) return "queued";
+  // One that is about to be tried again is not in line for the first time, however soon it is.
+  if (run.attempt > 1 || why === "after_crash") return "retrying";
+  return due > now + SOON ? "scheduled" : "queued";
+}
+
+type Shown = Pick<Run, "status" | "due_at" | "attempt"> & Partial<Pick<Run, "node" | "waiting_for">>;
+
+/// The state of one operation. That it is tried again is no more than that once its next attempt has begun; and what became of a job
+/// is recorded of its run.
+export function stepState(step: Pick<Step, "op" | "state" | "attempts">, run: Pick<Run, "status">, now: number): State {
+  const next = millis(step.attempts.at(-1)?.next_at);
+  if (step.state === "retrying" && run.status === "running" && next !== null && next <= now) return "running";
+  if (step.op === "job" && step.state === "dropped" && isFinal(run.status)) return run.status as State;
+  return (step.state in STATES ? step.state : "running") as State;
 }

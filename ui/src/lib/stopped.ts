@@ -2,13 +2,14 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import { LOOK } from "./first";
+import { counted } from "./number";
 import type { Run } from "./state";
 
 /// So many are looked at: whoever has more of them has to look at the list.
 export const MOST = 200;
 const EVERY = 10_000;
 
-type Stopped = Pick<Run, "status" | "queue" | "reason">;
+type Stopped = Pick<Run, "status" | "queue" | "unserved">;
 
 export interface Stand {
   /// How many are blocked because no node serves their queue, by the queue.
@@ -18,17 +19,12 @@ export interface Stand {
   undoFailed: number;
 }
 
-/// Whether no node serves its queue. The list has no other word for it than the reason itself.
-function isUnserved(run: Stopped): boolean {
-  return run.status === "blocked" && (run.reason ?? "").endsWith(` serves queue ${run.queue}`);
-}
-
 export function standing(runs: Stopped[]): Stand {
   const unserved = new Map<string, number>();
-  for (const run of runs.filter(isUnserved)) unserved.set(run.queue, (unserved.get(run.queue) ?? 0) + 1);
+  for (const run of runs.filter((run) => run.unserved)) unserved.set(run.queue, (unserved.get(run.queue) ?? 0) + 1);
   return {
     unserved,
-    blocked: runs.filter((run) => run.status === "blocked" && !isUnserved(run)).length,
+    blocked: runs.filter((run) => run.status === "blocked" && !run.unserved).length,
     undoFailed: runs.filter((run) => run.status === "undo_failed").length,
   };
 }
@@ -45,5 +41,5 @@ export function stopped() {
 
 /// So many runs, as people say it.
 export function many(count: number): string {
-  return count === 1 ? "1 run" : `${count.toLocaleString("en")}${count >= MOST ? " or more" : ""} runs`;
+  return count === 1 ? "1 run" : `${counted(count)}${count >= MOST ? " or more" : ""} runs`;
 }

@@ -62,6 +62,15 @@ describe("zones", () => {
   });
 });
 
+describe("times that are written without the browser's formats", () => {
+  it("read as with them, in UTC and here, in every month and on both sides of a change of clocks", () => {
+    const wanted = (time: number, zone: string | undefined) => new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: zone }).format(time);
+    for (let time = Date.parse("2026-01-01T00:30:15Z"); time < Date.parse("2028-01-01T00:00:00Z"); time += 5 * 3_600_000 + 17) {
+      for (const utc of [true, false]) expect(absolute(time, utc).replace(/\.\d{3}( UTC)?$/, "")).toBe(wanted(time, utc ? "UTC" : undefined));
+    }
+  });
+});
+
 describe("fields for times", () => {
   it("give back the second that they were given, in either zone", () => {
     const time = Date.parse("2027-03-14T01:30:05.250Z");

@@ -68,18 +68,35 @@ export function relative(time: number, now: number): string {
   return off > 0 ? `${coarse(off)} ago` : `in ${coarse(-off)}`;
 }
 
-const formats = new Map<string | undefined, Intl.DateTimeFormat>();
+/// As `Intl` would say it for en-GB. It is written out here because the first format that a browser makes costs as much as drawing ten
+/// rows, and a chart says the time of each of its points.
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sept", "Oct", "Nov", "Dec"];
 
-/// Made once for each zone: making one takes longer than a hundred uses, and a list has a hundred times on the screen.
-function formatOf(zone: string | undefined): Intl.DateTimeFormat {
-  let format = formats.get(zone);
-  if (!format) formats.set(zone, (format = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: zone })));
-  return format;
+/// The parts of a time that people read, in UTC or in the zone of this machine.
+function parted(time: number, utc: boolean): { year: number; date: string; hours: string } {
+  // A time that is as far from UTC as this machine reads in UTC as it does here.
+  const at = new Date(utc ? time : time - new Date(time).getTimezoneOffset() * 60_000);
+  return { year: at.getUTCFullYear(), date: `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`, hours: at.toISOString().slice(11, 19) };
 }
 
 /// The whole time, in the zone that was chosen.
 export function absolute(time: number, utc = false): string {
-  return `${formatOf(utc ? "UTC" : undefined).format(time)}.${String(new Date(time).getMilliseconds()).padStart(3, "0")}${utc ? " UTC" : ""}`;
+  const { year, date, hours } = parted(time, utc);
+  return `${date} ${year}, ${hours}.${String(new Date(time).getMilliseconds()).padStart(3, "0")}${utc ? " UTC" : ""}`;
+}
+
+/// The time of day, to the second.
+export function timeOfDay(time: number, utc = false): string {
+  return parted(time, utc).hours;
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/// Made once for each zone: making one takes longer than a hundred uses.
+function formatOf(zone: string): Intl.DateTimeFormat {
+  let format = formats.get(zone);
+  if (!format) formats.set(zone, (format = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: zone })));
+  return format;
 }
 
 /// The time to the second in a zone, with its name; nothing where this browser does not know the zone.
@@ -93,10 +110,8 @@ export function inZone(time: number, zone: string): string | null {
 
 /// The time of day in the zone that was chosen, with the day where it is another one.
 export function clock(time: number, now: number, utc = false): string {
-  const timeZone = utc ? "UTC" : undefined;
-  const day = (of: number) => new Date(of).toLocaleDateString("en-GB", { timeZone });
-  const hours = new Date(time).toLocaleTimeString("en-GB", { timeZone });
-  return day(time) === day(now) ? hours : `${new Date(time).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone })} ${hours}`;
+  const [it, today] = [parted(time, utc), parted(now, utc)];
+  return it.date === today.date && it.year === today.year ? it.hours : `${it.date} ${it.hours}`;
 }
 
 /// A time as a field for times wants it, to the second, in the zone that was chosen.

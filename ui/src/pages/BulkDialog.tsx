@@ -34,13 +34,12 @@ export function Preview({ found, stays: staying = found.stays }: { found: Schema
 }
 
 /// What is likeliest to be meant for runs of these states: the server refuses what can be done to none of them.
-function likeliest(terms: Term[]): BulkOp {
-  const statuses = terms.filter((term) => term.field === "status").map((term) => term.value);
+export function likeliest(statuses: string[]): BulkOp {
   const are = (...some: string[]) => statuses.length > 0 && statuses.every((status) => some.includes(status));
   return are("failed") ? "retry" : are("failed", "completed", "cancelled") ? "delete" : are("paused") ? "resume" : "cancel";
 }
 
-export function BulkDialog({ terms, failure, first = likeliest(terms), onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
+export function BulkDialog({ terms, failure, first = likeliest(terms.filter((term) => term.field === "status").map((term) => term.value)), onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
   const navigate = useNavigate();
   const [op, setOp] = useState<BulkOp>(first);
   const [reason, setReason] = useState("");

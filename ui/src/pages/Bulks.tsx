@@ -18,13 +18,16 @@ function state(bulk: Bulk): State {
   return bulk.status in STATES ? (bulk.status as State) : "queued";
 }
 
+const A_WHILE = 5000;
+
 /// How fast it goes, and how long it still takes.
 function Pace({ bulk }: { bulk: Bulk }) {
   const now = useNow();
   const began = millis(bulk.created_at) ?? now;
   const spent = Math.max(1, (millis(bulk.finished_at) ?? now) - began);
   const handled = bulk.done + bulk.skipped + bulk.failed;
-  if (!handled) return null;
+  // Of what took no time nobody reads how many would be done in a minute.
+  if (!handled || spent < A_WHILE) return null;
   const left = bulk.percent && !isFinal(bulk.status) ? ` About ${duration((spent * (100 - bulk.percent)) / bulk.percent)} left.` : "";
   return <> {Math.round((handled * 60_000) / spent).toLocaleString("en")} a minute.{left}</>;
 }

@@ -4,57 +4,98 @@ import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { changed, type Field as FormFieldOf, fields, isJson, shown } from "../lib/form";
+import { fields } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
+import { fewRuns } from "../lib/first";
+import { counted } from "../lib/number";
+import { useInput } from "../lib/payload";
+import { EVERY } from "../lib/sums";
 import { duration } from "../lib/time";
 import { Ask, Field } from "../parts/Ask";
-import { Latency, Throughput } from "../parts/Chart";
-import { css, Head, Hidden, Loading, Problem } from "../parts/parts";
+import { Charts } from "../parts/Chart";
+import { FormFields } from "../parts/FormField";
+import { css, Head, Hidden, Loading, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { ErrorTable } from "./Errors";
 import { RangeSwitch, useRange } from "./Overview";
-import page from "./overview.module.css";
+
+type Definition = Schemas["Definition"];
 
 /// How many nodes know a version: none can run what nobody knows.
-function Knowing({ of }: { of: { name: string; version: number } }) {
+function useKnowing(): (of: { name: string; version: number }) => number | undefined {
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
-  const count = nodes.data?.items.filter((node) => node.codes.includes(`${of.name}@${of.version}`)).length;
-  return <>{count?.toLocaleString("en")}</>;
+  return (of) => nodes.data?.items.filter((node) => node.codes.includes(`${of.name}@${of.version}`)).length;
+}
+
+/// How runs of a definition ended within a range.
+function useSums(name: string, range: string) {
+  return useQuery({ queryKey: ["stats", "summary", range, name], queryFn: () => data(api.GET("/api/v1/stats/summary", { params: { query: { range, def: name } } })), refetchInterval: EVERY, retry: false }).data;
+}
+
+/// Of those that ended by themselves, how many as they should.
+function success(sums: { completed: number; failed: number } | undefined): string {
+  const ended = sums ? sums.completed + sums.failed : 0;
+  return ended ? `${((100 * sums!.completed) / ended).toFixed(1)} %` : "–";
+}
+
+function many(count: number | undefined): string {
+  return count === undefined ? "–" : counted(count);
+}
+
+function took(ms: number | null | undefined): string {
+  return ms == null ? "–" : duration(ms);
 }
 
 export function DefinitionsPage() {
   const may = useMay("start");
+  const range = useRange();
   const [starting, setStarting] = useState<string | null>(null);
   const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
+  const all = definitions.data?.items ?? [];
+  const names = [...new Set(all.map((one) => one.name))];
   return (
     <>
-      <Head title="Definitions" />
+      <Head title="Definitions"><RangeSwitch to="/definitions" /></Head>
       <Problem error={definitions.error} />
       {definitions.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
-            <thead><tr><th>Name</th><th>Kind</th><th className={css.num}>Version</th><th className={css.num}>Nodes</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
-            <tbody>
-              {definitions.data?.items.map((one) => (
-                <tr key={`${one.name}@${one.version}`}>
-                  <td><Link to={"/definitions/$name" as string} params={{ name: one.name } as never}>{one.name}</Link></td>
-                  <td>{one.kind}</td>
-                  <td className={css.num}>{one.version}</td>
-                  <td className={css.num}><Knowing of={one} /></td>
-                  <td>{one.active ? <span className={`${css.chip} ${css.green}`}><i aria-hidden="true">✓</i>yes</span> : <span className={css.muted}>no</span>}</td>
-                  <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td>
-                  <td className={css.num}>{one.priority}</td>
-                  <td className={css.mono}><Options options={one.options} /></td>
-                  {may && <td><div className={css.actions}>{one.active && !one.name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.small}`} aria-label={`Start ${one.name}`} onClick={() => setStarting(one.name)}>Start…</button>}</div></td>}
-                </tr>
-              ))}
-            </tbody>
+            <thead><tr><th>Name</th><th>Kind</th><th>Versions</th><th>Queue</th><th className={css.num}>Success in {range}</th><th className={css.num}>p50</th><th className={css.num}>p95</th><th>Last run</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
+            <tbody>{names.map((name) => <Row key={name} versions={all.filter((one) => one.name === name)} range={range} onStart={may ? () => setStarting(name) : undefined} />)}</tbody>
           </table>
-          {!definitions.data?.items.length && !definitions.error && <div className={css.empty}>No node has told of any workflow or job yet.</div>}
+          {!names.length && !definitions.error && <div className={css.empty}>No node has told of any workflow or job yet.</div>}
         </div>
       )}
       {starting && <StartDialog name={starting} onClose={() => setStarting(null)} />}
     </>
+  );
+}
+
+/// One definition with all its versions. What it is asked for with is what new runs have.
+function Row({ versions, range, onStart }: { versions: Definition[]; range: string; onStart?: () => void }) {
+  const one = versions.find((version) => version.active) ?? versions.at(-1)!;
+  const known = useKnowing();
+  const sums = useSums(one.name, range);
+  const last = useQuery(fewRuns({ def: one.name }, 1)).data?.found[0];
+  return (
+    <tr>
+      <td><Link to={"/definitions/$name" as string} params={{ name: one.name } as never}>{one.name}</Link></td>
+      <td>{one.kind}</td>
+      <td className={css.nowrap}>
+        {versions.map((version, at) => {
+          const [count, use] = [known(version), version.active ? "new runs have it" : "for the runs that have it"];
+          const nodes = count === undefined ? "" : count === 1 ? "1 node" : `${counted(count)} nodes`;
+          return <span key={version.version}>{at > 0 && ", "}<span title={`Version ${version.version}: ${use}; ${nodes} can run it`} className={version.active ? undefined : css.muted}>{version.version} <small className={count === 0 ? css.warn : css.muted}>{nodes}</small></span></span>;
+        })}
+      </td>
+      <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td>
+      <td className={css.num}>{success(sums)}</td>
+      <td className={`${css.num} ${css.nowrap}`}>{took(sums?.p50_ms)}</td>
+      <td className={`${css.num} ${css.nowrap}`}>{took(sums?.p95_ms)}</td>
+      <td>{last ? <Link to={`/runs/${last.id}` as string}><Time at={last.created_at} /></Link> : <span className={css.muted}>–</span>}</td>
+      <td className={css.mono}><Options options={one.options} /></td>
+      {onStart && <td><div className={css.actions}>{one.active && !one.name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.small}`} aria-label={`Start ${one.name}`} onClick={onStart}>Start…</button>}</div></td>}
+    </tr>
   );
 }
 
@@ -66,7 +107,8 @@ export function DefinitionPage() {
   const [starting, setStarting] = useState(false);
   const query = { params: { query: { range, def: name } } };
   const found = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })) });
-  const summary = useQuery({ queryKey: ["stats", "summary", range, name], queryFn: () => data(api.GET("/api/v1/stats/summary", query)), refetchInterval: 5000 });
+  const known = useKnowing();
+  const sums = useSums(name, range);
   const series = useQuery({ queryKey: ["stats", "series", range, name], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: 5000 });
   const errors = useQuery({ queryKey: ["errors", range, name], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: 5000 });
   if (!found.data?.items.length) {
@@ -74,8 +116,6 @@ export function DefinitionPage() {
     if (found.error && !(found.error instanceof ApiError && found.error.status === 404)) return <Problem error={found.error} />;
     return <div className={css.empty}><h2>No node knows {name}</h2><p>Its runs are <Link to={"/runs" as string} search={{ def: name } as never}>in the list</Link>.</p></div>;
   }
-  const sums = summary.data;
-  const ended = sums ? sums.completed + sums.failed : 0;
   const isActive = found.data.items.some((one) => one.active);
   return (
     <>
@@ -83,21 +123,19 @@ export function DefinitionPage() {
         <RangeSwitch to="/definitions/$name" params={{ name }} />
         {may && isActive && !name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setStarting(true)}>Start…</button>}
       </Head>
-      {sums && (
-        <Facts facts={[
-          ["Running", sums.running.toLocaleString("en")], ["Queued", sums.queued.toLocaleString("en")], ["Waiting", sums.waiting.toLocaleString("en")],
-          [`Completed in ${range}`, sums.completed.toLocaleString("en")], [`Failed in ${range}`, sums.failed.toLocaleString("en")],
-          ["Success", ended ? `${((100 * sums.completed) / ended).toFixed(1)} %` : "–"], ["Half within", sums.p50_ms != null ? duration(sums.p50_ms) : "–"], ["95 % within", sums.p95_ms != null ? duration(sums.p95_ms) : "–"],
-        ]} />
-      )}
-      {series.data && <div className={page.charts} style={{ marginTop: 14 }}><Throughput points={series.data.points} step={series.data.step_ms} /><Latency points={series.data.points} /></div>}
+      <Facts facts={[
+        ["Running", many(sums?.running)], ["Queued", many(sums?.queued)], ["Waiting", many(sums?.waiting)],
+        [`Completed in ${range}`, many(sums?.completed)], [`Failed in ${range}`, many(sums?.failed)],
+        ["Success", success(sums)], ["Half within", took(sums?.p50_ms)], ["95 % within", took(sums?.p95_ms)],
+      ]} />
+      <Charts found={series} />
       <section className={`${css.card} ${css.scroll}`}>
         <table className={css.table}>
           <thead><tr><th>Kind</th><th className={css.num}>Version</th><th className={css.num}>Nodes</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th></tr></thead>
           <tbody>
             {found.data.items.map((one) => (
               <tr key={one.version}>
-                <td>{one.kind}</td><td className={css.num}><Link to={"/runs" as string} search={{ def: name, version: String(one.version) } as never} title={`Runs of version ${one.version}`}>{one.version}</Link></td><td className={css.num}><Knowing of={one} /></td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
+                <td>{one.kind}</td><td className={css.num}><Link to={"/runs" as string} search={{ def: name, version: String(one.version) } as never} title={`Runs of version ${one.version}`}>{one.version}</Link></td><td className={css.num}>{known(one)?.toLocaleString("en")}</td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
                 <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td><td className={css.num}>{one.priority}</td><td className={css.mono}><Options options={one.options} /></td>
               </tr>
             ))}
@@ -132,7 +170,8 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const card = cards.data?.items.find((one) => one.name === name && one.active);
   const form = fields((card?.options as { input_schema?: unknown } | undefined)?.input_schema);
   const [asJson, setAsJson] = useState(false);
-  const text = input ?? (last.data?.items[0] ? write(last.data.items[0].input ?? null, 2) : "null");
+  const before = useInput(last.data?.items[0]);
+  const text = input ?? before.text ?? "null";
   const hides = hasHidden(text);
   const start = async () => {
     const body = { definition: name, input: parse(text), key: key || undefined } as Schemas["StartRun"];
@@ -142,40 +181,11 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   return (
     <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose} disabled={hides}>
       {form && !asJson
-        ? form.map((field) => <FormField key={field.name} field={field} value={shown(text, field)} onChange={(typed) => setInput(changed(text, field, typed))} />)
+        ? <FormFields form={form} whole="Input" text={text} onChange={setInput} />
         : <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>}
       {hides && <Hidden />}
       {form && <label className={css.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON</label>}
       <Field label="Key" hint="the same key never starts twice"><input className={css.input} value={key} onChange={(event) => setKey(event.target.value)} /></Field>
     </Ask>
-  );
-}
-
-function FormField({ field, value, onChange }: { field: FormFieldOf; value: string; onChange: (typed: string) => void }) {
-  const label = field.name || "Input";
-  if (field.kind === "boolean") return <label className={css.check}><input type="checkbox" checked={value === "true"} onChange={(event) => onChange(String(event.target.checked))} /> {label} {field.hint && <small className={css.muted}>{field.hint}</small>}</label>;
-  if (field.kind === "json") return <JsonField label={label} field={field} value={value} onChange={onChange} />;
-  return (
-    <Field label={label} hint={field.hint ?? (field.required ? undefined : "may be left empty")}>
-      {field.kind === "choice"
-        ? <select className={css.input} value={value} required={field.required} onChange={(event) => onChange(event.target.value)}><option value="" />{field.choices.map((one) => <option key={one}>{one}</option>)}</select>
-        : <input className={css.input} value={value} required={field.required} inputMode={field.kind === "number" ? (field.whole ? "numeric" : "decimal") : undefined} onChange={(event) => onChange(event.target.value)} />}
-    </Field>
-  );
-}
-
-/// What a form has no field for. What is typed is sent as soon as it is JSON.
-function JsonField({ label, field, value, onChange }: { label: string; field: FormFieldOf; value: string; onChange: (typed: string) => void }) {
-  const [typed, setTyped] = useState<string | null>(null);
-  const isWrong = typed !== null && !isJson(typed) && typed.trim() !== "";
-  return (
-    <Field label={label} hint={`JSON${field.hint ? `; ${field.hint}` : field.required ? "" : "; may be left empty"}${isWrong ? "; this is none yet" : ""}`}>
-      <textarea className={css.input} rows={3} value={typed ?? value} required={field.required} spellCheck={false} aria-invalid={isWrong}
-        ref={(area) => area?.setCustomValidity(isWrong ? "not JSON yet" : "")}
-        onChange={(event) => {
-          setTyped(event.target.value);
-          if (event.target.value.trim() === "" || isJson(event.target.value)) onChange(event.target.value);
-        }} />
-    </Field>
   );
 }

@@ -7,6 +7,7 @@ import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import type { Term } from "../lib/filter";
 import { mute, useMuted } from "../lib/kept";
+import { BRIEF } from "../lib/payload";
 import { Throughput } from "../parts/Chart";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Note, plain, Problem, Time } from "../parts/parts";
@@ -89,7 +90,7 @@ export function ErrorPage() {
   const [asking, setAsking] = useState(false);
   const errors = useQuery({ queryKey: ["errors", "all"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: LONGEST, limit: 500 } } })), refetchInterval: 5000 });
   const group = errors.data?.items.find((one) => one.fingerprint === fp);
-  const last = useQuery({ queryKey: ["run", group?.last_run], queryFn: () => data(api.GET("/api/v1/runs/{id}", { params: { path: { id: group!.last_run } } })), enabled: !!group, placeholderData: undefined });
+  const last = useQuery({ queryKey: ["run", group?.last_run], queryFn: () => data(api.GET("/api/v1/runs/{id}", { params: { path: { id: group!.last_run }, query: { preview: BRIEF } } })), enabled: !!group, placeholderData: undefined });
   const series = useQuery({ queryKey: ["stats", "series", range, "", group?.definition], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, def: group!.definition } } })), enabled: !!group, refetchInterval: 5000 });
   if (errors.isPending) return <Loading />;
   if (!group) return errors.error ? <Problem error={errors.error} /> : <div className={css.empty}><h2>Nothing failed like this lately</h2><p><Link to={"/errors" as string}>To the errors</Link></p></div>;

@@ -4,24 +4,22 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, data } from "../api/client";
 import { useTopics } from "../app/live";
+import { counted } from "../lib/number";
+import { EVERY, RANGES, rangeOf, summaryOf } from "../lib/sums";
 import { duration } from "../lib/time";
-import { Depth, Latency, Throughput } from "../parts/Chart";
-import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { Charts } from "../parts/Chart";
+import { AfterFirstPaint, css, Head, Loading, Problem, Time } from "../parts/parts";
 import { Spark } from "../parts/Spark";
 import { ErrorTable } from "./Errors";
 import { QueueState, Used } from "./Queues";
-import { Warnings } from "./Warnings";
+import { WarningCount, Warnings } from "./Warnings";
 import page from "./overview.module.css";
 
-export const RANGES = ["15m", "1h", "6h", "24h", "7d"];
-/// How often sums are asked for again: the server makes them every few seconds.
-const EVERY = 5000;
 /// The most queues and failures of this page.
 const FEW = 6;
 
 export function useRange(): string {
-  const { range } = useSearch({ strict: false }) as { range?: string };
-  return range && RANGES.includes(range) ? range : "1h";
+  return rangeOf(useSearch({ strict: false }));
 }
 
 export function RangeSwitch({ to, params }: { to: string; params?: Record<string, string> }) {
@@ -39,20 +37,13 @@ export function RangeSwitch({ to, params }: { to: string; params?: Record<string
 }
 
 export function OverviewPage() {
-  useTopics("queues");
   const range = useRange();
-  const query = { params: { query: { range } } };
-  const summary = useQuery({ queryKey: ["stats", "summary", range], queryFn: () => data(api.GET("/api/v1/stats/summary", query)), refetchInterval: EVERY, placeholderData: (before) => before });
-  const series = useQuery({ queryKey: ["stats", "series", range], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: EVERY, placeholderData: (before) => before });
-  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: EVERY });
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const summary = useQuery(summaryOf(range));
   const sums = summary.data;
-  const busy = [...(queues.data?.items ?? [])].sort((a, b) => b.due + b.running - a.due - a.running).slice(0, FEW);
   return (
     <>
-      <Head title="Overview"><RangeSwitch to="/" /></Head>
-      <Problem error={summary.error ?? series.error} />
-      <Warnings queues={queues.data?.items ?? []} />
+      <Head title="Overview"><AfterFirstPaint><WarningCount /></AfterFirstPaint><RangeSwitch to="/" /></Head>
+      <Problem error={summary.error} />
       {!sums ? !summary.error && <Loading /> : (
         <div className={page.cards}>
           <Card name="Running" isCapped count={sums.running} search={{ status: ["running", "undoing"] }} />
@@ -63,24 +54,34 @@ export function OverviewPage() {
           <Card name={`Completed in ${range}`} count={sums.completed} search={{ status: "completed", ended: range }} more={sums.p95_ms != null ? <>95 % within {duration(sums.p95_ms)}</> : undefined} />
         </div>
       )}
-      {series.data && (
-        <div className={page.charts}>
-          <Throughput points={series.data.points} step={series.data.step_ms} />
-          <Latency points={series.data.points} />
-          <Depth points={series.data.points} />
-        </div>
-      )}
+      <AfterFirstPaint><Lately range={range} /></AfterFirstPaint>
+      <AfterFirstPaint><Warnings /></AfterFirstPaint>
+    </>
+  );
+}
+
+/// How runs ended lately, where the line is long, what failed.
+function Lately({ range }: { range: string }) {
+  useTopics("queues");
+  const query = { params: { query: { range } } };
+  const series = useQuery({ queryKey: ["stats", "series", range], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: EVERY, placeholderData: (before) => before });
+  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: EVERY });
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const busy = [...(queues.data?.items ?? [])].sort((a, b) => b.due + b.running - a.due - a.running).slice(0, FEW);
+  return (
+    <>
+      <Problem error={series.error} />
+      <Charts found={series} hasLine />
       <div className={page.charts}>
         <section className={`${css.card} ${css.scroll}`}>
           <h2 className={page.title}><Link to={"/queues" as string}>Queues</Link></h2>
           <table className={css.table}>
-            <thead><tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Running</th><th>Oldest due</th><th>Ended</th></tr></thead>
+            <thead><tr><th>Name</th><th className={css.num}>Due</th><th className={css.num}>Running</th><th>Oldest due</th><th>Ended</th></tr></thead>
             <tbody>
               {busy.map((queue) => (
                 <tr key={queue.name}>
-                  <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link></td>
-                  <td><QueueState queue={queue} /></td>
-                  <td className={css.num}>{queue.due.toLocaleString("en")}</td>
+                  <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link>{queue.state !== "open" && <> <QueueState queue={queue} /></>}</td>
+                  <td className={css.num}>{counted(queue.due)}</td>
                   <td className={css.num}><Used queue={queue} /></td>
                   <td><Time at={queue.oldest_due_at} /></td>
                   <td><Spark of={{ queue: queue.name }} range={range} /></td>
@@ -102,9 +103,9 @@ export function OverviewPage() {
 
 function Card({ name, count, isCapped = false, search, more, tone }: { name: string; count: number; isCapped?: boolean; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {
   // The server counts unfinished runs up to this. What ended is summed up, and exact.
-  const shown = isCapped && count >= 10_000 ? "10k+" : count.toLocaleString("en");
+  const shown = isCapped && count >= 10_000 ? "10k+" : counted(count);
   return (
-    <Link to={"/runs" as string} search={search as never} className={page.card}>
+    <Link to={"/runs" as string} search={search as never} className={page.card} data-card>
       <span>{name}</span>
       <strong className={tone ? page[tone] : undefined}>{shown}</strong>
       <small>{more ?? " "}</small>

@@ -7,12 +7,11 @@ import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
-import { Depth, Latency, Throughput } from "../parts/Chart";
+import { Charts } from "../parts/Chart";
 import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { WaitInLine } from "../parts/Spark";
 import { RangeSwitch, useRange } from "./Overview";
-import page from "./overview.module.css";
 import { QueueActs, QueueState, RateState, rules, serving } from "./Queues";
 
 type Queue = Schemas["Queue"];
@@ -48,7 +47,7 @@ export function QueuePage() {
         ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],
         ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)], ["Of the rate", queue.rate_state && <RateState key="r" queue={queue} />], ["Nodes", nodes.data && serving(queue.name, nodes.data.items).toLocaleString("en")], ["Wait in line", <WaitInLine key="w" queue={queue.name} range={range} none="–" />],
       ]} />
-      {series.data && <div className={page.charts} style={{ marginTop: 14 }}><Throughput points={series.data.points} step={series.data.step_ms} /><Latency points={series.data.points} /><Depth points={series.data.points} /></div>}
+      <Charts found={series} hasLine />
       <Groups queue={queue.name} />
       <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked"] }} />
       <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />

@@ -8,10 +8,13 @@ import { type Column, COLUMNS } from "../lib/kept";
 import { isFinal, type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
 import { waiting } from "../lib/wait";
-import { css as parts, StateChip, Time, useNow } from "../parts/parts";
+import { useUtc } from "../lib/zone";
+import { css as parts, StateChip, TimeAt, useFirstPaint, useNow } from "../parts/parts";
 import css from "./runs.module.css";
 
 const ROW = 36;
+/// What stands above the rows at least.
+const HEAD = 180;
 
 interface Props {
   runs: Run[];
@@ -32,15 +35,21 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
   const box = useRef<HTMLDivElement>(null);
   const [above, setAbove] = useState(0);
   const last = useRef<number | null>(null);
-  useLayoutEffect(() => setAbove(box.current?.offsetTop ?? 0), []);
+  // Looked at when the first rows are on the screen, like where they are scrolled to: before that the browser would have to lay out
+  // everything for it.
+  const isPainted = useFirstPaint();
+  useLayoutEffect(() => {
+    if (isPainted) setAbove(box.current?.offsetTop ?? 0);
+  }, [isPainted]);
   const rows = useVirtualizer({
     count: runs.length,
-    getScrollElement: () => document.getElementById("main"),
+    getScrollElement: () => (isPainted ? document.getElementById("main") : null),
     estimateSize: () => ROW,
     scrollMargin: above,
-    overscan: 10,
-    // Until it is measured: so the first rows are there at once.
-    initialRect: { width: window.innerWidth, height: window.innerHeight },
+    // Nobody scrolls before there is something to be seen.
+    overscan: isPainted ? 10 : 1,
+    // Until it is measured, what is below the bars and the filter: so the first rows are there at once, and no others.
+    initialRect: { width: window.innerWidth, height: Math.max(ROW, window.innerHeight - HEAD) },
     getItemKey: (index) => runs[index]!.id,
   });
   const shown = rows.getVirtualItems();
@@ -113,7 +122,7 @@ interface Shape {
 
 /// A plain link, which the browser opens where somebody wants another tab. The router's own costs more than the rest of the row.
 const Row = memo(function Row({ run, index, shape: { columns, grid }, open }: { run: Run; index: number; shape: Shape; open: (id: string) => void }) {
-  const now = useNow();
+  const [now, utc] = [useNow(), useUtc()];
   const click = (event: MouseEvent) => {
     if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
@@ -123,12 +132,12 @@ const Row = memo(function Row({ run, index, shape: { columns, grid }, open }: { 
     <a href={`${config.base}runs/${run.id}`} className={css.row} style={grid} data-index={index} onClick={click}>
       <span><StateChip state={stateOf(run, now)} /></span>
       <span title={`${run.definition} version ${run.version}`}><span className={css.def}>{run.definition}</span>{run.version > 1 && <span className={parts.muted}> @{run.version}</span>}</span>
-      {columns.map((name) => <Cell key={name} name={name} run={run} now={now} />)}
+      {columns.map((name) => <Cell key={name} name={name} run={run} now={now} utc={utc} />)}
     </a>
   );
 });
 
-function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
+function Cell({ name, run, now, utc }: { name: Column; run: Run; now: number; utc: boolean }) {
   const short = (id: string | null | undefined) => (id ? `…${id.slice(-8)}` : "");
   switch (name) {
     case "key":
@@ -136,7 +145,7 @@ function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
     case "id":
       return <span data-col={name} className={parts.mono}>{run.id}</span>;
     case "created":
-      return <span data-col={name} className={parts.muted}><Time at={run.created_at} /></span>;
+      return <span data-col={name} className={parts.muted}><TimeAt at={run.created_at} now={now} utc={utc} /></span>;
     case "took":
       if (run.waiting_for) {
         const { short, whole } = waiting(run.waiting_for, now);
@@ -146,13 +155,13 @@ function Cell({ name, run, now }: { name: Column; run: Run; now: number }) {
     case "tags":
       return (
         <span data-col={name}>
+          {Object.entries(run.tags).map(([name, value]) => <span key={name} className={css.tag}>{name}={value}</span>)}
           {run.error ? <span className={parts.muted} title={run.error.message}>{run.error.message}</span>
-            : doing(run) ? <span className={parts.muted} title={doing(run)}>{doing(run)}</span>
-            : Object.entries(run.tags).map(([name, value]) => <span key={name} className={css.tag}>{name}={value}</span>)}
+            : doing(run) ? <span className={parts.muted} title={doing(run)}>{doing(run)}</span> : null}
         </span>
       );
     default: {
-      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), owner: run.owner ?? "", tenant: run.tenant };
+      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), error: run.error?.message ?? "", owner: run.owner ?? "", tenant: run.tenant };
       return <span data-col={name} className={parts.muted} title={texts[name]}>{texts[name]}</span>;
     }
   }

@@ -8,6 +8,7 @@ import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } 
 import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
 import { listOf, narrowed, sortOf } from "../lib/list";
 import type { Run } from "../lib/state";
+import { counted } from "../lib/number";
 import { steady } from "../lib/steady";
 import { shortcuts } from "../lib/shortcuts";
 import { Ask, Field } from "../parts/Ask";
@@ -31,6 +32,7 @@ export function RunsPage() {
   const may = useMay("operate");
   const [asking, setAsking] = useState<"bulk" | "selected" | "view" | null>(null);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(NOBODY);
+  const [isMenuOpen, setMenuOpen] = useState(false);
   const terms = fromSearch(search);
   const sort = sortOf(search);
   const columns = columnsOf(search.cols);
@@ -53,10 +55,10 @@ export function RunsPage() {
   const go = (next: Term[], change: Record<string, unknown> = {}) => void navigate({ to: "/runs" as string, search: { ...toSearch(next), sort, cols: search.cols, ...change } as never });
   const set = (next: Term[]) => go(next);
   const found = runs.data?.pages.flatMap((page) => page.items) ?? [];
-  const isHeld = asking !== null || chosen.size > 0;
+  const isHeld = asking !== null || isMenuOpen || chosen.size > 0;
   const { rows: items, newer, goesOn, showNew } = useSteady(found, isHeld, listed);
   const selected = items.filter((run) => chosen.has(run.id));
-  const total = count.data && (count.data.capped ? "10k+" : count.data.count.toLocaleString("en"));
+  const total = count.data && (count.data.capped ? "10k+" : counted(count.data.count));
   const windowed = isWindowed(terms);
   const older = () => set(add(terms, [{ field: "since", value: "all" }]));
   // Another filter, other rows: what was chosen among the old ones is chosen no longer.
@@ -66,26 +68,16 @@ export function RunsPage() {
   return (
     <>
       <Head title="Runs">
-        {total && <span className={parts.muted} aria-live="off">{total} {total === "1" ? "run" : "runs"}{windowed ? " in 24 hours" : ""}</span>}
+        {total && <Total text={`${total} ${total === "1" ? "run" : "runs"}${windowed ? " in 24 hours" : ""}`} />}
         <button type="button" className={parts.button} aria-pressed={sort === "oldest"} onClick={() => go(terms, { sort: sort ? undefined : "oldest" })}>
           {sort ? "Oldest first" : "Newest first"}
         </button>
-        <ColumnMenu chosen={columns} onChange={(next) => go(terms, { cols: keepColumns(next) })} />
+        <ColumnMenu chosen={columns} onOpen={setMenuOpen} onChange={(next) => go(terms, { cols: keepColumns(next) })} />
         {may && <button type="button" className={parts.button} onClick={() => setAsking("bulk")}>Act on all…</button>}
       </Head>
       <Shortcuts terms={terms} cols={search.cols} onSave={() => setAsking("view")} key={String(asking === "view")} />
       <FilterBar terms={terms} onChange={set} />
       <Problem error={runs.error} />
-      {selected.length > 0 && (
-        <div className={css.chosen} role="status">
-          <strong>{selected.length} selected</strong>
-          <button type="button" className={`${parts.button} ${parts.small} ${parts.primary}`} onClick={() => setAsking("selected")}>Act on {selected.length === 1 ? "it" : "them"}…</button>
-          {selected.length === items.length && total !== selected.length.toLocaleString("en") && (
-            <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setAsking("bulk")}>Select all {total} that fit…</button>
-          )}
-          <button type="button" className={parts.bare} onClick={() => setChosen(NOBODY)}>clear</button>
-        </div>
-      )}
       {newer > 0 && (
         <div className={css.pill}>
           <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => (setChosen(NOBODY), showNew())}>↑ {newer} new {newer === 1 ? "run" : "runs"}</button>
@@ -96,6 +88,16 @@ export function RunsPage() {
           more={runs.hasNextPage && goesOn ? () => void nextPage() : undefined}
           below={windowed && <>Runs of the last 24 hours. <button type="button" className={`${parts.button} ${parts.small}`} onClick={older}>Search older</button></>} />
       ) : runs.error ? null : <Nothing terms={terms} onChange={set} onOlder={windowed ? older : undefined} />}
+      {selected.length > 0 && (
+        <div className={css.chosen} role="status">
+          <strong>{selected.length} selected</strong>
+          <button type="button" className={`${parts.button} ${parts.small} ${parts.primary}`} onClick={() => setAsking("selected")}>Act on {selected.length === 1 ? "it" : "them"}…</button>
+          {selected.length === items.length && total !== counted(selected.length) && (
+            <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setAsking("bulk")}>Select all {total} that fit…</button>
+          )}
+          <button type="button" className={parts.bare} onClick={() => setChosen(NOBODY)}>clear</button>
+        </div>
+      )}
       {asking === "bulk" && <BulkDialog terms={asked(terms)} onClose={() => setAsking(null)} />}
       {asking === "selected" && <SelectedDialog runs={selected} onClose={() => setAsking(null)} onDone={() => setChosen(NOBODY)} />}
       {asking === "view" && <SaveView terms={terms} more={{ sort, cols: search.cols }} onClose={() => setAsking(null)} />}
@@ -103,7 +105,22 @@ export function RunsPage() {
   );
 }
 
-/// Rows do not move under somebody's eyes: who has scrolled down, has chosen rows, or has a dialog open, is told how many are
+/// How often whoever listens to the page is told how many runs there are.
+const TELL_EVERY = 10_000;
+
+/// How many there are: for the eye as soon as it is known, for the ear seldom enough to be listened to.
+function Total({ text }: { text: string }) {
+  const [told, setTold] = useState(text);
+  const last = useRef(text);
+  last.current = text;
+  useEffect(() => {
+    const timer = setInterval(() => setTold(last.current), TELL_EVERY);
+    return () => clearInterval(timer);
+  }, []);
+  return <span className={parts.muted}><span aria-hidden="true">{text}</span><span className={parts.hidden} aria-live="polite">{told}</span></span>;
+}
+
+/// Rows do not move under somebody's eyes: who has scrolled down, has chosen rows, or has a dialog or a menu open, is told how many are
 /// new instead.
 function useSteady(runs: Run[], isHeld: boolean, key: string) {
   const [isDown, setDown] = useState(false);
@@ -155,13 +172,13 @@ function SaveView({ terms, more, onClose }: { terms: Term[]; more: Record<string
   );
 }
 
-function ColumnMenu({ chosen, onChange }: { chosen: Column[]; onChange: (next: Column[]) => void }) {
+function ColumnMenu({ chosen, onOpen, onChange }: { chosen: Column[]; onOpen: (isOpen: boolean) => void; onChange: (next: Column[]) => void }) {
   const toggle = (name: Column) => {
     const next = (Object.keys(COLUMNS) as Column[]).filter((one) => (one === name) !== chosen.includes(one));
     if (next.length) onChange(next);
   };
   return (
-    <Menu label="Columns" name="Columns">
+    <Menu label="Columns" name="Columns" onOpen={onOpen}>
       {(Object.keys(COLUMNS) as Column[]).map((name) => (
         <label key={name} className={parts.check}><input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} /> {COLUMNS[name][0]}</label>
       ))}

@@ -10,6 +10,7 @@ import { Ask, Field, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
+import { EditDialog } from "./ScheduleEdit";
 import { Next, ScheduleActs, Strip } from "./Schedules";
 
 type Schedule = Schemas["Schedule"];
@@ -17,7 +18,7 @@ type Schedule = Schemas["Schedule"];
 export function SchedulePage() {
   const { name } = useParams({ strict: false }) as { name: string };
   const may = useMay("operate");
-  const [asking, setAsking] = useState<"backfill" | "delete" | null>(null);
+  const [asking, setAsking] = useState<"edit" | "backfill" | "delete" | null>(null);
   const found = useQuery({ queryKey: ["schedules", name], queryFn: () => data(api.GET("/api/v1/schedules/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
   const one = found.data;
   if (!one) {
@@ -29,6 +30,7 @@ export function SchedulePage() {
     <>
       <Head title={<><Back to="/schedules" name="Schedules" /> {one.name}</>}>
         {may && <ScheduleActs schedule={one} />}
+        {may && <button type="button" className={css.button} onClick={() => setAsking("edit")}>Edit…</button>}
         {may && <button type="button" className={css.button} onClick={() => setAsking("backfill")}>Backfill…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("delete")}>Delete…</button>}
       </Head>
@@ -44,6 +46,7 @@ export function SchedulePage() {
         <section><h2>Input</h2><JsonView value={one.input ?? null} name="input" /></section>
       </div>
       <RunTable title={`Runs of ${one.definition}`} search={{ def: one.definition }} />
+      {asking === "edit" && <EditDialog name={one.name} onClose={close} />}
       {asking === "backfill" && <BackfillDialog schedule={one} onClose={close} />}
       {asking === "delete" && <DeleteDialog schedule={one} onClose={close} />}
     </>

@@ -18,6 +18,8 @@ const MEANS: Record<Act, string> = {
   resume: "It goes on with its next time.",
   trigger: "A run of it starts now, beside its times.",
 };
+/// Of how many it is shown how their last runs ended: each is a look through runs.
+const STRIPS = 10;
 /// A schedule that should have fired this long ago is late.
 const LATE = 30_000;
 
@@ -33,11 +35,11 @@ export function SchedulesPage() {
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>Starts</th><th>When</th><th>Next</th><th>Last run</th><th className={css.num}>Started</th><th className={css.num}>Skipped</th><th>Overlap</th>{may && <th className={css.num}>Actions</th>}</tr>
+              <tr><th>Name</th><th>Starts</th><th>When</th><th>Next</th><th>Last runs</th><th className={css.num}>Started</th><th className={css.num}>Skipped</th><th>Overlap, missed</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
-              {schedules.data?.items.map((one) => (
-                <Row key={one.name} schedule={one} may={may} isOpen={open === one.name} onOpen={() => setOpen(open === one.name ? null : one.name)} />
+              {schedules.data?.items.map((one, at) => (
+                <Row key={one.name} schedule={one} hasStrip={at < STRIPS} may={may} isOpen={open === one.name} onOpen={() => setOpen(open === one.name ? null : one.name)} />
               ))}
             </tbody>
           </table>
@@ -79,22 +81,22 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
   );
 }
 
-function Row({ schedule, may, isOpen, onOpen }: { schedule: Schedule; may: boolean; isOpen: boolean; onOpen: () => void }) {
+function Row({ schedule, hasStrip, may, isOpen, onOpen }: { schedule: Schedule; hasStrip: boolean; may: boolean; isOpen: boolean; onOpen: () => void }) {
   const late = isLate(schedule, useNow());
   return (
     <>
       <tr>
-        <td className={css.nowrap}><button type="button" className={css.bare} aria-expanded={isOpen} aria-label={`Next times of ${schedule.name}`} onClick={onOpen}>{isOpen ? "▾" : "▸"}</button> <Link to={"/schedules/$name" as string} params={{ name: schedule.name } as never}>{schedule.name}</Link></td>
+        <td className={css.named}><button type="button" className={css.bare} aria-expanded={isOpen} aria-label={`Next times of ${schedule.name}`} onClick={onOpen}>{isOpen ? "▾" : "▸"}</button> <Link to={"/schedules/$name" as string} params={{ name: schedule.name } as never}>{schedule.name}</Link></td>
         <td><Link to={"/definitions/$name" as string} params={{ name: schedule.definition } as never}>{schedule.definition}</Link></td>
-        <td title={schedule.expression}>{schedule.description}{schedule.zone && schedule.zone !== "UTC" ? <span className={css.muted}> {schedule.zone}</span> : null}</td>
+        <td className={css.named}>{schedule.description}{schedule.zone && schedule.zone !== "UTC" && !schedule.description.includes(schedule.zone) ? <span className={css.muted}> {schedule.zone}</span> : null}<div className={`${css.muted} ${css.mono}`}>{schedule.expression}</div></td>
         <td className={css.nowrap}>
           {schedule.paused ? <span className={`${css.chip} ${css.grey}`}><i aria-hidden="true">❚❚</i>paused</span> : <Time at={schedule.next_at} />}
           {late && <span className={`${css.chip} ${css.amber}`}>late</span>}
         </td>
-        <td>{schedule.last_run ? <Link to={`/runs/${schedule.last_run}` as string}><Time at={schedule.last_at} /></Link> : <span className={css.muted}>–</span>}</td>
+        <td>{schedule.last_run ? <Link to={`/runs/${schedule.last_run}` as string}><Time at={schedule.last_at} /></Link> : <span className={css.muted}>–</span>}{hasStrip && schedule.last_run && <div><Strip schedule={schedule} /></div>}</td>
         <td className={css.num}>{schedule.started.toLocaleString("en")}</td>
         <td className={css.num}>{schedule.skipped.toLocaleString("en")}</td>
-        <td className={css.muted}>{schedule.overlap}</td>
+        <td className={css.muted}>{schedule.overlap}, {schedule.catch_up}</td>
         {may && <td><div className={css.actions}><ScheduleActs schedule={schedule} small /></div></td>}
       </tr>
       {isOpen && <tr><td colSpan={may ? 9 : 8}><Next name={schedule.name} zone={schedule.zone} /></td></tr>}
@@ -115,7 +117,7 @@ export function Strip({ schedule }: { schedule: Schedule }) {
     <span className={css.strip}>
       {last.map((run) => {
         const state = stateOf(run, now);
-        return <Link key={run.id} to={`/runs/${run.id}` as string} title={`${state}, ${run.key}`} aria-label={`${state}, ${run.key}`} style={{ color: `var(--${STATES[state].tone})` }} />;
+        return <Link key={run.id} to={`/runs/${run.id}` as string} data-state={state} title={`${state}, ${run.key}`} aria-label={`${state}, ${run.key}`} style={{ color: `var(--${STATES[state].tone})` }} />;
       })}
     </span>
   );
@@ -129,9 +131,11 @@ export function Next({ name, zone }: { name: string; zone: string }) {
     queryFn: () => data(api.GET("/api/v1/schedules/{name}/next", { params: { path: { name }, query: { n: 5 } } })),
   });
   if (!next.data) return <Problem error={next.error} />;
+  // Where both zones are one, once is enough.
+  const isHere = (time: string) => absolute(millis(time)!, true) === absolute(millis(time)!, utc) && zone === "UTC";
   return (
     <div style={{ padding: "8px 0 8px 22px" }}>
-      <ul>{next.data.times.map((time) => <li key={time}>{inZone(millis(time)!, zone) ?? absolute(millis(time)!, true)} <span className={css.muted}>= {absolute(millis(time)!, utc)}{utc ? "" : " here"}</span></li>)}</ul>
+      <ul>{next.data.times.map((time) => <li key={time}>{inZone(millis(time)!, zone) ?? absolute(millis(time)!, true)} {isHere(time) ? null : <span className={css.muted}>= {absolute(millis(time)!, utc)}{utc ? "" : " here"}</span>}</li>)}</ul>
       {next.data.notes.map((note) => <p key={note} className={css.muted}>{note}</p>)}
     </div>
   );

@@ -6,14 +6,14 @@ import { api, data, type Schemas } from "../api/client";
 import type { Run } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Problem } from "../parts/parts";
-import { type BulkOp, DANGER, MEANS, NEEDS_REASON, OPS, Preview } from "./BulkDialog";
+import { type BulkOp, DANGER, likeliest, MEANS, NEEDS_REASON, OPS, Preview } from "./BulkDialog";
 
 /// What the server takes at once.
 const MOST = 1000;
 
 export function SelectedDialog({ runs, onClose, onDone }: { runs: Run[]; onClose: () => void; onDone: () => void }) {
   const navigate = useNavigate();
-  const [op, setOp] = useState<BulkOp>("cancel");
+  const [op, setOp] = useState<BulkOp>(() => likeliest(runs.map((run) => run.status)));
   const [reason, setReason] = useState("");
   const ids = runs.map((run) => run.id);
   const preview = useQuery({

@@ -1,11 +1,13 @@
 // What this browser keeps for whoever uses it, in one place. None of it is known to the server.
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { config } from "../app/config";
 import { About } from "../app/Shell";
 import { ORDER, setTheme, useTheme } from "../app/theme";
-import { COLUMNS, type Column, columns, forgetAll, forgetView, keepColumns, mute, opened, useMuted, views as savedViews } from "../lib/kept";
+import { type Codec, codec, COLUMNS, type Column, columns, forgetAll, forgetView, keepCodec, keepColumns, mute, opened, useMuted, views as savedViews } from "../lib/kept";
+import { wrong } from "../lib/codec";
 import { setUtc, useUtc } from "../lib/zone";
-import { Ask } from "../parts/Ask";
+import { Ask, Field } from "../parts/Ask";
 import { css, Head } from "../parts/parts";
 
 export function SettingsPage() {
@@ -40,6 +42,7 @@ export function SettingsPage() {
           {views.length ? <ul>{views.map((view) => <li key={view.name}><Link to={"/runs" as string} search={view.search as never}>{view.name}</Link> <button type="button" className={css.bare} aria-label={`Forget the view ${view.name}`} onClick={() => setViews(forgetView(view.name))}>forget</button></li>)}</ul>
             : <p className={css.muted}>None: narrow the <Link to={"/runs" as string}>runs</Link>, then save the view.</p>}
         </Card>
+        <Card title="Decoder of payloads"><Decoder /></Card>
         <Card title="Muted failures">
           {muted.length ? <ul>{muted.map((one) => <li key={one}><Link to={"/errors/$fp" as string} params={{ fp: one } as never} className={css.mono}>{one}</Link> <button type="button" className={css.bare} aria-label={`Show ${one} again`} onClick={() => mute(one, false)}>show again</button></li>)}</ul>
             : <p className={css.muted}>None: a kind of failure can be muted on its page.</p>}
@@ -48,7 +51,7 @@ export function SettingsPage() {
           {opened().length ? <ul>{opened().map((run) => <li key={run.id}><Link to={`/runs/${run.id}` as string}>{run.name}</Link></li>)}</ul> : <p className={css.muted}>None yet.</p>}
         </Card>
       </div>
-      {asking && <Ask title="Forget everything that is kept here?" action="Forget" danger onDo={forget} onClose={() => setAsking(false)}><p>Theme, zone, columns, {views.length === 1 ? "1 saved view" : `${views.length} saved views`}, muted failures, opened runs and the places of dividers. Nothing on the server changes.</p></Ask>}
+      {asking && <Ask title="Forget everything that is kept here?" action="Forget" danger onDo={forget} onClose={() => setAsking(false)}><p>Theme, zone, columns, {views.length === 1 ? "1 saved view" : `${views.length} saved views`}, muted failures, the decoder, opened runs and the places of dividers. Nothing on the server changes.</p></Ask>}
     </>
   );
 }
@@ -62,5 +65,23 @@ function Choice({ name, options, value, onChange }: { name: string; options: [st
     <div className={css.choices} role="radiogroup" aria-label={name}>
       {options.map(([one, word]) => <label key={one} className={css.check}><input type="radio" name={name} checked={one === value} onChange={() => onChange(one)} /> {word}</label>)}
     </div>
+  );
+}
+
+/// Who decodes payloads for whoever looks. The server says whom pages may ask; which address there, and whether at all, is said here.
+function Decoder() {
+  const [kept, setKept] = useState(codec);
+  const [url, setUrl] = useState(kept?.url ?? "");
+  const [cookies, setCookies] = useState(kept?.cookies ?? false);
+  if (!config.codec) return <p className={css.muted}>This server lets pages ask nobody else. <code>outlast serve --codec-origin https://codec.example.com</code> names one whom they may.</p>;
+  const isWrong = url ? wrong(url, config.codec) : null;
+  const keep = (next: Codec | null) => (keepCodec(next), setKept(next));
+  return (
+    <form className={css.stack} onSubmit={(event) => (event.preventDefault(), keep(url ? { url, cookies } : null))}>
+      <p className={css.muted}>Where payloads are encrypted before they are recorded: a click on “decode” beside one sends it there, and shows what comes back. It never goes through this server.</p>
+      <Field label="Address" hint={isWrong ?? `below ${config.codec}`}><input className={css.input} type="url" value={url} placeholder={`${config.codec}/decode`} aria-invalid={isWrong !== null} onChange={(event) => setUrl(event.target.value)} /></Field>
+      <label className={css.check}><input type="checkbox" checked={cookies} onChange={(event) => setCookies(event.target.checked)} /> with the cookies that this browser has for it</label>
+      <div><button type="submit" className={`${css.button} ${css.small}`} disabled={isWrong !== null || (url === (kept?.url ?? "") && cookies === (kept?.cookies ?? false))}>{url || !kept ? "Keep" : "Forget"}</button> {kept && <span className={css.muted}>Payloads can be decoded by {kept.url}</span>}</div>
+    </form>
   );
 }

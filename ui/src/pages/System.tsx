@@ -2,14 +2,17 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas, signOut } from "../api/client";
 import { config } from "../app/config";
-import { useMay, useVersion } from "../app/Shell";
+import { useMay, useMe, useVersion } from "../app/Shell";
 import { backlog } from "../lib/backlog";
 import { bytes } from "../lib/size";
 import { between, duration, millis } from "../lib/time";
-import { css, Head, Problem, Time, useNow } from "../parts/parts";
+import { css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
 import { Facts } from "../parts/RunTable";
 
 const LOOKS: Record<string, ["green" | "amber" | "red", string, string]> = { ok: ["green", "✓", "ok"], warn: ["amber", "!", "look"], fail: ["red", "✕", "not ok"] };
+
+/// How high the table of checks mostly becomes.
+const USUAL_HEIGHT = 580;
 
 function Verdict({ status }: { status: string }) {
   const [tone, icon, word] = LOOKS[status] ?? ["red", "✕", status];
@@ -23,7 +26,7 @@ export function SystemPage() {
   const client = useQueryClient();
   const version = useVersion();
   const ready = useQuery({ queryKey: ["ready"], queryFn: () => data(api.GET("/readyz")), refetchInterval: 5000 });
-  const me = useQuery({ queryKey: ["me"], queryFn: () => data(api.GET("/api/v1/me")) });
+  const me = useMe();
   const system = useQuery({ queryKey: ["system"], queryFn: () => data(api.GET("/api/v1/system")), refetchInterval: 10_000, retry: false });
   const may = useMay("operate");
   // They take a while, and ask much of the database: once, and again when somebody wants it.
@@ -48,8 +51,9 @@ export function SystemPage() {
         {system.data?.tokens && <button type="button" className={css.button} onClick={() => void leave()}>Sign out</button>}
       </Head>
       <Problem error={ready.error ?? checks.error} />
-      <div className={css.stack}>
-        <div className={`${css.card} ${css.scroll}`}>
+      {/* All at once, and with room for what takes longer: nothing moves away under somebody's eyes. */}
+      {version.isPending || system.isPending || ready.isPending ? <Loading /> : <div className={css.stack}>
+        <div className={`${css.card} ${css.scroll}`} style={{ minHeight: may && checks.isPending ? USUAL_HEIGHT : undefined }}>
           <table className={css.table}>
             <thead><tr><th>Check</th><th>Verdict</th><th>Says</th></tr></thead>
             <tbody>
@@ -76,7 +80,7 @@ export function SystemPage() {
         {system.data && <Kept system={system.data} />}
         {settings.data && settings.data.items.length > 0 && <Config items={settings.data.items} />}
         {tables.data && tables.data.items.length > 0 && <Tables items={tables.data.items} />}
-      </div>
+      </div>}
     </>
   );
 }

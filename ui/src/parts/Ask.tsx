@@ -1,5 +1,6 @@
-// Dialogs: what is asked before something is changed. The browser's own element keeps the focus inside and closes on Esc.
-import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+// Dialogs: what is asked before something is changed.
+import { type FormEvent, type ReactNode, useId, useState } from "react";
+import { Modal } from "./Modal";
 import { css, Problem } from "./parts";
 
 interface Asked {
@@ -16,20 +17,9 @@ interface Asked {
 }
 
 export function Ask({ title, action, danger, disabled, isNote, children, onDo, onClose }: Asked) {
-  const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    dialog.current?.showModal();
-    // The browser scrolls to what it gives the focus to, which may be the last line.
-    dialog.current?.scrollTo(0, 0);
-    // It gives the focus back only to whom closes the dialog by Esc; one that is taken away takes the focus along.
-    return () => {
-      if (document.activeElement === document.body && before?.isConnected) before.focus({ preventScroll: true });
-    };
-  }, []);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
@@ -43,7 +33,7 @@ export function Ask({ title, action, danger, disabled, isNote, children, onDo, o
     }
   };
   return (
-    <dialog ref={dialog} className={css.dialog} aria-labelledby={heading} onClose={onClose}>
+    <Modal aria-labelledby={heading} onClose={onClose}>
       <form onSubmit={(event) => void submit(event)}>
         <h2 id={heading}>{title}</h2>
         {children}
@@ -55,7 +45,7 @@ export function Ask({ title, action, danger, disabled, isNote, children, onDo, o
           </button>
         </div>
       </form>
-    </dialog>
+    </Modal>
   );
 }
 
@@ -72,7 +62,7 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
 export function ReasonField({ value, onChange, required }: { value: string; onChange: (text: string) => void; required?: boolean }) {
   return (
     <Field label="Reason" hint={required ? "(needed)" : "(kept)"}>
-      <input className={css.input} value={value} required={required} maxLength={500} onChange={(event) => onChange(event.target.value)} />
+      <input className={css.input} value={value} required={required} maxLength={200} onChange={(event) => onChange(event.target.value)} />
     </Field>
   );
 }

@@ -1,6 +1,7 @@
-// Two charts over the same spans of time: how runs ended, and how long they took. Drawn as SVG, told as a table to those who
+// Charts over the same spans of time: how runs ended, how long they took, how many stood in line. Each has one scale. Drawn as SVG, told as a table to those who
 // do not see it.
 import { line, ceiling, stacks } from "../lib/chart";
+import { counted } from "../lib/number";
 import { clock, duration, millis, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import css from "./chart.module.css";
@@ -17,6 +18,19 @@ export interface Point {
   queue_wait_ms?: number | null;
 }
 
+/// All charts of something. Their room is there before they are, so that nothing below them moves.
+export function Charts({ found, hasLine = false }: { found: { data?: { points: Point[]; step_ms: number }; error: unknown }; hasLine?: boolean }) {
+  if (found.error) return null;
+  const points = found.data?.points ?? [];
+  return (
+    <div className={css.charts}>
+      <Throughput points={points} step={found.data?.step_ms ?? 60_000} />
+      <Latency points={points} />
+      {hasLine && <Depth points={points} />}
+    </div>
+  );
+}
+
 const ENDS = ["completed", "failed", "cancelled"] as const;
 
 export function Throughput({ points, step, of }: { points: Point[]; step: number; of?: string }) {
@@ -24,7 +38,7 @@ export function Throughput({ points, step, of }: { points: Point[]; step: number
   const { stacks: bars, top } = stacks(points.map((point) => ENDS.map((end) => point[end])));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title={of ? `Ended runs of ${of}` : "Ended runs"} of={`per ${duration(step)}`} top={top.toLocaleString("en")} points={points} legend={ENDS.map((end) => [end, end])}>
+    <Frame title={of ? `Ended runs of ${of}` : "Ended runs"} of={`per ${duration(step)}`} top={counted(top)} points={points} legend={ENDS.map((end) => [end, end])} isEmpty={!points.some((point) => ENDS.some((end) => point[end]))}>
       {bars.map((bar, at) => {
         let below = 0;
         return (
@@ -42,18 +56,20 @@ export function Throughput({ points, step, of }: { points: Point[]; step: number
   );
 }
 
-export function Latency({ points }: { points: Point[] }) {
+function Latency({ points }: { points: Point[] }) {
   const when = useWhen();
-  const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0]);
+  const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0, point.queue_wait_ms ?? 0]);
+  const lines = points.some((point) => point.queue_wait_ms != null);
   const top = ceiling(Math.max(0, ...known));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"]]}>
+    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"], ...(lines ? [["wait", "longest in line"] as [string, string]] : [])]} isEmpty={!known.some((value) => value > 0)}>
+      {lines && <path className={css.wait} d={line(points.map((point) => point.queue_wait_ms ?? null), top)} />}
       <path className={css.p95} d={line(points.map((point) => point.p95_ms ?? null), top)} />
       <path className={css.p50} d={line(points.map((point) => point.p50_ms ?? null), top)} />
       {points.map((point, at) => (
         <g key={point.at}>
-          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${duration(point.p50_ms ?? 0)}, 95 % less than ${duration(point.p95_ms)}`}`}</title>
+          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${duration(point.p50_ms ?? 0)}, 95 % less than ${duration(point.p95_ms)}`}${point.queue_wait_ms == null ? "" : `; the first in line had waited for ${duration(point.queue_wait_ms)}`}`}</title>
           <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
         </g>
       ))}
@@ -61,15 +77,13 @@ export function Latency({ points }: { points: Point[] }) {
   );
 }
 
-/// What was in line, and how long it stood there.
-export function Depth({ points }: { points: Point[] }) {
+/// What was in line.
+function Depth({ points }: { points: Point[] }) {
   const when = useWhen();
   const top = ceiling(Math.max(0, ...points.map((point) => point.queued ?? 0)));
-  const longest = ceiling(Math.max(0, ...points.map((point) => point.queue_wait_ms ?? 0)));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="In line" of={`at most; waits on a scale of ${duration(longest)}`} top={top.toLocaleString("en")} points={points} legend={[["p50", "due runs"], ["p95", "longest wait"]]} told={`${points.at(-1)?.queued ?? 0} at last`}>
-      <path className={css.p95} d={line(points.map((point) => point.queue_wait_ms ?? null), longest)} />
+    <Frame title="In line" of="due and not taken, at most" top={counted(top)} points={points} legend={[["p50", "due runs"]]} isEmpty={!points.some((point) => point.queued)} told={`${points.at(-1)?.queued ?? 0} at last`}>
       <path className={css.p50} d={line(points.map((point) => point.queued ?? null), top)} />
       {points.map((point, at) => (
         <g key={point.at}>
@@ -87,7 +101,19 @@ function useWhen(): (point: Point) => string {
   return (point) => clock(millis(point.at) ?? 0, serverNow(), utc);
 }
 
-function Frame({ title, of, top, points, legend, told, children }: { title: string; of: string; top: string; points: Point[]; legend: [string, string][]; told?: string; children: React.ReactNode }) {
+interface Framed {
+  title: string;
+  of: string;
+  top: string;
+  points: Point[];
+  legend: [string, string][];
+  /// There is nothing to be drawn: a scale of nothing would say something.
+  isEmpty: boolean;
+  told?: string;
+  children: React.ReactNode;
+}
+
+function Frame({ title, of, top, points, legend, isEmpty, told, children }: Framed) {
   const when = useWhen();
   const first = points[0];
   const last = points[points.length - 1];
@@ -99,7 +125,7 @@ function Frame({ title, of, top, points, legend, told, children }: { title: stri
         <ul>{legend.map(([tone, word]) => <li key={tone}><i className={css[tone]} aria-hidden="true" />{word}</li>)}</ul>
       </figcaption>
       <div className={css.box}>
-        <span className={css.top}>{top}</span>
+        {points.length > 0 && (isEmpty ? <span className={css.none}>nothing in this time</span> : <span className={css.top}>{top}</span>)}
         <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${title}: ${told ?? ENDS.map((end) => `${sum(end)} ${end}`).join(", ")}`}>
           {children}
         </svg>

@@ -1,8 +1,9 @@
 // A payload as a tree. Nothing is lost: numbers are shown as they were written. What is long opens piece by piece, and what is
 // huge is shown in part, to be downloaded.
-import { useMemo, useState } from "react";
-import { Exact, find, type Json, write } from "../lib/json";
-import { sizeOf } from "../lib/size";
+import { createContext, useContext, useMemo, useState } from "react";
+import { bytesIn, bytesOf } from "../lib/binary";
+import { Exact, find, type Json, pathTo, write } from "../lib/json";
+import { size, sizeOf } from "../lib/size";
 import { Copy, css, download } from "./parts";
 
 const PIECE = 100;
@@ -17,18 +18,25 @@ const DEEP = 4;
 /// What the server sends in place of a value that it hides.
 const HIDDEN = "[redacted]";
 
+/// Which value can be copied right now, by its path, and a way to choose another; and whether keys are sorted.
+const Tree = createContext<{ chosen: string | null; choose: (path: string | null) => void; isSorted: boolean }>({ chosen: null, choose: () => {}, isSorted: false });
+
 export function JsonView({ value, name }: { value: unknown; name: string }) {
   const json = value as Json;
   const [wanted, setWanted] = useState("");
   const [wrap, setWrap] = useState(true);
+  const [isSorted, setSorted] = useState(false);
+  const [chosen, choose] = useState<string | null>(null);
   const text = useMemo(() => write(json, 2), [json]);
   const whole = useMemo(() => size(sizeOf(text)), [text]);
   const hits = wanted ? find(json, wanted, HITS) : [];
   const isHuge = text.length > MOST;
+  const tree = useMemo(() => ({ chosen, choose, isSorted }), [chosen, isSorted]);
   return (
     <div>
       <div className={css.jsonBar}>
         {text.length > WIDE && <input className={css.search} type="search" placeholder="Search" aria-label={`Search in ${name}`} value={wanted} onChange={(event) => setWanted(event.target.value)} />}
+        {!isHuge && hasOrder(json) && <button type="button" className={css.bare} aria-pressed={isSorted} onClick={() => setSorted(!isSorted)}>{isSorted ? "as recorded" : "sort keys"}</button>}
         {text.length > WIDE && <button type="button" className={css.bare} aria-pressed={wrap} onClick={() => setWrap(!wrap)}>{wrap ? "do not wrap" : "wrap"}</button>}
         {text.length > WIDE && <button type="button" className={css.bare} onClick={() => download(`${name.replaceAll(/[^\w-]+/g, "-")}.json`, text)}>download {whole}</button>}
         <Copy text={text} name={name} />
@@ -41,28 +49,31 @@ export function JsonView({ value, name }: { value: unknown; name: string }) {
         </ul>
       )}
       <div className={css.json} data-wrap={wrap} tabIndex={0} role="region" aria-label={name}>
-        {isHuge ? <pre>{text.slice(0, MOST)}</pre> : <Value value={json} depth={0} />}
+        {isHuge ? <pre>{text.slice(0, MOST)}</pre> : <Tree.Provider value={tree}><Value value={json} depth={0} path="" /></Tree.Provider>}
       </div>
       {isHuge && <p className={css.muted}>The first {size(MOST)} of {whole} are shown: download it for the rest.</p>}
     </div>
   );
 }
 
-function size(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  return bytes < 1024 * 1024 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+/// Whether keys of it can be in another order.
+function hasOrder(value: Json): boolean {
+  if (value === null || typeof value !== "object" || value instanceof Exact) return false;
+  return (!Array.isArray(value) && Object.keys(value).length > 1) || Object.values(value).some(hasOrder);
 }
 
-function Value({ value, depth }: { value: Json; depth: number }) {
+function Value({ value, depth, path }: { value: Json; depth: number; path: string }) {
   if (value === null || typeof value === "boolean") return <span className={css.word}>{String(value)}</span>;
   if (value instanceof Exact || typeof value === "number") return <span className={css.number}>{String(value)}</span>;
   if (typeof value === "string") return <Text text={value} />;
-  return <Branch value={value} depth={depth} />;
+  return <Branch value={value} depth={depth} path={path} />;
 }
 
 function Text({ text }: { text: string }) {
   const [whole, setWhole] = useState(false);
+  const bytes = useMemo(() => bytesOf(text), [text]);
   if (text === HIDDEN) return <span className={`${css.chip} ${css.grey}`} title="The server hides this value from all but admins."><i aria-hidden="true">🔒</i>hidden</span>;
+  if (bytes && !whole) return <><span className={`${css.chip} ${css.grey}`}>{bytesIn(bytes)}</span> <Button onClick={() => setWhole(true)} label="show" /></>;
   const shown = whole || text.length <= LONG ? text : text.slice(0, LONG);
   return (
     <span className={css.string}>
@@ -74,17 +85,35 @@ function Text({ text }: { text: string }) {
   );
 }
 
+/// The name of a value. Pressed, it offers what can be copied: one value at a time, because two buttons for each would be in everybody's way.
+function Key({ name, value, path }: { name: string | number; value: Json; path: string }) {
+  const { chosen, choose } = useContext(Tree);
+  const isChosen = chosen === path;
+  return (
+    <>
+      <button type="button" className={`${css.pieces} ${typeof name === "number" ? css.place : css.key}`} aria-expanded={isChosen} title={`${path}: copy its value or path`} onClick={() => choose(isChosen ? null : path)}>
+        {typeof name === "number" ? name : JSON.stringify(name)}
+      </button>
+      {": "}
+      {isChosen && <span className={css.copies}><Copy text={typeof value === "string" ? value : write(value, 2)} label="copy value" name={`value of ${path}`} /><Copy text={path} label="copy path" name={`path ${path}`} /></span>}
+    </>
+  );
+}
+
 function Button({ onClick, label }: { onClick: () => void; label: string }) {
   return <button type="button" className={css.pieces} onClick={onClick}>{label}</button>;
 }
 
-function Branch({ value, depth }: { value: Json[] | { [key: string]: Json }; depth: number }) {
+function Branch({ value, depth, path }: { value: Json[] | { [key: string]: Json }; depth: number; path: string }) {
+  const { isSorted } = useContext(Tree);
+  const isList = Array.isArray(value);
   const entries = Object.entries(value);
+  if (isSorted && !isList) entries.sort(([a], [b]) => (a < b ? -1 : 1));
   const [open, setOpen] = useState(depth < 2 || (depth < DEEP && entries.length < 4));
   const [most, setMost] = useState(PIECE);
-  const [left, right] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
+  const [left, right] = isList ? ["[", "]"] : ["{", "}"];
   if (!entries.length) return <span>{left + right}</span>;
-  const size = `${entries.length} ${Array.isArray(value) ? "item" : "field"}${entries.length === 1 ? "" : "s"}`;
+  const size = `${entries.length} ${isList ? "item" : "field"}${entries.length === 1 ? "" : "s"}`;
   return (
     <>
       <button type="button" aria-expanded={open} aria-label={`${open ? "Close" : "Open"}: ${size}`} onClick={() => setOpen(!open)}>
@@ -94,13 +123,17 @@ function Branch({ value, depth }: { value: Json[] | { [key: string]: Json }; dep
       {open ? (
         <>
           <ul>
-            {entries.slice(0, most).map(([key, item], place) => (
-              <li key={key}>
-                {!Array.isArray(value) && <><span className={css.key}>{JSON.stringify(key)}</span>: </>}
-                <Value value={item} depth={depth + 1} />
-                {place < entries.length - 1 && ","}
-              </li>
-            ))}
+            {entries.slice(0, most).map(([key, item], place) => {
+              const name = isList ? place : key;
+              const at = pathTo(path, name);
+              return (
+                <li key={key}>
+                  <Key name={name} value={item} path={at} />
+                  <Value value={item} depth={depth + 1} path={at} />
+                  {place < entries.length - 1 && ","}
+                </li>
+              );
+            })}
             {entries.length > most && <li><Button onClick={() => setMost(most + 10 * PIECE)} label={`… ${entries.length - most} more`} /></li>}
           </ul>
           {right}

@@ -3,7 +3,8 @@
 import { type KeyboardEvent, type MouseEvent, type ReactNode, useEffect, useRef } from "react";
 import { css } from "./parts";
 
-export function Menu({ label, name, children }: { label: ReactNode; name: string; children: ReactNode }) {
+/// `onOpen` is told when it is opened and when it is closed.
+export function Menu({ label, name, onOpen, children }: { label: ReactNode; name: string; onOpen?: (isOpen: boolean) => void; children: ReactNode }) {
   const details = useRef<HTMLDetailsElement>(null);
   const close = () => {
     const menu = details.current;
@@ -38,7 +39,7 @@ export function Menu({ label, name, children }: { label: ReactNode; name: string
   /// What was chosen may ask something: when that is answered the focus comes back here.
   const chosen = (event: MouseEvent) => (event.target as HTMLElement).closest("button") && close();
   return (
-    <details className={css.menu} ref={details} onKeyDown={press}>
+    <details className={css.menu} ref={details} onKeyDown={press} onToggle={(event) => onOpen?.(event.currentTarget.open)}>
       <summary className={css.button} aria-label={name}>{label} ▾</summary>
       <div onClick={chosen}>{children}</div>
     </details>

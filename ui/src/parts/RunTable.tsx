@@ -2,8 +2,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { fewRuns, type Keep } from "../lib/first";
-import { stateOf } from "../lib/state";
+import { type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
+import { waiting } from "../lib/wait";
 import { css, Loading, Problem, StateChip, Time, useNow } from "./parts";
 
 const FEW = 10;
@@ -19,7 +20,7 @@ export function RunTable({ title, search, keep }: { title: string; search: Recor
       <Problem error={runs.error} />
       {runs.isPending ? <Loading /> : items.length ? (
         <table className={css.table}>
-          <thead><tr><th>State</th><th>Definition</th><th>Key or id</th><th>Started</th><th>Took</th><th>Said</th></tr></thead>
+          <thead><tr><th>State</th><th>Definition</th><th>Key or id</th><th>Started</th><th>Took</th><th>Error, waits for</th></tr></thead>
           <tbody>
             {items.map((run) => (
               <tr key={run.id}>
@@ -27,8 +28,8 @@ export function RunTable({ title, search, keep }: { title: string; search: Recor
                 <td>{run.definition}</td>
                 <td><Link to={`/runs/${run.id}` as string}>{run.key ?? `…${run.id.slice(-8)}`}</Link></td>
                 <td><Time at={run.created_at} /></td>
-                <td className={css.nowrap}>{duration(between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now))}</td>
-                <td className={`${css.muted} ${css.short}`} title={run.error?.message}>{run.error?.message}</td>
+                <td className={css.nowrap}>{run.finished_at ? duration(between(millis(run.created_at) ?? now, millis(run.finished_at) ?? now)) : <span className={css.muted}>–</span>}</td>
+                <td className={`${css.muted} ${css.short}`} title={saidOf(run, now)}>{saidOf(run, now)}</td>
               </tr>
             ))}
           </tbody>
@@ -36,6 +37,10 @@ export function RunTable({ title, search, keep }: { title: string; search: Recor
       ) : !runs.error && <div className={css.empty}>{runs.data?.isAll === false ? `There is none among the ${runs.data.looked.toLocaleString("en")} newest.` : "There is none."}</div>}
     </section>
   );
+}
+
+function saidOf(run: Run, now: number): string | undefined {
+  return run.error?.message ?? (run.waiting_for ? waiting(run.waiting_for, now).whole : run.reason ?? undefined);
 }
 
 /// What is known of a thing, one fact after the other.

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import { ceiling, fold, line, share } from "../lib/chart";
+import { counted } from "../lib/number";
 import { duration } from "../lib/time";
 import { css } from "./parts";
 
@@ -48,7 +49,7 @@ export function Spark({ of, range, what = "ended" }: { of: Of; range: string; wh
 /// The line itself, of counts that are known.
 export function SparkLine({ counts, range, what }: { counts: number[]; range: string; what: "ended" | "failed" }) {
   const values = fold(counts, SPANS);
-  const said = `${counts.reduce((sum, count) => sum + count, 0).toLocaleString("en")} ${what} in ${range}`;
+  const said = `${counted(counts.reduce((sum, count) => sum + count, 0))} ${what} in ${range}`;
   return (
     <svg className={css.spark} data-tone={what === "failed" ? "red" : undefined} viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={said}>
       <title>{said}</title>

@@ -44,8 +44,11 @@ export function useNow(): number {
 
 /// A time, from now; the whole of it when pointed at.
 export function Time({ at }: { at: string | null | undefined }) {
-  const now = useNow();
-  const utc = useUtc();
+  return <TimeAt at={at} now={useNow()} utc={useUtc()} />;
+}
+
+/// The same, for who knows what time it is: a list does not have each of its rows listen to the clock twice.
+export function TimeAt({ at, now, utc }: { at: string | null | undefined; now: number; utc: boolean }) {
   const time = millis(at);
   if (time === null) return <span className={css.muted}>–</span>;
   return (
@@ -114,6 +117,23 @@ export function Problem({ error }: { error: unknown }) {
 /// Somebody is about to send the marks of hidden values as if they were values.
 export function Hidden() {
   return <Note tone="amber"><span>Parts of this input are hidden from you, and would be sent as <code>"[redacted]"</code>: write what belongs there.</span></Note>;
+}
+
+let isPainted = false;
+
+/// Whether what somebody opened the dashboard for stands on the screen. On every later page it does from the beginning.
+export function useFirstPaint(): boolean {
+  const [isDone, setDone] = useState(isPainted);
+  useEffect(() => {
+    isPainted = true;
+    setDone(true);
+  }, []);
+  return isDone;
+}
+
+/// What is not what somebody opened the dashboard for: it is drawn, and asks for what it shows, after that.
+export function AfterFirstPaint({ children }: { children: ReactNode }) {
+  return useFirstPaint() ? <>{children}</> : null;
 }
 
 /// While something is on its way for the first time.

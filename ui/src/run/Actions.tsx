@@ -1,11 +1,13 @@
 // What is done to a run: one thing first, the others in a menu. Each asks before it acts.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
+import { useOffers } from "../app/offers";
 import { useMay } from "../app/Shell";
-import { hasHidden, parse, write } from "../lib/json";
+import { hasHidden, parse } from "../lib/json";
+import { useInput } from "../lib/payload";
 import { isFinal, recordedName, type Run, type Step, stepKey } from "../lib/state";
 import { fieldTime, millis, serverNow, timeField } from "../lib/time";
 import { useUtc } from "../lib/zone";
@@ -14,10 +16,14 @@ import { Menu } from "../parts/Menu";
 import { css as parts, Hidden, Problem, Time } from "../parts/parts";
 import { type Action, actionsOf, type Due, dueOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
 import { ExplainDialog } from "./Explain";
+import { MessageDialog } from "./Message";
+import { useRefresh } from "./refresh";
 import type { Explained } from "./remedy";
 
 interface Props {
   run: Run;
+  /// Known before anything is offered, if it can be: what a run waits for decides what comes first, and a button must not become another
+  /// one while somebody presses it.
   explained?: Explained;
   steps: Step[];
 }
@@ -34,9 +40,11 @@ export function Actions({ run, explained, steps }: Props) {
     setAsked(wanted);
     return true;
   });
+  // Also from the palette.
+  useOffers(may ? actions.map((one) => ({ label: wordOf(one, run.status), act: () => setAsked(one) })) : []);
   if (!may) return null;
   const close = () => setAsked(null);
-  const name = waits.find((wait) => wait.on === (asked === "settle" ? "promise" : "event"))?.name ?? "";
+  const names = waits.filter((wait) => wait.on === (asked === "settle" ? "promise" : "event")).flatMap((wait) => wait.name ?? []);
   return (
     <>
       <button type="button" className={`${parts.button} ${parts.primary}`} onClick={() => setAsked(first!)}>{wordOf(first!, run.status)}{first === "explain" ? "" : "…"}</button>
@@ -48,15 +56,10 @@ export function Actions({ run, explained, steps }: Props) {
         : asked === "skip" ? <SkipDialog run={run} steps={steps} onClose={close} />
         : asked === "now" || asked === "again" || asked === "timer" || asked === "time" ? <DueDialog run={run} action={asked} at={explained?.at ?? explained?.until} onClose={close} />
         : asked === "retry" ? <RetryDialog run={run} onClose={close} />
-        : asked === "event" || asked === "settle" ? <MessageDialog run={run} kind={asked} name={name} onClose={close} />
+        : asked === "event" || asked === "settle" ? <MessageDialog run={run} steps={steps} kind={asked} names={names} onClose={close} />
         : asked ? <ReasonDialog run={run} action={asked} onClose={close} /> : null}
     </>
   );
-}
-
-function useRefresh(id: string) {
-  const client = useQueryClient();
-  return () => Promise.all([client.invalidateQueries({ queryKey: ["run", id] }), client.invalidateQueries({ queryKey: ["runs"] })]);
 }
 
 function ReasonDialog({ run, action, onClose }: { run: Run; action: Action; onClose: () => void }) {
@@ -99,25 +102,6 @@ function DueDialog({ run, action, at, onClose }: { run: Run; action: Due; at: st
       <p>{MEANS[action]}</p>
       {action === "time" && <Field label="Time" hint={utc ? "(UTC)" : "(your zone)"}><input type="datetime-local" step="1" required className={parts.input} value={time} onChange={(event) => setTime(event.target.value)} /></Field>}
       <ReasonField value={reason} onChange={setReason} />
-    </Ask>
-  );
-}
-
-function MessageDialog({ run, kind, name: suggested, onClose }: { run: Run; kind: "event" | "settle"; name: string; onClose: () => void }) {
-  const refresh = useRefresh(run.id);
-  const [name, setName] = useState(suggested);
-  const [text, setText] = useState("null");
-  const send = async () => {
-    const body = { name, data: parse(text) } as never;
-    const params = { path: { id: run.id } };
-    await data(kind === "event" ? api.POST("/api/v1/runs/{id}/events", { params, body }) : api.POST("/api/v1/runs/{id}/promises", { params, body }));
-    await refresh();
-  };
-  return (
-    <Ask title={kind === "event" ? "Send an event" : "Settle a promise"} action={kind === "event" ? "Send" : "Settle"} onDo={send} onClose={onClose} disabled={!name}>
-      <p className={parts.muted}>{kind === "event" ? "It is kept until the run waits for it." : "The first value stays."}</p>
-      <Field label="Name"><input className={parts.input} value={name} required onChange={(event) => setName(event.target.value)} /></Field>
-      <Field label="Data" hint="JSON"><textarea className={parts.input} value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /></Field>
     </Ask>
   );
 }
@@ -186,10 +170,11 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
   const refresh = useRefresh(run.id);
   const [from, setFrom] = useState(given ?? usualFrom(run, steps));
   const [latest, setLatest] = useState(newest);
-  const before = write(run.input ?? null, 2);
-  const [text, setText] = useState(before);
+  const { text: before, error } = useInput(run);
+  const [typed, setTyped] = useState<string | null>(null);
+  const text = typed ?? before ?? "";
   const [reason, setReason] = useState("");
-  const isChanged = text !== before;
+  const isChanged = typed !== null && typed !== before;
   const hides = isChanged && hasHidden(text);
   const plan = useQuery({
     queryKey: ["run", run.id, "fork-plan", from, latest],
@@ -211,11 +196,11 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
           {startsOf(steps, from).map((step) => <option key={stepKey(step)} value={recordedName(step)}>{step.op} {step.name}</option>)}
         </select>
       </Field>
-      <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /></Field>
+      <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} disabled={before === undefined} spellCheck={false} onChange={(event) => setTyped(event.target.value)} /></Field>
       {isChanged && from !== START && <p className={parts.muted}>What is recorded stays, and has to fit this input: where it does not, the fork is blocked, and says why.</p>}
       {hides && <Hidden />}
       <label className={parts.check}><input type="checkbox" checked={latest} onChange={(event) => setLatest(event.target.checked)} /> with the version that new runs take</label>
-      <Problem error={plan.error} />
+      <Problem error={plan.error ?? error} />
       {plan.data && <Plan plan={plan.data} />}
       <ReasonField value={reason} onChange={setReason} />
     </Ask>

@@ -6,7 +6,8 @@ import { duration, millis, readable } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask } from "../parts/Ask";
 import { Copy, css, Note, useNow } from "../parts/parts";
-import { type Explained, remedy, serves } from "./remedy";
+import { crowd, type Explained, reason, remedy, serves } from "./remedy";
+import own from "./run.module.css";
 
 export function useExplained(id: string, enabled: boolean) {
   return useQuery({
@@ -17,25 +18,32 @@ export function useExplained(id: string, enabled: boolean) {
   });
 }
 
-const BAD = ["node_lost", "blocked", "undo_failed", "no_wake", "no_node", "no_code", "not_served"];
-const HELD_BACK = ["paused", "queue_paused", "queue_draining", "behind_in_order", "queue_full", "group_full", "rate_spent", "nodes_full", "retry", "after_crash"];
+const BAD = ["node_lost", "undo_failed", "no_wake", "no_node"];
+/// What needs somebody is not lost: it has the colour of its state.
+const HELD_BACK = ["blocked", "no_code", "not_served", "paused", "queue_paused", "queue_draining", "behind_in_order", "queue_full", "group_full", "rate_spent", "nodes_full", "retry", "after_crash"];
 
 export function Explain({ explained, run }: { explained: Explained; run: Run }) {
   const now = useNow();
   const utc = useUtc();
   const tone = BAD.includes(explained.kind) ? "red" : HELD_BACK.includes(explained.kind) ? "amber" : "blue";
   const next = millis(explained.at ?? explained.until);
+  const help = remedy(explained, run);
   return (
     <div role="status">
       <Note tone={tone}>
         <strong>{explained.kind === "held" ? "Running" : "Why is it not running?"}</strong>
-        <span>{readable(explained.text, now, utc)}</span>
+        <span>{said(explained, now, utc)}</span>
         {next !== null && next > now && explained.kind !== "held" && <span>({duration(next - now)} left)</span>}
         {explained.asked_to_stop && <span>It was asked to stop: {explained.asked_to_stop}</span>}
-        <span>{remedy(explained, run)}</span>
+        {help && <span className={own.help}>{help}</span>}
       </Note>
     </div>
   );
+}
+
+/// Why, in the words of whoever looks.
+function said(explained: Explained, now: number, utc: boolean): string {
+  return crowd(explained) ?? reason(readable(explained.text, now, utc));
 }
 
 /// The same at length, for whoever asks: with what the run itself says, and what can be copied.
@@ -45,7 +53,7 @@ export function ExplainDialog({ explained, run, onClose }: { explained: Explaine
   const queue = explained?.unserved ?? (explained?.kind === "not_served" ? explained.queue : undefined);
   return (
     <Ask title={explained?.kind === "held" ? "It is running" : "Why is it not running?"} action="Close" isNote onDo={async () => {}} onClose={onClose}>
-      {explained && <p>{readable(explained.text, now, utc)}</p>}
+      {explained && <p>{said(explained, now, utc)}</p>}
       {run.reason && !explained?.text.includes(run.reason) && <p className={css.mono}>{run.reason}</p>}
       {explained?.asked_to_stop && <p>It was asked to stop: {explained.asked_to_stop}</p>}
       {explained && <p>{remedy(explained, run)}</p>}

@@ -5,6 +5,7 @@ import { api, data, type Schemas } from "../api/client";
 import { parse } from "../lib/json";
 import { isFinal, type Run, stateOf, stepOf } from "../lib/state";
 import { css as parts, Head, Note, Problem, StateChip, useNow } from "../parts/parts";
+import { Ended } from "./Header";
 import { HistoryTable } from "./History";
 import css from "./run.module.css";
 import { Payloads } from "./RunPage";
@@ -69,15 +70,16 @@ function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
   const now = useNow();
   const [zoom, setZoom] = useState<string>();
   const [chosen, setChosen] = useState<string>();
+  const [kind, setKind] = useState<string>();
   const step = stepOf(steps, chosen);
   return (
     <div className={parts.stack}>
       <Note><StateChip state={stateOf(run, now)} /><span className={parts.mono}>{run.id}</span><span>version {run.version}, queue {run.queue}. {missing(run)}</span></Note>
-      {run.error && <div className={css.error} role="note"><strong>{run.status === "cancelled" ? "Cancelled" : "Failed"}:</strong> {run.error.message}</div>}
+      <Ended run={{ ...run, failure: null }} />
       <Timeline run={run} steps={steps} compress zoom={zoom} onZoom={setZoom} chosen={chosen} onChoose={setChosen} isAlone />
-      {step && <StepPanel run={run} step={step} onClose={() => setChosen(undefined)} isAlone />}
+      {step && <StepPanel run={run} step={step} place={steps.indexOf(step)} onClose={() => setChosen(undefined)} isAlone />}
       <Payloads run={run} />
-      <section><h2 className={css.heading}>History</h2><HistoryTable entries={history} actions={[]} hasMore={false} /></section>
+      <section><h2 className={css.heading}>History</h2><HistoryTable run={run.id} entries={history} actions={[]} hasMore={false} kind={kind} onKind={setKind} /></section>
     </div>
   );
 }

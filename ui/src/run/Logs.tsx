@@ -14,10 +14,26 @@ const TONES: Record<string, string | undefined> = { error: parts.red, warn: part
 const PAGE = 1000;
 const LINE = 24;
 
-export function LogsTab({ id }: { id: string }) {
+interface Props {
+  id: string;
+  /// What the address says is shown.
+  level?: string;
+  text?: string;
+  onFilter: (filter: { level?: string; text?: string }) => void;
+}
+
+/// Everything is of this level or above it.
+const ALL = "trace";
+
+export function LogsTab({ id, level: asked, text: given = "", onFilter }: Props) {
   const utc = useUtc();
-  const [level, setLevel] = useState<string>("trace");
-  const [text, setText] = useState("");
+  const level = LEVELS.find((one) => one === asked) ?? ALL;
+  // What is typed is here at once, and in the address a moment later.
+  const [text, setText] = useState(given);
+  const type = (text: string) => {
+    setText(text);
+    onFilter({ text: text || undefined });
+  };
   const [follow, setFollow] = useState(true);
   const box = useRef<HTMLDivElement>(null);
   const logs = useInfiniteQuery({
@@ -51,8 +67,8 @@ export function LogsTab({ id }: { id: string }) {
       <Problem error={logs.error} />
       {isError && <p><button type="button" className={parts.button} disabled={isFetching} onClick={() => void (hasNextPage ? fetchNextPage() : logs.refetch())}>Try again</button></p>}
       <div className={css.bar2}>
-        <label>At least <select value={level} onChange={(event) => setLevel(event.target.value)}>{LEVELS.map((one) => <option key={one}>{one}</option>)}</select></label>
-        <input className={parts.input} style={{ width: 240 }} placeholder="with these letters" aria-label="Lines with these letters" value={text} onChange={(event) => setText(event.target.value)} />
+        <label>At least <select value={level} onChange={(event) => onFilter({ level: event.target.value === ALL ? undefined : event.target.value })}>{LEVELS.map((one) => <option key={one}>{one}</option>)}</select></label>
+        <input className={parts.input} style={{ width: 240 }} placeholder="with these letters" aria-label="Lines with these letters" value={text} onChange={(event) => type(event.target.value)} />
         <label className={parts.check}><input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> follow</label>
         <button type="button" className={parts.button} onClick={() => download(`${id}.log`, lines.map((line) => `${line.at} ${line.level} ${plain(line.message)}\n`).join(""))}>Download</button>
         <span className={parts.muted}>{lines.length.toLocaleString("en")} {lines.length === 1 ? "line" : "lines"}{hasNextPage ? ", and more" : ""}</span>
@@ -72,7 +88,7 @@ export function LogsTab({ id }: { id: string }) {
             })}
           </div>
         </div>
-      ) : <div className={`${parts.card} ${parts.empty}`}>No line {text || level !== "trace" ? "fits" : "was logged"}.</div>}
+      ) : <div className={`${parts.card} ${parts.empty}`}>No line {text || level !== ALL ? "fits" : "was logged"}.</div>}
     </>
   );
 }

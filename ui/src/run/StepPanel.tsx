@@ -6,24 +6,36 @@ import { api, data, type Schemas } from "../api/client";
 import { config } from "../app/config";
 import { useMay } from "../app/Shell";
 import { write } from "../lib/json";
-import type { Run, State, Step } from "../lib/state";
-import { recordedName, STATES, stepKey } from "../lib/state";
+import { recordedName, type Run, type Step, stepKey, stepState } from "../lib/state";
 import { sizeOf } from "../lib/size";
 import { absolute, between, clock, duration, millis, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { JsonView } from "../parts/JsonView";
-import { Copy, css as parts, plain, Problem, StateChip } from "../parts/parts";
+import { Payload } from "../parts/Payload";
+import { Copy, css as parts, plain, Problem, StateChip, useNow } from "../parts/parts";
 import { ForkDialog } from "./Actions";
 import { forkable } from "./acts";
+import { toldOf } from "./failure";
 import { firstLines, PAGE } from "./lines";
 import css from "./run.module.css";
+import { triesOf } from "./tries";
 
-/// Of a run that is in a file nothing can be forked, or asked for.
-export function StepPanel({ run, step, onClose, isAlone = false }: { run: Run; step: Step; onClose: () => void; isAlone?: boolean }) {
+interface Props {
+  run: Run;
+  step: Step;
+  /// Which of the run's operations it is, from 0; not known before all have come.
+  place?: number;
+  onClose: () => void;
+  /// Of a run that is in a file nothing can be forked, or asked for.
+  isAlone?: boolean;
+}
+
+export function StepPanel({ run, step, place, onClose, isAlone = false }: Props) {
   const may = useMay("operate");
   const utc = useUtc();
   const [forking, setForking] = useState(false);
-  const state = (step.state in STATES ? step.state : "running") as State;
+  const now = useNow();
+  const state = stepState(step, run, now);
   const began = millis(step.began_at);
   const ended = millis(step.ended_at);
   const canFork = forkable([step]).length > 0;
@@ -34,41 +46,79 @@ export function StepPanel({ run, step, onClose, isAlone = false }: { run: Run; s
         <StateChip state={state} />
         <button type="button" className={parts.bare} aria-label="Close the step" onClick={onClose}>✕</button>
       </div>
-      <div className={parts.muted}>
-        {step.op}{began !== null && <>, began {absolute(began, utc)}</>}{began !== null && ended !== null && <>, took {duration(between(began, ended))}</>}
-        {step.until && <>, until {absolute(millis(step.until)!, utc)}</>}
-        {step.child && <>, <Link to={`/runs/${step.child}` as string}>the child …{step.child.slice(-8)}</Link></>}
-      </div>
+      <dl className={css.told}>
+        <dt>Kind</dt><dd>{step.op}</dd>
+        {place !== undefined && <><dt>Number</dt><dd>{place + 1}</dd></>}
+        {began !== null && <><dt>Began</dt><dd>{absolute(began, utc)}</dd></>}
+        {ended !== null && <><dt>Ended</dt><dd>{absolute(ended, utc)}</dd></>}
+        {began !== null && <><dt>{ended === null ? "For" : "Took"}</dt><dd>{duration(between(began, ended ?? now))}</dd></>}
+        {step.until && <><dt>Until</dt><dd>{absolute(millis(step.until)!, utc)}</dd></>}
+        {step.child && <><dt>Child</dt><dd><Link to={`/runs/${step.child}` as string} className={parts.mono}>…{step.child.slice(-8)}</Link></dd></>}
+      </dl>
       {!isAlone && <div className={css.bar2}>
         {may && canFork && <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setForking(true)}>Fork from here…</button>}
         {canFork && <Copy text={`outlast fork ${run.id} --from '${recordedName(step).replaceAll("'", "'\\''")}'`} label="copy as CLI" />}
         {canFork && <Copy text={curl(run, step)} label="copy as curl" />}
         <Copy text={location.href} label="copy link" />
       </div>}
-      {step.attempts.length > 0 && (
-        <div>
-          <h3>Failed attempts</h3>
-          <table className={parts.table}>
-            <thead><tr><th>#</th><th>Took</th><th>Then waited</th><th>Error</th></tr></thead>
-            <tbody>
-              {step.attempts.map((attempt) => (
-                <tr key={attempt.number}>
-                  <td>{attempt.number}</td>
-                  <td className={parts.nowrap}>{duration(between(millis(attempt.began_at) ?? 0, millis(attempt.failed_at) ?? 0))}</td>
-                  <td className={parts.nowrap}>{duration(between(millis(attempt.failed_at) ?? 0, millis(attempt.next_at) ?? 0))}</td>
-                  <td>{attempt.error.message}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-      {step.error && <div><h3>Error</h3><div className={css.error}>{step.error.message}</div><details><summary className={parts.muted}>whole error</summary><JsonView value={step.error.detail} name="error" /></details></div>}
-      {step.state === "completed" && <div><h3>Result <small>{sizeOf(write(step.result ?? null)).toLocaleString("en")} bytes</small></h3><JsonView value={step.result ?? null} name="result" /></div>}
-      {!isAlone && ["step", "transaction", "job", "undo"].includes(step.op) && <StepLogs run={run} step={step} />}
+      {TRIED.includes(step.op) && <Attempts run={run} step={step} />}
+      {step.error && <Failure error={step.error} group={run.failure && step.error.message === run.error?.message ? run.failure : undefined} />}
+      {step.state === "completed" && <div><h3>Result <small>{(step.previews?.result?.size ?? sizeOf(write(step.result ?? null))).toLocaleString("en")} bytes</small></h3><Payload run={run.id} of={stepKey(step)} name="result" value={step.result ?? null} preview={step.previews?.result} /></div>}
+      {!isAlone && TRIED.includes(step.op) && <StepLogs run={run} step={step} />}
       <details><summary className={parts.muted}>raw</summary><JsonView value={step} name="step" /></details>
       {forking && <ForkDialog run={run} steps={[step]} from={recordedName(step)} onClose={() => setForking(false)} />}
     </aside>
+  );
+}
+
+/// What went wrong. `group` has others that failed alike.
+function Failure({ error, group }: { error: Schemas["Error"]; group?: string }) {
+  const { isOwn, type, message, causes, stack, rest } = toldOf(error);
+  return (
+    <div>
+      <h3>Error{type && <> <code>{type}</code></>}{!isOwn && " of Outlast"}</h3>
+      <div className={css.error}>{message}{group && <> <Link to={"/errors/$fp" as string} params={{ fp: group } as never}>others like it</Link></>}</div>
+      {causes.length > 0 && <><h3>Because of</h3><ol className={css.causes}>{causes.map((cause, nth) => <li key={nth}>{cause}</li>)}</ol></>}
+      {stack && <><h3>Stack</h3><pre className={css.trace} tabIndex={0}>{stack}</pre></>}
+      {rest !== undefined && <><h3>What else it says</h3><JsonView value={rest} name="fields of the error" /></>}
+      <details><summary className={parts.muted}>as it was recorded</summary><JsonView value={error.detail} name="error" /></details>
+    </div>
+  );
+}
+
+/// What is tried again when it fails.
+const TRIED = ["step", "transaction", "job", "undo"];
+
+function Attempts({ run, step }: { run: Run; step: Step }) {
+  const utc = useUtc();
+  const now = useNow();
+  const tries = triesOf(run, step, now);
+  if (!tries.length) return null;
+  const isHeld = tries.some((one) => one.node);
+  return (
+    <div>
+      <h3>Attempts</h3>
+      <div className={parts.scroll} tabIndex={0} role="region" aria-label="Attempts">
+        <table className={parts.table}>
+          <thead><tr><th>#</th><th>Began</th><th>Took</th><th>Then waited</th>{isHeld && <th>Node</th>}<th>Error</th></tr></thead>
+          <tbody>
+            {tries.map((one) => {
+              const [began, ended, next] = [millis(one.began) ?? now, millis(one.ended), millis(one.next)];
+              return (
+                <tr key={one.number}>
+                  <td>{one.number}</td>
+                  <td className={parts.nowrap} title={absolute(began, utc)}>{clock(began, now, utc)}</td>
+                  <td className={parts.nowrap}>{ended === null ? "so far " : ""}{duration(between(began, ended ?? now))}</td>
+                  <td className={parts.nowrap}>{ended !== null && next !== null && duration(between(ended, next))}</td>
+                  {isHeld && <td>{one.node && <Link to={"/nodes/$id" as string} params={{ id: one.node } as never} className={parts.mono}>…{one.node.slice(-8)}</Link>}</td>}
+                  <td className={css.why}>{one.error ?? <span className={parts.muted}>{one.state}</span>}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </div>
   );
 }
 

@@ -1,38 +1,28 @@
 // What a run did, over time. Only the rows on the screen are in the document, and only those are placed.
 import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type PointerEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../app/keys";
 import { useTopics } from "../app/live";
-import { isFinal, type Run, type State, STATES, stateOf, type Step, stepKey } from "../lib/state";
-import { absolute, between, duration, millis } from "../lib/time";
-import { useUtc } from "../lib/zone";
+import { isFinal, type Run, type Step, stepKey } from "../lib/state";
+import { millis, serverNow } from "../lib/time";
 import { Divider, useShare } from "../parts/Divider";
-import { css as parts, Icon, useNow } from "../parts/parts";
-import { type Band, bars, labels, segments, wholeScale, type Bar, type Scale } from "./layout";
+import { useNow } from "../parts/parts";
+import { Axis, Overview } from "./Axis";
+import { isBusy, type Scale, segments, shrunk, styled, wholeScale, working } from "./layout";
+import { GroupLine, NoteLine, RunLine, StepLine } from "./Rows";
 import css from "./run.module.css";
 import { stepsOf } from "./steps";
+import { rowsOf } from "./tree";
 
 const ROW = 30;
 /// How much of the width names have, in percent, unless somebody moved the divider. On a telephone they need more of it.
-const NAMES = innerWidth < 700 ? 44 : 34;
+const NAMES = innerWidth < 700 ? 44 : 40;
 /// How many children are opened at once: each is asked for.
 const MOST_OPEN = 50;
 /// Of how many of them is heard as they go on; the server bounds it. The others are asked again now and then.
 const MOST_HEARD = 8;
 const ASK_AGAIN = 3000;
-const BOX = "M4 4h8v8H4z";
-const KINDS: Record<string, string> = {
-  step: BOX, job: BOX, transaction: `${BOX}M7 7h2v2H7z`, sleep: STATES.scheduled.icon, event: "M2 4h12v8H2zM2 4l6 5 6-5", promise: "m8 3 5 5-5 5-5-5z",
-  child: "M4 2v8h8M9 7l3 3-3 3", send: "M2 8h11M9 4l4 4-4 4", cancel: STATES.cancelled.icon, undo: STATES.undoing.icon, revise: "m3 13 1-3 7-7 2 2-7 7z",
-};
-const OTHER = "M4 6.5h8M4 9.5h8";
-
-/// A line: of this run, or of a child that was opened.
-interface Line {
-  step: Step;
-  depth: number;
-}
 
 interface Props {
   run: Run;
@@ -51,14 +41,14 @@ interface Props {
 
 export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, onChoose, isAlone = false }: Props) {
   const second = useNow();
-  const utc = useUtc();
   const done = isFinal(run.status);
   const now = done ? (millis(run.finished_at) ?? second) : second;
   const from = millis(run.created_at) ?? now;
-  const view = useRef<HTMLDivElement>(null);
-  const track = useRef<HTMLDivElement>(null);
+  const [section, view, track] = [useRef<HTMLElement>(null), useRef<HTMLDivElement>(null), useRef<HTMLDivElement>(null)];
   const [width, setWidth] = useState(600);
-  const [open, setOpen] = useState<Set<number>>(new Set());
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  // Scopes whose operations nobody wants to see.
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   // Children that somebody wants to see. They are asked for then, and not before.
   const [wanted, setWanted] = useState<ReadonlySet<string>>(new Set());
   const heard = [...wanted].slice(0, MOST_HEARD);
@@ -68,37 +58,30 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
     queries: [...wanted].map((id) => ({ ...stepsOf(id), refetchInterval: (query: { state: { data?: { items: Step[] } } }) => !heard.includes(id) && isOn(query.state.data) ? ASK_AGAIN : false as const })),
     combine: stepsFound,
   });
-  const children = useMemo(() => new Map([...wanted].map((id, at) => [id, found[at] ?? []])), [wanted, found]);
+  const children = useMemo(() => new Map([...wanted].map((id, at) => [id, found[at]])), [wanted, found]);
   const [names, setNames] = useShare("names", NAMES);
   useLayoutEffect(() => {
     if (!track.current) return;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.max(100, entry!.contentRect.width)));
+    const measure = (wide: number) => setWidth(Math.max(100, wide));
+    // Before it is seen for the first time: what moves afterwards is what somebody looks at.
+    measure(track.current.clientWidth);
+    const observer = new ResizeObserver(([entry]) => measure(entry!.contentRect.width));
     observer.observe(track.current);
     return () => observer.disconnect();
   }, []);
-  const lines = useMemo<Line[]>(() => {
-    const below = (steps: Step[], depth: number): Line[] =>
-      steps.flatMap((step) => [{ step, depth }, ...(step.child && children.has(step.child) ? below(children.get(step.child)!, depth + 1) : [])]);
-    return below(steps, 0);
-  }, [steps, children]);
-  const [first, last] = window(zoom, from, Math.max(now, from + 1));
-  const scale = useMemo(() => wholeScale(lines.map((line) => line.step), first, last, width, compress, open, now), [lines, first, last, width, compress, open, now]);
-  const [drag, setDrag] = useState<[number, number] | null>(null);
-  const at = (event: PointerEvent) => Math.min(width, Math.max(0, event.clientX - event.currentTarget.getBoundingClientRect().left));
-  const brush = {
-    onPointerDown: (event: PointerEvent) => {
-      if ((event.target as HTMLElement).closest("button")) return;
-      event.currentTarget.setPointerCapture(event.pointerId);
-      setDrag([at(event), at(event)]);
-    },
-    onPointerMove: (event: PointerEvent) => drag && setDrag([drag[0], at(event)]),
-    onPointerUp: () => {
-      if (drag && Math.abs(drag[1] - drag[0]) > 5) onZoom(drag.toSorted((a, b) => a - b).map((x) => Math.round(scale.time(x) - from)).join("-"));
-      setDrag(null);
-    },
-    onDoubleClick: () => onZoom(undefined),
-  };
+  const lines = useMemo(() => rowsOf(steps, children, closed), [steps, children, closed]);
+  const drawn = useMemo(() => lines.flatMap((line) => ("step" in line ? [line.step] : "group" in line && closed.has(line.group) ? line.steps : [])), [lines, closed]);
+  const work = useMemo(() => working(run.status, steps, now), [run.status, steps, now]);
+  const end = Math.max(now, from + 1);
+  const [first, last] = stretch(zoom, from, end);
+  const whole = useMemo(() => wholeScale(drawn, from, end, width, compress, open, now, work), [drawn, from, end, width, compress, open, now, work]);
+  const scale = useMemo(() => (first === from && last === end ? whole : wholeScale(drawn, first, last, width, compress, open, now, work)), [whole, drawn, first, from, last, end, width, compress, open, now, work]);
+  const isIdle = scale.bands.at(-1)?.to === scale.to;
+  const moves = !done && last === end && !isIdle && (work !== undefined || run.status === "running" || isBusy(drawn, now));
+  useMotion(section, scale, moves);
+  const span = (one: number, other: number) => onZoom([one, other].map((time) => Math.round(time - from)).join("-"));
   const rows = useVirtualizer({ count: lines.length + 1, getScrollElement: () => view.current, estimateSize: () => ROW, overscan: 8 });
+  const placeOf = (is: (step: Step) => boolean) => lines.findIndex((line) => "step" in line && line.run === undefined && is(line.step));
   // What an address names is brought on the screen, once: a step, or else the first row that has something in the window.
   const [shownStep, shownZoom] = [useRef<string>(undefined), useRef<string>(undefined)];
   useEffect(() => {
@@ -107,10 +90,10 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
       const isSeen = (place + 1) * ROW >= scrollTop && (place + 2) * ROW <= scrollTop + offsetHeight;
       if (!isSeen) rows.scrollToIndex(place + 1, { align });
     };
-    const at = chosen === undefined ? -1 : lines.findIndex((line) => line.depth === 0 && stepKey(line.step) === chosen);
+    const at = chosen === undefined ? -1 : placeOf((step) => stepKey(step) === chosen);
     if (at >= 0 && shownStep.current !== chosen) show(at, "center");
     else if (zoom && lines.length && shownZoom.current !== zoom) {
-      const within = lines.findIndex((line) => segments(line.step, now).some((one) => one.to >= first && one.from <= last));
+      const within = lines.findIndex((line) => "step" in line && segments(line.step, now).some((one) => one.to >= first && one.from <= last));
       if (within >= 0) show(within, "start");
     }
     // What comes in between moves it down.
@@ -119,22 +102,25 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
     if (lines.length) shownZoom.current = zoom;
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [chosen, zoom, lines]);
-  const toggleChild = (id: string) => {
-    const next = new Set(wanted);
-    if (!next.delete(id)) next.add(id);
-    setWanted(next);
+  const known = useMemo(() => drawn.flatMap((step) => (step.child && !isAlone ? [step.child] : [])), [drawn, isAlone]);
+  // Somebody wanted all of them.
+  const [wantsAll, setWantsAll] = useState(false);
+  const want = (ids: Iterable<string>, all = false) => {
+    setWanted(new Set(ids));
+    setWantsAll(all);
   };
   useKeys((key) => {
     if (key === "e" || key === "w") {
-      const all = lines.flatMap(({ step }) => (step.child && !isAlone ? [step.child] : []));
-      setWanted(new Set(key === "e" ? all.slice(0, MOST_OPEN) : []));
+      want(key === "e" ? known.slice(0, MOST_OPEN) : [], key === "e");
       return true;
     }
     if (key !== "f") return false;
-    const place = steps.findIndex((step) => step.state === "failed" || step.attempts.length > 0);
-    if (place < 0) return false;
+    const failed = steps.find((step) => step.state === "failed" || step.attempts.length > 0);
+    if (!failed) return false;
+    setClosed(new Set());
+    const place = rowsOf(steps, children).findIndex((line) => "step" in line && line.step === failed);
     rows.scrollToIndex(place + 1, { align: "center" });
-    onChoose(stepKey(steps[place]!));
+    onChoose(stepKey(failed));
     return true;
   });
   /// Walks the rows; what is not on the screen yet is scrolled to first.
@@ -149,39 +135,37 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (!step) return;
     event.preventDefault();
-    const next = Math.min(lines.length, Math.max(1, at + step));
+    let next = at + step;
+    while (lines[next - 1] && "note" in lines[next - 1]!) next += step;
+    next = Math.min(lines.length, Math.max(1, next));
     rows.scrollToIndex(next);
     requestAnimationFrame(() => view.current?.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus({ preventScroll: true }));
   };
+  const placed = { scale, now, moves };
   return (
-    <section className={css.timeline} aria-label="Timeline" style={{ "--names": `${names}%` } as CSSProperties}>
+    <section className={css.timeline} aria-label="Timeline" ref={section} style={{ "--names": `${names}%` } as CSSProperties}>
       <Divider label="Room for names" percent={names} usual={NAMES} onMove={setNames} />
       <div className={css.axis}>
-        <span>{total && total > steps.length ? `${steps.length.toLocaleString("en")} of ${total.toLocaleString("en")} operations` : `${lines.length.toLocaleString("en")} ${lines.length === 1 ? "operation" : "operations"}`}{zoom && <button type="button" className={parts.bare} onClick={() => onZoom(undefined)}>show all</button>}</span>
-        <div className={css.axisTrack} ref={track} title="Drag to look closer, double click for all" {...brush}>
-          {drag && <span className={css.brush} style={{ left: Math.min(...drag), width: Math.abs(drag[1] - drag[0]) }} />}
-          {labels(scale, from).map(([time, label]) => <span key={time} className={css.tick} style={{ left: scale.x(time) }} title={absolute(time, utc)}>{label}</span>)}
-          {scale.bands.map((band) => (
-            <button key={band.from} type="button" className={css.bandName} style={nameAt(band, width)} title="Idle time. Click to show all of it." onClick={() => setOpen(new Set([...open, band.from]))}>
-              {duration(band.to - band.from)}
-            </button>
-          ))}
-          {scale.opened.map((gap) => (
-            <button key={gap.from} type="button" className={css.bandName} style={nameAt({ ...gap, left: scale.x(gap.from), width: scale.x(gap.to) - scale.x(gap.from) }, width)} title="Idle time. Click to make it narrow." aria-label={`${duration(gap.to - gap.from)} idle: make it narrow`} onClick={() => setOpen(new Set([...open].filter((one) => one !== gap.from)))}>
-              › {duration(gap.to - gap.from)} ‹
-            </button>
-          ))}
-        </div>
+        <span className={css.count}>
+          {counted(steps.length, total, drawn.length)}
+          {wantsAll && known.length > wanted.size && <span title="The others can be opened one by one">, {wanted.size} of {known.length} children are open</span>}
+          {zoom && <button type="button" className={css.all} onClick={() => onZoom(undefined)}>show all</button>}
+        </span>
+        <Axis scale={scale} from={from} moves={moves} onSpan={span} onReset={() => onZoom(undefined)} onBand={(band) => setOpen(toggled(open, band))} />
+        <span />
+        <div ref={track}><Overview scale={whole} steps={drawn} now={now} first={first} last={last} from={from} onSpan={span} onReset={() => onZoom(undefined)} /></div>
       </div>
       <div className={css.view} ref={view} tabIndex={0} role="group" aria-label="Steps" onKeyDown={walk}>
         <div className={css.body} style={{ height: rows.getTotalSize() }}>
-          <div className={css.bands} aria-hidden="true">{scale.bands.map((band) => <div key={band.from} className={css.band} style={{ left: band.left, width: band.width }} />)}</div>
-          {rows.getVirtualItems().map((item) => {
-            const line = lines[item.index - 1];
-            return line
-              ? <StepLine key={item.key} line={line} scale={scale} now={now} row={item.index} top={item.start} chosen={line.depth === 0 && chosen === stepKey(line.step)}
-                  onChoose={() => line.depth === 0 && onChoose(chosen === stepKey(line.step) ? undefined : stepKey(line.step))} isOpen={!!line.step.child && children.has(line.step.child)} onChild={isAlone ? undefined : toggleChild} />
-              : <RunLine key={item.key} run={run} scale={scale} now={now} />;
+          <div className={css.bands} aria-hidden="true">{scale.bands.map((band) => <div key={band.from} className={css.band} style={styled(scale, band.from, band.to, moves, 0)} />)}</div>
+          {rows.getVirtualItems().map(({ key, index, start }) => {
+            const line = lines[index - 1];
+            if (!line) return <RunLine key={key} run={run} working={work} {...placed} />;
+            if ("note" in line) return <NoteLine key={key} line={line} top={start} />;
+            if ("group" in line) return <GroupLine key={key} line={line} row={index} top={start} isOpen={!closed.has(line.group)} onToggle={() => setClosed(toggled(closed, line.group))} {...placed} />;
+            const isChosen = line.run === undefined && chosen === stepKey(line.step);
+            return <StepLine key={key} line={line} run={line.run ? CHILD : run} row={index} top={start} chosen={isChosen} onChoose={() => onChoose(isChosen ? undefined : stepKey(line.step))}
+              isOpen={!!line.step.child && children.has(line.step.child)} onChild={isAlone ? undefined : (id) => want(toggled(wanted, id))} {...placed} />;
           })}
         </div>
       </div>
@@ -189,82 +173,42 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
   );
 }
 
+/// Of a child nothing is known but its steps.
+const CHILD = { status: "" };
+
+/// While something works the right edge goes on by itself, frame by frame. One number on the section moves everything in it: nothing is
+/// drawn anew for that. Browsers ask for no frame while nobody looks.
+function useMotion(section: RefObject<HTMLElement | null>, scale: Scale, moves: boolean) {
+  useLayoutEffect(() => {
+    const set = (k: number) => section.current?.style.setProperty("--k", String(k));
+    if (!moves || matchMedia("(prefers-reduced-motion: reduce)").matches) return set(1);
+    let frame = 0;
+    const next = () => {
+      set(shrunk(scale, serverNow() - scale.to));
+      frame = requestAnimationFrame(next);
+    };
+    next();
+    return () => cancelAnimationFrame(frame);
+  }, [section, scale, moves]);
+}
+
+function toggled<Of>(set: ReadonlySet<Of>, one: Of): Set<Of> {
+  const next = new Set(set);
+  if (!next.delete(one)) next.add(one);
+  return next;
+}
+
+function counted(have: number, total: number | undefined, shown: number): string {
+  if (total && total > have) return `${have.toLocaleString("en")} of ${total.toLocaleString("en")} operations`;
+  return `${shown.toLocaleString("en")} ${shown === 1 ? "operation" : "operations"}`;
+}
+
 /// The stretch that an address asks for, within the run.
-function window(zoom: string | undefined, from: number, to: number): [number, number] {
+function stretch(zoom: string | undefined, from: number, to: number): [number, number] {
   const found = /^(\d{1,15})-(\d{1,15})$/.exec(zoom ?? "");
   const first = from + Number(found?.[1] ?? 0);
   const last = Math.min(to, from + Number(found?.[2] ?? Infinity));
   return found && last > first ? [first, last] : [from, to];
-}
-
-/// In the middle of its band, but never beyond the edge.
-function nameAt(band: Band, width: number) {
-  const middle = band.left + band.width / 2;
-  return middle > width - 45 ? { right: -8 } : middle < 45 ? { left: 0 } : { left: middle, transform: "translateX(-50%)" };
-}
-
-function RunLine({ run, scale, now }: { run: Run; scale: Scale; now: number }) {
-  const from = millis(run.created_at) ?? now;
-  return (
-    <div className={`${css.line} ${css.whole}`} style={{ top: 0 }}>
-      <span className={css.name}><span className={css.kind}><Icon path="M8 3a5 5 0 1 0 0 10A5 5 0 0 0 8 3Z" /></span><span>{run.definition}</span><small>{duration(between(from, now))}</small></span>
-      <span className={css.track}><span className={css.bar} data-tone={STATES[stateOf(run, now)].tone === "green" ? "green" : STATES[stateOf(run, now)].tone === "red" ? "red" : "grey"} style={{ left: scale.x(from), width: Math.max(0, scale.x(now) - scale.x(from)), height: 5, top: 12 }} /></span>
-    </div>
-  );
-}
-
-interface LineProps {
-  line: Line;
-  scale: Scale;
-  now: number;
-  row: number;
-  top: number;
-  chosen: boolean;
-  isOpen: boolean;
-  onChoose: () => void;
-  onChild?: (id: string) => void;
-}
-
-function StepLine({ line: { step, depth }, scale, now, row, top, chosen, isOpen, onChoose, onChild }: LineProps) {
-  const placed = bars(step, scale, now);
-  const took = between(millis(step.began_at) ?? now, millis(step.ended_at) ?? now);
-  const until = millis(step.until);
-  const state = (step.state in STATES ? step.state : "running") as State;
-  const tries = step.attempts.length ? ` (${step.attempts.length + (step.state === "retrying" ? 0 : 1)} attempts)` : "";
-  const label = `${step.op === "undo" ? "undo " : ""}${step.name}`;
-  return (
-    <>
-      <button type="button" className={css.line} data-row={row} style={{ top }} aria-pressed={chosen} onClick={onChoose} title={`${step.op} ${step.name}: ${state}`}>
-        <span className={css.name} style={{ paddingLeft: 12 + (depth + 1) * 14 }}>
-          <span className={css.kind}><Icon path={KINDS[step.op] ?? OTHER} /></span>
-          <span>{label}<span className={parts.muted}>{tries}</span></span>
-          <small>{state === "completed" ? "" : `${state} `}{duration(took)}</small>
-        </span>
-        <span className={css.track}>
-          {placed.map((bar) => <span key={`${bar.kind}${bar.from}`} className={css.bar} data-kind={bar.kind} data-tone={tone(bar, step)} data-live={!step.ended_at && bar === placed.at(-1)} style={{ left: bar.left, width: bar.width }} title={`${bar.attempt ? `attempt ${bar.attempt}` : bar.kind}: ${duration(bar.to - bar.from)}`} />)}
-          {step.op === "event" && step.ended_at && <Mark at={millis(step.ended_at)} scale={scale} title="arrived" />}
-          {step.op === "sleep" && until !== null && until <= now && <Mark at={until} scale={scale} title="timer" />}
-        </span>
-      </button>
-      {step.child && onChild && (
-        <button type="button" className={parts.bare} data-toggle={row} style={{ position: "absolute", top: top + 6, left: 2 + depth * 14, zIndex: 2 }} aria-expanded={isOpen} aria-label="Steps of the child" onClick={() => onChild(step.child!)}>
-          {isOpen ? "▾" : "▸"}
-        </button>
-      )}
-    </>
-  );
-}
-
-function Mark({ at, scale, title }: { at: number | null; scale: Scale; title: string }) {
-  if (at === null || at < scale.from || at > scale.to) return null;
-  return <span className={css.mark} style={{ left: scale.x(at) }} title={title} />;
-}
-
-function tone(bar: Bar, step: Step): string {
-  if (bar.kind !== "run") return "amber";
-  if (bar.failed) return "red";
-  if (step.op === "undo") return "amber";
-  return step.state === "completed" ? "green" : step.state === "dropped" ? "grey" : "blue";
 }
 
 /// The steps of each, as far as they have come.

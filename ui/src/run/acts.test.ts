@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
 import { type Action, actionsOf, dueOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
-import { remedy } from "./remedy";
+import { crowd, reason, remedy } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
 
@@ -80,13 +80,26 @@ describe("what helps", () => {
   });
   it("one whose queue no node serves: a node that does, and no other code", () => {
     const told = (explained: object) => renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "blocked", text: "", now: "", ...explained }, { id: "run_1" })));
-    expect(told({ unserved: "mail" })).toMatch(/No node serves queue.*mail.*s\.queues = vec!\[.*mail.*\]/);
+    expect(told({ unserved: "mail" })).toMatch(/^Start your program with.*s\.queues = vec!\[.*mail.*\].*queue mail/);
     expect(told({ unserved: "mail" })).not.toMatch(/Deploy|fork/);
     expect(told({})).toMatch(/Deploy/);
+  });
+  it("is said once, after a reason that is a sentence", () => {
+    expect(reason("blocked: no node that knows a@1 serves queue b; it goes on when a node joins that knows its code, or cancel it")).toBe("Blocked: no node that knows a@1 serves queue b.");
+    expect(reason("due since 10:00:00, and no node is up: start one")).toBe("Due since 10:00:00, and no node is up.");
+    expect(reason("no node that is up knows a@1: start one that registers this name and version")).toBe("No node that is up knows a@1.");
+    expect(reason("queue b is paused since 10:00:00: `outlast queue resume b`")).toBe("Queue b is paused since 10:00:00.");
+    expect(reason("waiting for event a (since 10:00:00)")).toBe("Waiting for event a (since 10:00:00)");
+    expect(reason("step pay failed: attempt 2 comes at 10:00:00")).toBe("Step pay failed: attempt 2 comes at 10:00:00.");
+    expect(reason("")).toBe("");
   });
   it("one that waits: the event, or its children", () => {
     expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "event", name: "approval" }] }, { id: "run_1" })).toMatch(/Send the event/);
     expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "child", run: "run_2" }] }, { id: "run_1" })).not.toBeNull();
+    const many = Array.from({ length: 14 }, (_, nth) => ({ on: "child", run: `run_${nth}_12345678` }));
+    expect(crowd({ waits: many })).toBe("Waiting for the end of 14 runs.");
+    expect(renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "waiting", text: "", now: "", waits: many }, { id: "run_1" })))).toMatch(/^See (…12345678 ){5}and 9 more$/);
+    expect([crowd({ waits: many.slice(0, 3) }), crowd({ waits: [...many, { on: "event" }] }), crowd({})]).toEqual([null, null, null]);
     expect(remedy({ kind: "behind_in_order", text: "", now: "", head: "run_2" }, { id: "run_1" })).not.toBeNull();
   });
 });

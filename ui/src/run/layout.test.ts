@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../lib/state";
-import { BAND, bars, idle, labels, LEAST, scale, segments, shares, ticks, wholeScale } from "./layout";
+import { BAND, bars, idle, isBusy, labels, outline, scale, segments, shares, shrunk, styled, ticks, wholeScale, working } from "./layout";
 
 const at = (ms: number) => new Date(ms).toISOString();
 function step(op: string, from: number, to: number | null, more: Partial<Step> = {}): Step {
@@ -46,7 +46,7 @@ describe("the timeline", () => {
     expect(narrow.x(HOUR + 1000)).toBeCloseTo(1028);
     const wide = wholeScale(steps, 0, HOUR + 1000, 1028, false, new Set());
     expect(wide.bands).toHaveLength(0);
-    expect(bars(steps[0]!, wide, 0)[0]!.width).toBe(LEAST);
+    expect(styled(wide, 0, 1000, false).width).toBe("3px");
     const opened = wholeScale(steps, 0, HOUR + 1000, 1028, true, new Set([1000]));
     expect([opened.bands, opened.opened]).toEqual([[], [{ from: 1000, to: HOUR }]]);
   });
@@ -74,7 +74,7 @@ describe("the timeline", () => {
     const steps = [step("step", 0, 1000), step("event", 1000, HOUR), step("step", HOUR, HOUR + 1000)];
     const part = wholeScale(steps, 200, 800, 600, true, new Set(), HOUR + 1000);
     expect(part.bands).toHaveLength(0);
-    expect(bars(steps[0]!, part, HOUR + 1000)[0]).toMatchObject({ left: 0, width: 600 });
+    expect(bars(steps[0]!, part, HOUR + 1000).map((one) => styled(part, one.from, one.to, false))).toEqual([{ left: "min(0px, 597px)", width: "600px" }]);
     expect(bars(steps[2]!, part, HOUR + 1000)).toEqual([]);
     const whole = wholeScale(steps, 0, HOUR + 1000, 1028, true, new Set());
     for (const time of [0, 300, 1000, HOUR, HOUR + 700]) expect(whole.time(whole.x(time))).toBeCloseTo(time, 0);
@@ -88,6 +88,43 @@ describe("the timeline", () => {
     expect(shown).toHaveLength(40);
     expect(looked).toBe(40);
   });
+  it("has round times after the beginning of the run, also of a stretch of it", () => {
+    const part = scale(1043, 1343, [], 540);
+    expect(labels(part, 1000).map(([, label]) => label)).toEqual(["+50 ms", "+100 ms", "+150 ms", "+200 ms", "+250 ms", "+300 ms"]);
+  });
+  it("moves by one number while the right edge is now, and stands where it would be drawn a moment later", () => {
+    const steps = [step("step", 0, 1000), step("sleep", 1000, 9000), step("step", 9000, null)];
+    const [before, after] = [10_000, 11_500].map((now) => wholeScale(steps, 0, now, 1028, true, new Set(), now));
+    const k = shrunk(before!, 1500);
+    for (const time of [0, 500, 1000, 5000, 9000]) {
+      const { elastic, fixed } = before!.place(time);
+      expect(elastic * k + fixed).toBeCloseTo(after!.x(time));
+    }
+    expect(shrunk(before!, -50)).toBe(1);
+    expect(styled(before!, 9000, 10_000, true)).toEqual({ left: "min(var(--k) * 500px + 28px, 1025px)", width: "max(1000px - var(--k) * 500px, 3px)" });
+    expect(styled(before!, 0, 1000, true).width).toBe("max(var(--k) * 500px + 0px, 3px)");
+  });
+  it("knows when there is nothing to move", () => {
+    const attempts = [{ number: 1, began_at: at(0), failed_at: at(100), next_at: at(5000), error: { message: "no", detail: {} } }];
+    expect(isBusy([step("step", 0, null)], 50)).toBe(true);
+    expect(isBusy([step("step", 0, 20), step("event", 20, null), step("sleep", 20, null)], 50)).toBe(false);
+    const failed = step("step", 0, null, { attempts, state: "retrying" } as Partial<Step>);
+    expect([isBusy([failed], 2000), isBusy([failed], 6000)]).toEqual([false, true]);
+  });
+  it("does not take for idle what a run in hand has not recorded yet", () => {
+    const steps = [step("step", 0, 1000), step("event", 1000, HOUR)];
+    const now = HOUR + 9000;
+    expect(working("running", steps, now)).toEqual({ from: HOUR, to: now });
+    expect([working("waiting", steps, now), working("running", [], now)]).toEqual([undefined, undefined]);
+    expect(wholeScale(steps, 0, now, 600, true, new Set(), now, working("running", steps, now)).bands.map((band) => band.to)).toEqual([HOUR]);
+    expect(shares(steps, 0, now, now, { is: "running" })).toEqual({ ...NONE, running: 10_000, waiting: HOUR - 1000 });
+  });
+  it("draws a whole run in little room, however many steps it has", () => {
+    const steps = Array.from({ length: 10_000 }, (_, i) => step("step", i * 100, i * 100 + 90, i === 5000 ? { state: "failed" } : {}));
+    const drawn = outline(steps, wholeScale(steps, 0, 1_000_000, 600, false, new Set()), 1_000_000);
+    expect(drawn).toEqual([{ left: 0, width: 300, failed: false }, { left: 300, width: 2, failed: true }, { left: 302, width: 298, failed: false }]);
+    expect(outline([step("event", 0, 50)], scale(0, 50, [], 600), 50)).toEqual([]);
+  });
   it("says what the time was spent on, and forgets no millisecond", () => {
     const error = { message: "no", detail: {} };
     const attempts = [{ number: 1, began_at: at(100), failed_at: at(200), next_at: at(700), error }];
@@ -98,10 +135,13 @@ describe("the timeline", () => {
   });
   it("does not say of a run that stands still that it was in line since then", () => {
     const steps = [step("step", 100, 200), step("step", 300, 400)];
-    expect(shares(steps, 0, 9000, 9000, true)).toEqual({ ...NONE, queued: 100, running: 200, between: 100, still: 8600 });
+    expect(shares(steps, 0, 9000, 9000, { is: "still" })).toEqual({ ...NONE, queued: 100, running: 200, between: 100, still: 8600 });
     expect(shares(steps, 0, 9000, 9000)).toEqual({ ...NONE, queued: 100, running: 200, between: 8700 });
-    expect(shares([], 0, 50, 50, true)).toEqual({ ...NONE, still: 50 });
-    // What waits while it is paused waits.
-    expect(shares([step("event", 100, null)], 0, 500, 500, true)).toEqual({ ...NONE, queued: 100, waiting: 400 });
+    expect(shares([], 0, 50, 50, { is: "still" })).toEqual({ ...NONE, still: 50 });
+    // What waits while it is paused waits, unless it is known since when it is.
+    expect(shares([step("event", 100, null)], 0, 500, 500, { is: "still" })).toEqual({ ...NONE, queued: 100, waiting: 400 });
+    expect(shares([step("event", 100, null)], 0, 500, 500, { is: "still", since: 300 })).toEqual({ ...NONE, queued: 100, waiting: 200, still: 200 });
+    expect(shares([step("step", 100, 400)], 0, 500, 500, { is: "still", since: 300 })).toEqual({ ...NONE, queued: 100, running: 300, still: 100 });
+    expect(shares([step("event", 100, null)], 0, 500, 500, { since: 300 })).toEqual({ ...NONE, queued: 100, waiting: 400 });
   });
 });

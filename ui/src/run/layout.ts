@@ -69,10 +69,17 @@ export function idle(busy: Gap[], from: number, to: number, share = 0.03, least 
 
 export type Share = "queued" | "running" | "waiting" | "backoff" | "between" | "still";
 
+/// What is known beside the steps of a run.
+interface Tail {
+  /// What comes after the last step: of one that stands still, or works on what is not recorded yet.
+  is?: "still" | "running";
+  /// Since when it stands still. What waits meanwhile does not wait.
+  since?: number;
+}
+
 /// What the whole of a run was spent on, to the millisecond. Where several things went on at once the busiest counts. Before anything
-/// did, it stood in line; of what is between two things nobody noted whether it stood in line, was paused or blocked. Of one that
-/// stands still (`isStill`) what comes after the last thing is that.
-export function shares(steps: Step[], from: number, to: number, now: number, isStill = false): Record<Share, number> {
+/// did, it stood in line; of what is between two things nobody noted whether it stood in line, was paused or blocked.
+export function shares(steps: Step[], from: number, to: number, now: number, tail: Tail = {}): Record<Share, number> {
   const found: Record<Share, number> = { queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
   const changes: [number, SegmentKind, number][] = [];
   for (const step of steps) {
@@ -86,9 +93,12 @@ export function shares(steps: Step[], from: number, to: number, now: number, isS
   changes.sort((a, b) => a[0] - b[0]);
   const [first, last] = [changes[0]?.[0] ?? to, changes.at(-1)?.[0] ?? from];
   const open = { run: 0, backoff: 0, wait: 0 };
+  const held = tail.is === "still" ? clamp(tail.since ?? to, from, to) : to;
+  changes.push([held, "run", 0], [to, "run", 0]);
+  changes.sort((a, b) => a[0] - b[0]);
   let at = from;
-  for (const [time, kind, change] of [...changes, [to, "run", 0] as const]) {
-    const share: Share = open.run ? "running" : open.backoff ? "backoff" : open.wait ? "waiting" : isStill && at >= last ? "still" : at < first ? "queued" : "between";
+  for (const [time, kind, change] of changes) {
+    const share: Share = open.run ? "running" : at >= held ? "still" : open.backoff ? "backoff" : open.wait ? "waiting" : tail.is && at >= last ? tail.is : at < first ? "queued" : "between";
     found[share] += Math.max(0, time - at);
     at = Math.max(at, time);
     open[kind] += change;
@@ -96,8 +106,15 @@ export function shares(steps: Step[], from: number, to: number, now: number, isS
   return found;
 }
 
+/// Where a time stands, in pixels: what shrinks while the right edge is now and goes on, and what idle bands before it take.
+export interface Place {
+  elastic: number;
+  fixed: number;
+}
+
 export interface Scale {
   x(time: number): number;
+  place(time: number): Place;
   /// The time at a pixel.
   time(x: number): number;
   bands: Band[];
@@ -119,7 +136,7 @@ export function scale(from: number, to: number, gaps: Gap[], width: number): Sca
     bands.push({ ...gap, left: (gap.from - from - cut) * perMilli + bands.length * band, width: band });
     cut += gap.to - gap.from;
   }
-  const x = (time: number) => {
+  const place = (time: number): Place => {
     const at = clamp(time, from, to);
     let before = 0;
     let count = 0;
@@ -128,10 +145,14 @@ export function scale(from: number, to: number, gaps: Gap[], width: number): Sca
         before += one.to - one.from;
         count++;
       } else if (at > one.from) {
-        return one.left + ((at - one.from) / (one.to - one.from)) * one.width;
+        return { elastic: (one.from - from - before) * perMilli, fixed: count * band + ((at - one.from) / (one.to - one.from)) * one.width };
       } else break;
     }
-    return (at - from - before) * perMilli + count * band;
+    return { elastic: (at - from - before) * perMilli, fixed: count * band };
+  };
+  const x = (time: number) => {
+    const { elastic, fixed } = place(time);
+    return elastic + fixed;
   };
   const time = (pixel: number) => {
     let [low, high] = [from, to];
@@ -142,47 +163,80 @@ export function scale(from: number, to: number, gaps: Gap[], width: number): Sca
     }
     return high;
   };
-  return { x, time, bands, opened: [], from, to, width };
+  return { x, place, time, bands, opened: [], from, to, width };
 }
 
 /// The scale of a run, or of a stretch of it.
-export function wholeScale(steps: Step[], from: number, to: number, width: number, compress: boolean, open: Set<number>, now = to): Scale {
+export function wholeScale(steps: Step[], from: number, to: number, width: number, compress: boolean, open: ReadonlySet<number>, now = to, working?: Gap): Scale {
   if (!compress) return scale(from, to, [], width);
   const isSeen = (one: Segment) => one.kind === "run" && one.to >= from && one.from <= to;
-  const busy = steps.flatMap((step) => segments(step, now).filter(isSeen));
+  const busy: Gap[] = steps.flatMap((step) => segments(step, now).filter(isSeen));
+  if (working) busy.push(working);
   const gaps = idle(busy, from, to);
   const narrow = gaps.filter((gap) => !open.has(gap.from));
   return { ...scale(from, to, narrow, width), opened: gaps.filter((gap) => open.has(gap.from)) };
 }
 
-export interface Bar extends Segment {
-  left: number;
-  width: number;
+/// What of a step is to be seen. Called for rows that are on the screen, and for no others.
+export function bars(step: Step, scale: Scale, now: number): Segment[] {
+  return segments(step, now).filter((one) => one.to >= scale.from && one.from <= scale.to);
 }
 
-/// The bars of one row. Called for rows that are on the screen, and for no others.
-export function bars(step: Step, scale: Scale, now: number): Bar[] {
-  const seen = segments(step, now).filter((one) => one.to >= scale.from && one.from <= scale.to);
-  return seen.map((one) => {
-    const left = scale.x(one.from);
-    const width = Math.max(LEAST, scale.x(one.to) - left);
-    return { ...one, left: Math.min(left, Math.max(0, scale.width - LEAST)), width };
-  });
+/// What a run that is in hand does since the last thing that it recorded: its next is not recorded before it is done.
+export function working(status: string, steps: Step[], now: number): Gap | undefined {
+  if (!["running", "undoing"].includes(status) || !steps.length) return undefined;
+  let last = 0;
+  for (const step of steps) last = Math.max(last, millis(step.ended_at) ?? millis(step.attempts.at(-1)?.next_at) ?? millis(step.began_at) ?? 0);
+  return { from: Math.min(last, now), to: now };
 }
 
-/// Round times along the axis, at least so many pixels apart; none inside of bands.
-export function ticks(scale: Scale, apart = 90): number[] {
-  const shown = scale.to - scale.from - scale.bands.reduce((sum, band) => sum + band.to - band.from, 0);
-  const wish = (shown / Math.max(1, scale.width)) * apart;
+/// Whether something works right now.
+export function isBusy(steps: Step[], now: number): boolean {
+  return steps.some((step) => !step.ended_at && segments(step, now).at(-1)?.kind === "run");
+}
+
+/// How far the scale has shrunk when its right edge, which was now, is so many milliseconds later.
+export function shrunk(scale: Scale, later: number): number {
+  const shown = Math.max(1, scale.to - scale.from - idleOf(scale));
+  return shown / (shown + Math.max(0, later));
+}
+
+function idleOf(scale: Scale): number {
+  return scale.bands.reduce((sum, band) => sum + band.to - band.from, 0);
+}
+
+/// A stretch of the axis as a style. Where the scale moves, the style follows `--k`, what `shrunk` gives, so that one number moves
+/// everything from frame to frame and nothing is drawn anew.
+export function styled(scale: Scale, from: number, to: number, moves: boolean, least = LEAST): { left: string; width: string } {
+  const [begin, end] = [scale.place(from), scale.place(to)];
+  const most = `${Math.max(0, scale.width - least)}px`;
+  if (!moves) {
+    const left = begin.elastic + begin.fixed;
+    return { left: `min(${px(left)}, ${most})`, width: px(Math.max(least, end.elastic + end.fixed - left)) };
+  }
+  const left = `var(--k) * ${px(begin.elastic)} + ${px(begin.fixed)}`;
+  // The right edge stays where it is, whatever time it is by then.
+  const width = to >= scale.to ? `${px(end.elastic + end.fixed - begin.fixed)} - var(--k) * ${px(begin.elastic)}` : `var(--k) * ${px(end.elastic - begin.elastic)} + ${px(end.fixed - begin.fixed)}`;
+  return { left: `min(${left}, ${most})`, width: `max(${width}, ${px(least)})` };
+}
+
+function px(pixels: number): string {
+  return `${Math.round(pixels * 100) / 100}px`;
+}
+
+/// Round times after the run began along the axis, at least so many pixels apart; none inside of bands.
+export function ticks(scale: Scale, began = scale.from, apart = 90): number[] {
+  const wish = ((scale.to - scale.from - idleOf(scale)) / Math.max(1, scale.width)) * apart;
   const step = STEPS.find((one) => one >= wish) ?? STEPS.at(-1)!;
+  const next = (time: number) => began + Math.ceil((time - began) / step) * step;
   const found: number[] = [];
   let last = -Infinity;
-  for (let time = scale.from; time <= scale.to && found.length < 100; ) {
+  for (let time = next(scale.from); time <= scale.to && found.length < 100; ) {
     const at = time;
     const band = scale.bands.find((one) => at > one.from && at < one.to);
     if (band) {
       // Long gaps are stepped over at once.
-      time = scale.from + Math.ceil((band.to - scale.from) / step) * step;
+      time = next(band.to);
       continue;
     }
     const x = scale.x(time);
@@ -195,13 +249,34 @@ export function ticks(scale: Scale, apart = 90): number[] {
   return found;
 }
 
+/// Where anything worked, and where it failed, in at most so many stretches: a whole run in little room.
+export function outline(steps: Step[], scale: Scale, now: number, most = 300): { left: number; width: number; failed: boolean }[] {
+  const cell = Math.max(1, scale.width / most);
+  const cells: (boolean | undefined)[] = [];
+  for (const step of steps) {
+    for (const one of segments(step, now)) {
+      if (one.kind !== "run" || one.to < scale.from || one.from > scale.to) continue;
+      const last = Math.min(Math.floor(scale.x(one.to) / cell), Math.ceil(scale.width / cell) - 1);
+      for (let at = Math.min(Math.floor(scale.x(one.from) / cell), last); at <= last; at++) cells[at] = cells[at] || !!one.failed;
+    }
+  }
+  const found: { first: number; last: number; failed: boolean }[] = [];
+  for (let at = 0; at < cells.length; at++) {
+    const [failed, before] = [cells[at], found.at(-1)];
+    if (failed === undefined) continue;
+    if (before?.last === at - 1 && before.failed === failed) before.last = at;
+    else found.push({ first: at, last: at, failed });
+  }
+  return found.map(({ first, last, failed }) => ({ left: first * cell, width: (last - first + 1) * cell, failed }));
+}
+
 /// How wide a letter of the axis is, about.
 const LETTER = 7;
 
 /// What stands at those times. Where the length of a band stands nothing else does, and nothing is said twice in a row.
 export function labels(scale: Scale, began: number): [number, string][] {
   let last = "";
-  return ticks(scale).map((time) => {
+  return ticks(scale, began).map((time) => {
     const label = Math.abs(time - began) < 1 ? "0" : `+${duration(time - began)}`;
     const [left, right] = [scale.x(time), scale.x(time) + 5 + LETTER * label.length];
     const isCovered = scale.bands.some((band) => {

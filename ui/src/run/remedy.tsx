@@ -28,6 +28,28 @@ export interface Explained {
   asked_to_stop?: string;
 }
 
+/// Where the server's sentence goes on with what helps: here that is said once, with links.
+const HELP = /(?:;|, and|:) (?:it goes on when|cancel the run|start one|no node is up to free it|`outlast ).*$/s;
+
+/// Why, as a sentence of its own, without what helps.
+export function reason(text: string): string {
+  const why = text.replace(HELP, "").trim();
+  return why && why[0]!.toUpperCase() + why.slice(1) + (/[.!?)]$/.test(why) ? "" : ".");
+}
+
+/// So many runs are named; the others are counted.
+const FEW = 5;
+
+/// For what a run waits that waits for the ends of many others: nobody reads a list of them.
+export function crowd({ waits = [] }: Pick<Explained, "waits">): string | null {
+  return waits.length > FEW && waits.every((wait) => wait.on === "child") ? `Waiting for the end of ${waits.length} runs.` : null;
+}
+
+/// The first of them, and how many there are beside.
+function runLinks(ids: string[]) {
+  return <>{ids.slice(0, FEW).map(runLink)}{ids.length > FEW && `and ${ids.length - FEW} more`}</>;
+}
+
 function runLink(id: string) {
   return <Link key={id} to={`/runs/${id}` as string}>…{id.slice(-8)} </Link>;
 }
@@ -38,14 +60,14 @@ export function serves(queue: string): string {
 }
 
 function served(queue: string): ReactNode {
-  return <>No node serves queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link>: start your program with <code>{serves(queue)}</code> (it takes from those alone that are named there), or with a definition that is of this queue. <Link to={"/nodes" as string}>Nodes</Link> shows what is up.</>;
+  return <>Start your program with <code>{serves(queue)}</code> (it takes from those alone that are named there), or with a definition that is of queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link>; or cancel the run, and start it in another queue. <Link to={"/nodes" as string}>Nodes</Link> shows what is up.</>;
 }
 
 export function remedy({ kind, queue, unserved, code, head, by, waits }: Explained, run: Pick<Run, "id">): ReactNode {
-  const children = waits?.filter((wait) => wait.run).map((wait) => runLink(wait.run!));
+  const children = waits?.flatMap((wait) => wait.run ?? []);
   switch (kind) {
     case "waiting":
-      return children?.length ? <>See {children}</> : waits?.some((wait) => wait.on === "event") ? "Send the event, if it will not come by itself." : null;
+      return children?.length ? <>See {runLinks(children)}</> : waits?.some((wait) => wait.on === "event") ? "Send the event, if it will not come by itself." : null;
     case "no_node":
       return <>Start your program, or <code>outlast dev</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</>;
     case "no_code":
@@ -58,7 +80,7 @@ export function remedy({ kind, queue, unserved, code, head, by, waits }: Explain
     case "queue_full":
     case "group_full":
     case "nodes_full":
-      return <>Before it: {(by ?? []).slice(0, 5).map(runLink)}</>;
+      return <>Before it: {runLinks(by ?? [])}</>;
     case "behind_in_order":
       return head ? <>First {runLink(head)}</> : null;
     case "blocked":

@@ -1,6 +1,7 @@
 // The steps of a run. A long one comes in pieces: its first and last steps at once, the rest as it comes.
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { api, data } from "../api/client";
+import { BRIEF } from "../lib/payload";
 import type { Step } from "../lib/state";
 
 /// What is shown first of a long run, at either end, and how much is asked for at once afterwards.
@@ -40,7 +41,7 @@ export function stepsOf(id: string) {
     queryKey,
     queryFn: ({ signal, client }: { signal: AbortSignal; client: QueryClient }) =>
       allSteps(
-        (after, limit) => data(api.GET("/api/v1/runs/{id}/steps", { params: { path: { id }, query: { after, limit } }, signal })),
+        (after, limit) => data(api.GET("/api/v1/runs/{id}/steps", { params: { path: { id }, query: { after, limit, preview: BRIEF } }, signal })),
         // What is there already is more than the ends.
         client.getQueryData(queryKey) ? undefined : (steps) => client.setQueryData(queryKey, steps as never),
       ),

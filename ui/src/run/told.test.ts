@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { told } from "./told";
+import { noteOf, told } from "./told";
 
 const entry = (pos: number, second: number) => ({ pos, at: `2027-01-01T00:00:0${second}Z`, op: "step", phase: "done", name: `s${pos}`, body: null });
 const action = (name: string, second: number, status = 200) => ({ at: `2027-01-01T00:00:0${second}Z`, actor: "ann", action: `run.${name}`, reason: "why not", status });
@@ -14,5 +14,25 @@ describe("the history", () => {
   it("keeps the order of entries, and leaves for later what comes behind entries that are not here yet", () => {
     const lines = told([entry(1, 5), entry(2, 4)], [action("pause", 6)], true);
     expect(lines.map((line) => line.name)).toEqual(["s1", "s2"]);
+  });
+});
+
+describe("what the engine noted with an entry", () => {
+  const say = (time: number) => `at ${time}`;
+  const said = (kind: string, phase: string, body: unknown) => noteOf({ kind, phase, body }, say);
+  it("is said in words, with times that people read", () => {
+    expect(said("sleep", "opened", { until: 1794960862348437 })).toEqual({ text: "until at 1794960862348.437", run: undefined });
+    expect(said("event", "opened", { event: "approval", until: 2000 })?.text).toBe("for event approval, until at 2");
+    expect(said("child", "opened", { run: "run_1", detached: true })).toEqual({ text: "started, and not waited for", run: "run_1" });
+    expect(said("step", "attempt", { attempt: 2, failure: { own: { message: "declined", value: {} } }, next_at: 5000 })?.text).toBe("attempt 2 failed: declined; the next comes at 5");
+    expect(said("undo", "attempt", { attempt: 3, failure: { outlast: { timed_out: { what: "undo a", after_ms: 5 } } }, next_at: 5000, gave_up: true })?.text).toBe("attempt 3 failed: undo a timed out; it was the last");
+    expect(said("step", "failed", { own: { message: "declined", value: {} } })?.text).toBe("declined");
+    expect(said("revise", "done", { by: "ann", reason: "why not" })?.text).toBe("tried again by ann: why not");
+    expect(said("revise", "done", { result: { of: { op: "undo", name: "flight" }, body: null } })?.text).toBe("the result of undo flight was replaced");
+    expect(said("revise", "void", { fork_of: "run_2" })).toEqual({ text: "forked from another run", run: "run_2" });
+  });
+  it("is nothing of what the code of a run recorded", () => {
+    for (const body of [{ until: 5 }, "shelf 7", null, undefined, [1]]) expect(said("step", "done", body)).toBeNull();
+    expect(said("event", "opened", {})).toBeNull();
   });
 });

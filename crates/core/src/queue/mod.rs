@@ -43,7 +43,11 @@ impl Rate {
         check_slots(what, self.count)?;
         let least = Duration::from_millis(1);
         if self.per < least || self.per > Limits::DURATION {
-            return Err(Error::invalid(what, format!("per {:?}", self.per), "per 1 ms to 100 years"));
+            return Err(Error::invalid(
+                &format!("span of the {what}"),
+                format!("{:?}", self.per),
+                "1 ms to 100 years",
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! When a run goes on by itself, where a person may want it sooner.
 
 use super::{Wait, WaitOn, Why};
-use crate::Timestamp;
+use crate::{Error, Timestamp};
 
 /// The time at which a run goes on by itself, and whose that time is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,17 @@ impl Later {
     pub fn at(self) -> Timestamp {
         match self {
             Later::Due(at) | Later::Timer(at) => at,
+        }
+    }
+
+    /// Accepts another time at which it shall go on; `None`: now.
+    pub fn check(self, at: Option<Timestamp>) -> Result<Later, Error> {
+        match (self, at) {
+            (Later::Timer(_), Some(at)) => {
+                let only = "now: its code waits for a time that its journal has, which can only be over";
+                Err(Error::invalid("time to go on", at, only))
+            }
+            _ => Ok(self),
         }
     }
 }

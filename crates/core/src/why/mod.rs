@@ -396,7 +396,7 @@ pub(super) mod spelled {
     use crate::Timestamp;
 
     pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(time)
+        serializer.serialize_str(&time.exact())
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
@@ -415,7 +415,7 @@ pub(super) mod spelled_option {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match time {
-            Some(time) => serializer.collect_str(time),
+            Some(time) => serializer.serialize_str(&time.exact()),
             None => serializer.serialize_none(),
         }
     }

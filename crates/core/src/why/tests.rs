@@ -257,7 +257,7 @@ fn reasons_are_json_with_a_kind_and_return_as_they_went() {
         assert_eq!(serde_json::from_value::<Explained>(json).unwrap(), told);
     }
     let json = serde_json::to_string(&Why::Due { at: at(60) }).unwrap();
-    assert_eq!(json, r#"{"kind":"due","at":"1970-01-01T00:01:00Z"}"#);
+    assert_eq!(json, r#"{"kind":"due","at":"1970-01-01T00:01:00.000000Z"}"#);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::clock::Asked;
 use super::floor::Floors;
+use super::slots::Aside;
 use super::{Engine, OpenClaim, Slot, batch, queues};
 
 /// The most runs of one claim.
@@ -39,18 +40,14 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut deaf_pause = DEAF_PAUSE;
     while !engine.stop.is_cancelled() {
         // A saturated node claims nothing: wait for a slot first. What only gathers gives its slots up.
-        if engine.slots.available_permits() == 0 {
+        if engine.slots.count() == 0 {
             batch::hand_over(&engine);
         }
-        let slot = tokio::select! {
+        tokio::select! {
             biased;
             () = engine.stop.cancelled() => return,
-            slot = engine.slots.clone().acquire_owned() => match slot {
-                Ok(slot) => slot,
-                Err(_) => return,
-            },
-        };
-        drop(slot);
+            () = engine.slots.some() => {}
+        }
         engine.claiming.store(true, Ordering::SeqCst);
         let found = match quiet {
             true => look_first(&engine, &mut looks).await,
@@ -119,6 +116,8 @@ pub(super) struct Found {
 struct Looks {
     floors: Floors,
     rounds: u64,
+    /// Whether the last round got all that it could take.
+    is_full: bool,
 }
 
 /// Claims if a look, which costs the database less, says that there is something to claim.
@@ -139,6 +138,12 @@ pub(super) struct Round {
     pub(super) found: Found,
     pub(super) opened: Vec<OpenClaim>,
     suspects: Vec<(Claimed, Slot)>,
+    /// Whether slots that it sets aside for queues without rules are lent: not where the last round got all that it could take.
+    lends: bool,
+    /// Whether a claim got all that it could take.
+    is_full: bool,
+    /// What was claimed, and others have begun in its slots meanwhile.
+    without_slot: Vec<Claimed>,
 }
 
 impl Round {
@@ -151,8 +156,8 @@ impl Round {
     pub(super) async fn begin(
         &mut self,
         engine: &Arc<Engine>,
-        claims: Claims,
-        slots: Vec<Slot>,
+        mut claims: Claims,
+        slots: Aside<'_>,
         asked: Asked,
     ) {
         metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
@@ -166,17 +171,23 @@ impl Round {
             let late = claims.now.since(run.due_at).as_secs_f64();
             metrics::histogram!("outlast_lateness_seconds").record(late);
         }
+        let slots: Vec<Slot> =
+            slots.take(claims.runs.len()).into_iter().map(|slot| engine.slot(slot)).collect();
+        self.without_slot.extend(claims.runs.split_off(slots.len()));
         let claimed = claims.runs.into_iter().zip(slots);
         let (suspect, fine): (Vec<_>, Vec<_>) = claimed.partition(|(run, _)| run.crashes >= crashes::SUSPECT);
         self.suspects.extend(suspect);
         begin(engine, fine).await;
     }
 
-    /// Begins the suspects. Their claims are open until the last one is in hand: a renewal would take it for a
-    /// stranger and free it.
+    /// Begins the suspects, and hands back what has no slot. Their claims are open until the last one is in hand: a
+    /// renewal would take it for a stranger and free it.
     async fn end(self, engine: &Arc<Engine>) -> Found {
         engine.queues.note_round(self.found.has_begun || self.found.rest.is_some(), self.found.next_due);
         begin_suspects(engine, self.suspects).await;
+        let without_slot = self.without_slot.into_iter().map(|run| (run, ())).collect();
+        let let_go = |(loaded, run, ())| super::run::let_go(engine, loaded, run);
+        join_all(load(engine, without_slot).await.into_iter().map(let_go)).await;
         drop(self.opened);
         self.found
     }
@@ -186,7 +197,7 @@ impl Round {
 /// before their time only into slots that are not needed.
 async fn claim_all(engine: &Arc<Engine>, looks: &mut Looks, early: bool) -> Found {
     looks.rounds += 1;
-    let mut round = Round { number: looks.rounds, ..Round::default() };
+    let mut round = Round { number: looks.rounds, lends: !looks.is_full, ..Round::default() };
     if looks.rounds.is_multiple_of(2) {
         queues::claim_all(engine, &mut round).await;
         claim_plain(engine, looks, &mut round, early).await;
@@ -194,6 +205,7 @@ async fn claim_all(engine: &Arc<Engine>, looks: &mut Looks, early: bool) -> Foun
         claim_plain(engine, looks, &mut round, early).await;
         queues::claim_all(engine, &mut round).await;
     }
+    looks.is_full = round.is_full;
     round.end(engine).await
 }
 
@@ -224,8 +236,8 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
     for shard in shards.into_iter().take_while(|_| !engine.stop.is_cancelled()) {
         let room = if early { engine.room() } else { 0 };
         let most = if room > 0 { MOST.min(room) } else { MOST };
-        let slots = engine.free_slots(most);
-        if slots.is_empty() {
+        let slots = engine.slots.set_aside(most, round.lends);
+        if slots.count == 0 {
             round.found.maybe_more = true;
             break;
         }
@@ -236,7 +248,7 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
             shard,
             queues: plain.clone(),
             codes: engine.registry.codes(),
-            limit: slots.len() as u32,
+            limit: slots.count as u32,
             early: if room > 0 { EARLY } else { Duration::ZERO },
             from: looks.floors.of(shard),
         };
@@ -246,7 +258,8 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
             looks.floors.told(&ask, &claims, asked.at.elapsed());
             let is_due = claims.next_due.is_some_and(|due| due <= claims.now);
             // Due and not taken: it stood before the floor, or somebody has locked it.
-            round.found.maybe_more |= claims.runs.len() == slots.len() || (is_due && ask.from.is_some());
+            round.is_full |= claims.runs.len() == slots.count;
+            round.found.maybe_more |= claims.runs.len() == slots.count || (is_due && ask.from.is_some());
             round.found.locked |= is_due && ask.from.is_none();
             round.begin(engine, claims, slots, asked).await;
         }
@@ -262,7 +275,7 @@ async fn begin_suspects(engine: &Arc<Engine>, suspects: Vec<(Claimed, Slot)>) {
     for (loaded, run, slot) in load(engine, suspects).await {
         match engine.suspects.clone().try_acquire_many_owned(crashes::places(run.crashes)) {
             Ok(places) => chosen.push((loaded, run, slot, engine.slot(places))),
-            Err(_) => others.push(super::run::hand_back(engine, loaded, run, slot)),
+            Err(_) => others.push(super::run::hand_suspect_back(engine, loaded, run, slot)),
         }
     }
     join_all(others).await;
@@ -325,7 +338,7 @@ pub(super) async fn begin(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) {
 }
 
 /// Loads claimed runs. Those that cannot be loaded are due again when the next renewal does not know them.
-async fn load(engine: &Arc<Engine>, claimed: Vec<(Claimed, Slot)>) -> Vec<(Loaded, Claimed, Slot)> {
+async fn load<S>(engine: &Arc<Engine>, claimed: Vec<(Claimed, S)>) -> Vec<(Loaded, Claimed, S)> {
     if claimed.is_empty() {
         return Vec::new();
     }

@@ -26,6 +26,7 @@ mod schedules;
 pub(crate) mod seldom;
 mod settings;
 mod slot;
+mod slots;
 mod state;
 mod strict;
 pub(crate) mod turn;
@@ -60,6 +61,7 @@ pub(crate) use self::run::begin_started;
 use self::schedules::Schedules;
 use self::seldom::Troubles;
 pub use self::settings::Settings;
+use self::slots::Slots;
 use self::warm::Warm;
 use crate::registry::Registry;
 use crate::{Client, Retention, bulk};
@@ -89,7 +91,7 @@ pub(crate) struct Engine {
     /// Nothing is committed any more.
     pub(crate) lanes_stop: CancellationToken,
     node: Mutex<NodeId>,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     /// The right to run runs that processes died with.
     suspects: Arc<Semaphore>,
     running: Mutex<HashMap<RunId, Running>>,
@@ -153,7 +155,7 @@ impl Engine {
             abort: CancellationToken::new(),
             lanes_stop: CancellationToken::new(),
             node: Mutex::new(NodeId::new(fastrand::u128(..))),
-            slots: Arc::new(Semaphore::new(settings.concurrency)),
+            slots: Slots::new(settings.concurrency),
             suspects: Arc::new(Semaphore::new(crashes::PLACES as usize)),
             running: Mutex::default(),
             warm: Mutex::new(Warm::new(settings.warm, settings.warm_for)),
@@ -321,7 +323,7 @@ impl Engine {
         {
             return None;
         }
-        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        let slot = self.slots.take()?;
         Some((self.slot(slot), self.open_claim()))
     }
 
@@ -335,7 +337,7 @@ impl Engine {
         if self.queues.is_managed(&queue) {
             return None;
         }
-        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        let slot = self.slots.take()?;
         Some((epoch, self.slot(slot), self.open_claim()))
     }
 

@@ -14,8 +14,8 @@ use outlast_store::{QueueCard, QueueClaim, StoreError};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
+use super::Engine;
 use super::claim::{MOST, Round, answer, in_turn};
-use super::{Engine, Slot};
 
 /// So many times as long as a claim took the next one for a few runs waits, and how long at most.
 const REST: u32 = 1;
@@ -138,13 +138,14 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
         }
         let here = engine.queues.most_here(&queue).map(|most| most.saturating_sub(in_hand(engine, &queue)));
         let most = here.unwrap_or(MOST).min(MOST);
-        let few = most.min(engine.slots.available_permits()) < engine.settings.concurrency / FEW;
+        let few = most.min(engine.slots.count()) < engine.settings.concurrency / FEW;
         if let Some(rest) = engine.queues.rests(&queue).filter(|_| few) {
             round.found.rest = round.found.rest.into_iter().chain([rest]).min();
             continue;
         }
-        let slots = engine.free_slots(most);
-        if slots.is_empty() {
+        // Nothing is lent: what had to be handed back would have used some of the queue's rate.
+        let slots = engine.slots.set_aside(most, false);
+        if slots.count == 0 {
             // Of this queue enough is in hand, or of all: whoever ends tells.
             round.found.maybe_more |= here.is_none_or(|here| here > 0);
             engine.queues.is_full.store(true, Ordering::Relaxed);
@@ -156,12 +157,12 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
             number: open.hold.claim,
             queue,
             codes: engine.registry.codes(),
-            limit: slots.len() as u32,
+            limit: slots.count as u32,
         };
         let asked = engine.clock.asks();
         if let Some(claims) = answer(engine, ask.node, || engine.store.claim_queue(&ask)).await {
             engine.clock.told(claims.now, asked);
-            if claims.is_full || claims.runs.len() == slots.len() {
+            if claims.is_full || claims.runs.len() == slots.count {
                 engine.queues.asked.lock().insert(ask.queue.clone(), (Instant::now(), asked.at.elapsed()));
             } else {
                 engine.queues.asked.lock().remove(&ask.queue);
@@ -186,16 +187,5 @@ impl Engine {
     /// Asks anew what queues do.
     pub(crate) async fn learn_queues(self: &Arc<Self>) {
         learn(self, None).await;
-    }
-
-    /// At most so many free slots.
-    pub(super) fn free_slots(&self, most: usize) -> Vec<Slot> {
-        let mut slots = Vec::new();
-        while slots.len() < most
-            && let Ok(slot) = self.slots.clone().try_acquire_owned()
-        {
-            slots.push(self.slot(slot));
-        }
-        slots
     }
 }

@@ -33,7 +33,8 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
     // Known before the task runs, so that no renewal takes the run for a stranger.
     let placeholder = JobTurn::new(engine.clone(), &loaded, &claimed);
     let node = slot.node;
-    let in_hand = InHand::new(&engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
+    let in_hand =
+        InHand::new(&engine, (claimed.id, claimed.epoch), Some(slot), Holder::Job(placeholder.clone()));
     if !may_begin(&engine, node, claimed.id) {
         return;
     }
@@ -65,11 +66,20 @@ pub(crate) fn begin(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot
 }
 
 /// Hands a suspect back until its turn comes, without charging an attempt.
-pub(super) async fn hand_back(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
-    let attempt = claimed.attempt;
-    let placeholder = JobTurn::new(engine.clone(), &loaded, &claimed);
+pub(super) async fn hand_suspect_back(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed, slot: Slot) {
+    let next = Next::Retry { after: SUSPECT_PAUSE, attempt: claimed.attempt };
+    hand_back(engine, &loaded, &claimed, Some(slot), next).await;
+}
+
+/// Hands back at once what was claimed and has no slot.
+pub(super) async fn let_go(engine: &Arc<Engine>, loaded: Loaded, claimed: Claimed) {
+    hand_back(engine, &loaded, &claimed, None, Next::Release).await;
+}
+
+async fn hand_back(engine: &Arc<Engine>, loaded: &Loaded, claimed: &Claimed, slot: Option<Slot>, next: Next) {
+    let placeholder = JobTurn::new(engine.clone(), loaded, claimed);
     let _in_hand = InHand::new(engine, (claimed.id, claimed.epoch), slot, Holder::Job(placeholder.clone()));
-    placeholder.end(Next::Retry { after: SUSPECT_PAUSE, attempt }, Vec::new()).await;
+    placeholder.end(next, Vec::new()).await;
 }
 
 /// Begins the turn of a run that was started and held in one go: it has no journal and no news.
@@ -112,7 +122,7 @@ pub(crate) fn go_on(engine: &Arc<Engine>, drive: Drive, claimed: Claimed, slot: 
     let (turn, held) = (drive.turn.clone(), (claimed.id, claimed.epoch));
     turn.arrive(arrival(engine, claimed));
     let node = slot.node;
-    let in_hand = InHand::new(engine, held, slot, Holder::Workflow(turn.clone()));
+    let in_hand = InHand::new(engine, held, Some(slot), Holder::Workflow(turn.clone()));
     if !may_begin(engine, node, held.0) {
         return;
     }
@@ -146,17 +156,15 @@ struct InHand {
 }
 
 impl InHand {
-    fn new(engine: &Arc<Engine>, (id, epoch): (RunId, i64), slot: Slot, who: Holder) -> InHand {
+    fn new(engine: &Arc<Engine>, (id, epoch): (RunId, i64), slot: Option<Slot>, who: Holder) -> InHand {
         hold(engine, id, epoch, who);
-        InHand { engine: engine.clone(), id, epoch, slot: Some(slot) }
+        InHand { engine: engine.clone(), id, epoch, slot }
     }
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            release(&self.engine, self.id, self.epoch, slot);
-        }
+        release(&self.engine, self.id, self.epoch, self.slot.take());
     }
 }
 
@@ -166,7 +174,7 @@ fn hold(engine: &Engine, id: RunId, epoch: i64, who: Holder) {
     metrics::gauge!("outlast_running").set(running.len() as f64);
 }
 
-fn release(engine: &Engine, id: RunId, epoch: i64, slot: Slot) {
+fn release(engine: &Engine, id: RunId, epoch: i64, slot: Option<Slot>) {
     let mut running = engine.running.lock();
     let is_ours = running.get(&id).is_some_and(|held| held.epoch == epoch);
     let gone = is_ours.then(|| running.remove(&id)).flatten();

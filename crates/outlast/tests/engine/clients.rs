@@ -47,7 +47,7 @@ engine_test! {
         lab.advance(1.hour()).await;
         assert_eq!(again[1].result().await.unwrap(), 4);
         let bad = lab.app().start_many(echo(), [1]).keys(|_| "no key").await.err().unwrap();
-        assert_eq!(bad.code(), "invalid_argument");
+        assert_eq!(bad.code(), "invalid_id");
     }
 
     async fn many_runs_start_all_or_none_when_a_key_belongs_to_another_input(lab: Lab) {
@@ -182,27 +182,28 @@ engine_test! {
         let app = lab.app();
         let long = "x".repeat(201);
         let refused = [
-            app.start(echo(), 1).key("").await.err(),
-            app.start(echo(), 1).key("a b").await.err(),
-            app.start(echo(), 1).key(long.clone()).await.err(),
-            app.start(echo(), 1).queue("").await.err(),
-            app.start(echo(), 1).queue("nul\0").await.err(),
-            app.start(echo(), 1).priority(10).await.err(),
-            app.start(echo(), 1).delay(Duration::MAX).await.err(),
-            app.start(echo(), 1).timeout(Duration::MAX).await.err(),
-            app.start(echo(), 1).delay(1.hour()).timeout(1.hour()).await.err(),
-            app.start(echo().timeout(1.minute()), 1).delay(1.hour()).await.err(),
-            app.start(echo(), 1).tag("", "x").await.err(),
-            app.start(echo(), 1).tenant(long.clone()).await.err(),
-            app.start_by_name("", "1").await.err(),
-            app.send(Target::key("echo", ""), "x", &1).await.err(),
-            app.send(Target::key("echo", "k"), "nul\0", &1).await.err(),
-            app.list(&Filter::default(), None, 0).await.err(),
-            app.list(&Filter::default(), None, 501).await.err(),
+            (app.start(echo(), 1).key("").await.err(), "invalid_id"),
+            (app.start(echo(), 1).key("a b").await.err(), "invalid_id"),
+            (app.start(echo(), 1).key(long.clone()).await.err(), "invalid_id"),
+            (app.start(echo(), 1).queue("").await.err(), "invalid_argument"),
+            (app.start(echo(), 1).queue("..").await.err(), "invalid_argument"),
+            (app.start(echo(), 1).queue("nul\0").await.err(), "invalid_character"),
+            (app.start(echo(), 1).priority(10).await.err(), "invalid_argument"),
+            (app.start(echo(), 1).delay(Duration::MAX).await.err(), "invalid_duration"),
+            (app.start(echo(), 1).timeout(Duration::MAX).await.err(), "invalid_duration"),
+            (app.start(echo(), 1).delay(1.hour()).timeout(1.hour()).await.err(), "invalid_duration"),
+            (app.start(echo().timeout(1.minute()), 1).delay(1.hour()).await.err(), "invalid_duration"),
+            (app.start(echo(), 1).tag("", "x").await.err(), "invalid_argument"),
+            (app.start(echo(), 1).tenant(long.clone()).await.err(), "invalid_argument"),
+            (app.start_by_name("", "1").await.err(), "invalid_argument"),
+            (app.send(Target::key("echo", ""), "x", &1).await.err(), "invalid_id"),
+            (app.send(Target::key("echo", "k"), "nul\0", &1).await.err(), "invalid_character"),
+            (app.list(&Filter::default(), None, 0).await.err(), "invalid_argument"),
+            (app.list(&Filter::default(), None, 501).await.err(), "invalid_argument"),
         ];
-        for (n, error) in refused.into_iter().enumerate() {
+        for (n, (error, word)) in refused.into_iter().enumerate() {
             let error = error.unwrap_or_else(|| panic!("case {n} was accepted"));
-            assert_eq!(error.code(), "invalid_argument", "case {n}: {error}");
+            assert_eq!(error.code(), word, "case {n}: {error}");
         }
         let tags = (0..65).fold(app.start(echo(), 1), |start, n| start.tag(n.to_string(), "x"));
         assert_eq!(tags.await.err().unwrap().to_string(), "the number of tags is too large: 65, the limit is 64");

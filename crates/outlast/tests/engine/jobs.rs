@@ -241,7 +241,7 @@ engine_test! {
         assert_eq!(mine, child);
         assert_eq!(run.status().await.unwrap().record.trace.as_deref(), Some(trace));
         let bad = lab.app().start(flow, ()).trace("nul\0").await.err().unwrap();
-        assert_eq!(bad.code(), "invalid_argument");
+        assert_eq!(bad.code(), "invalid_character");
     }
 
     async fn what_a_job_starts_acts_for_whoever_the_job_acts_for(lab: Lab) {

@@ -397,6 +397,36 @@ async fn what_was_claimed_before_the_lease_ended_is_not_begun_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn runs_that_start_while_a_claim_is_on_its_way_are_lent_its_slots_and_what_it_brings_waits() {
+    let store = Watched::over(open("sqlite::memory:", OpenOptions::default()).await.unwrap());
+    let (ledger, gate) = (Ledger::default(), Gate::default());
+    let app = Outlast::on(store.clone()).concurrency(2).workflow(gated());
+    let app = app.state(ledger.clone()).state(gate.clone()).run().await.unwrap();
+    pass(1.second()).await;
+    let claim = store.hold_claim();
+    let claimed = Outlast::on(store.clone()).client().start(gated(), ()).await.unwrap();
+    comes(claim.there.notified()).await;
+
+    let (claims, mut started) = (store.count("claim"), Vec::new());
+    for _ in 0..2 {
+        started.push(app.start(gated(), ()).await.unwrap());
+        comes(gate.begun.notified()).await;
+    }
+    assert_eq!(store.count("claim"), claims, "nobody had to claim them");
+    claim.go.notify_one();
+    pass(1.second()).await;
+    assert_eq!(ledger.notes(), ["body", "body"], "no slot is left for what was claimed");
+
+    for run in started {
+        gate.open.notify_one();
+        comes(run.result()).await.unwrap();
+    }
+    comes(gate.begun.notified()).await;
+    gate.open.notify_one();
+    comes(claimed.result()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_result_whose_hint_got_lost_hears_of_it_soon_however_busy_the_store_is() {
     let store = open("sqlite::memory:", OpenOptions::default()).await.unwrap();
     let (deaf, gate) = (Watched::over(store.clone()), Gate::default());

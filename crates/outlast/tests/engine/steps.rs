@@ -326,7 +326,7 @@ engine_test! {
         lab.start(|app| app.workflow(flow.clone())).await;
         let run = lab.app().start(flow, ()).await.unwrap();
         let refused = run.result().await.unwrap();
-        assert_eq!(refused[..4], ["invalid_argument"; 4]);
+        assert_eq!(refused[..4], ["invalid_argument", "invalid_argument", "invalid_character", "invalid_argument"]);
         assert_eq!(refused[4], "invalid number of attempts \"0\": 1 to 1,000,000");
         assert!(refused[5].contains("at most 100 years"), "{}", refused[5]);
         assert!(refused[6].starts_with("invalid event name"), "{}", refused[6]);

@@ -154,7 +154,7 @@ stories! {
             let page = tx.kv(kv.list::<u32>("").limit(1)).await.unwrap();
             assert_eq!((page.entries[0].value, page.next.as_deref()), (5, Some("cups")), "it sees itself");
             let refused = tx.kv(kv.set("", &1)).await.unwrap_err();
-            assert_eq!(refused.code(), "invalid_argument");
+            assert_eq!(refused.code(), "invalid_id");
 
             assert_eq!(kv.get::<u32>("cups").await.unwrap(), Some(6), "not before the commit");
             assert_eq!(kv.list::<u32>("").await.unwrap().entries.len(), 1);
@@ -234,7 +234,7 @@ stories! {
         let unknown = tx.start(lab.app.start_by_name("dubble", "1")).await.err().unwrap();
         assert_eq!(unknown.to_string(), "no workflow or job is called \"dubble\"; did you mean double?");
         let refused = tx.start(lab.app.start(double(), 1).key("a b")).await.err().unwrap();
-        assert_eq!(refused.code(), "invalid_argument");
+        assert_eq!(refused.code(), "invalid_id");
         tx.insert(1).await;
         tx.commit().await;
         assert_eq!(soon(trusts.result()).await.unwrap(), 1);

@@ -232,7 +232,7 @@ impl Backend {
     ) -> Result<Vec<RunId>, Fault> {
         both!(self, client => {
             let change = Change::of_schedule(client, "schedule.backfill", name).await;
-            let span = json!({ "from": from.to_string(), "to": to.to_string() });
+            let span = json!({ "from": from.exact(), "to": to.exact() });
             let made = |runs: &Vec<RunId>| Made::stands(with(span, "started", runs.len()));
             change.made(client, client.backfill(name, from, to), made).await
         },

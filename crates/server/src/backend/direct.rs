@@ -1,6 +1,8 @@
 //! Questions to the database itself, where they are more than one call of the client.
 
-use outlast::{BulkCall, Client, ForkRun, RepairRun, RunId, RunView, Schedule, ScheduleView, Timestamp};
+use outlast::{
+    BulkCall, Client, ForkRun, RepairRun, RunId, RunView, Schedule, ScheduleView, Start, Timestamp, Untyped,
+};
 use outlast_store::{Access, Accessed, FailureAsk, FailureGroup, TokenView};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -18,6 +20,12 @@ pub(super) async fn run(client: &Client, which: &Which) -> Result<RunView, Fault
 }
 
 pub(super) async fn start(client: &Client, ask: StartAsk) -> Result<(RunId, bool), Fault> {
+    let run = to_start(client, ask).await?;
+    Ok((run.id(), run.created()))
+}
+
+/// A run that is about to be started, or only asked about.
+pub(super) fn to_start(client: &Client, ask: StartAsk) -> Start<Untyped> {
     let start = client.start_by_name(&ask.definition, ask.input.get());
     // Whoever has the database says who they are, as a token does for a server.
     let mut start = user().into_iter().fold(start, |start, user| start.owner(user));
@@ -39,8 +47,7 @@ pub(super) async fn start(client: &Client, ask: StartAsk) -> Result<(RunId, bool
     for (name, value) in ask.tags {
         start = start.tag(name, value);
     }
-    let run = start.await?;
-    Ok((run.id(), run.created()))
+    start
 }
 
 /// A change of a run that is there, or of one whose key has none yet.
@@ -122,23 +129,24 @@ pub(super) fn bulk(client: &Client, ask: &BulkAsk) -> BulkCall {
 }
 
 pub(super) async fn set_schedule(client: &Client, ask: ScheduleAsk) -> Result<ScheduleView, Fault> {
+    Ok(client.schedule_by_name(schedule(&ask), &ask.definition, ask.input.get()).await?)
+}
+
+/// A schedule as it is asked for.
+pub(super) fn schedule(ask: &ScheduleAsk) -> Schedule {
     let mut schedule = Schedule::cron(&ask.name, &ask.expression)
         .zone(&ask.zone)
         .overlap(ask.overlap)
         .catch_up(ask.catch_up)
         .jitter(ask.jitter);
     schedule = user().into_iter().fold(schedule, |schedule, user| schedule.owner(user));
-    if let Some(queue) = &ask.queue {
-        schedule = schedule.queue(queue);
-    }
-    Ok(client.schedule_by_name(schedule, &ask.definition, ask.input.get()).await?)
+    ask.queue.iter().fold(schedule, |schedule, queue| schedule.queue(queue))
 }
 
 pub(super) async fn create_token(client: &Client, ask: TokenAsk) -> Result<MadeToken, Fault> {
     let by = user().unwrap_or_else(|| "command line".to_owned());
     let is_first = http::tokens(client).await? == http::Tokens::Never;
-    let made = http::create_token(client, &ask.subject, ask.role, ask.tenant, ask.age, &by).await;
-    let (view, secret) = made.map_err(|problem| Fault::usage(problem.detail))?;
+    let (view, secret) = http::create_token(client, &ask.subject, ask.role, ask.tenant, ask.age, &by).await?;
     Ok(MadeToken { view, secret: secret.shown().to_owned(), is_first })
 }
 

@@ -18,6 +18,7 @@ use outlast::{
     QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
 };
 use outlast_store::{AuditList, FailureGroup, Link, Signal, TokenView};
+use serde_json::value::RawValue;
 use tokio::sync::broadcast::Receiver;
 
 pub(crate) use self::asks::{
@@ -25,7 +26,7 @@ pub(crate) use self::asks::{
 };
 pub(crate) use self::noted::{stoppable, until};
 pub(crate) use self::remote::{Remote, ServerUrl};
-use crate::fault::Fault;
+use crate::fault::{Exit, Fault};
 use crate::http::{AuditJson, CHAIN_LINES, ChainJson, look_at_chain};
 
 /// Where commands find what they ask for.
@@ -52,9 +53,12 @@ impl Which {
         }
         match text.parse::<RunId>() {
             Ok(run) => Ok(Which::Id(run)),
-            Err(_) => Err(Fault::usage(format!(
-                "{text:?} names no run: write its id (run_ and 26 letters and digits) or DEFINITION/KEY"
-            ))),
+            Err(_) => {
+                let message = format!(
+                    "{text:?} names no run: write its id (run_ and 26 letters and digits) or DEFINITION/KEY"
+                );
+                Err(Fault::new(Exit::Usage, "invalid_id", message))
+            }
         }
     }
 
@@ -240,15 +244,46 @@ impl Backend {
         }, server => server.export(which).await)
     }
 
+    /// Refuses what whoever asks a server may not do, as it would; whoever has a database may do everything.
+    pub(crate) async fn may(&self, action: &str) -> Result<(), Fault> {
+        both!(self, _client => Ok(()), server => server.may(action).await)
+    }
+
+    /// The run that a start would give because it is there already; refuses what a start would refuse.
+    pub(crate) async fn plan_start(&self, ask: StartAsk) -> Result<Option<RunId>, Fault> {
+        both!(self, client => Ok(direct::to_start(client, ask).rehearse().await?),
+            server => server.plan_start(ask).await)
+    }
+
+    /// Refuses an event that would be refused.
+    pub(crate) async fn plan_send(&self, to: &Which, name: &str, data: &RawValue) -> Result<(), Fault> {
+        both!(self, client => Ok(client.rehearse_send(to.target(), name, data).await?),
+            server => server.plan_message(to, "events", name, data).await)
+    }
+
+    /// Refuses a promise's value that would be refused.
+    pub(crate) async fn plan_settle(&self, of: &Which, name: &str, data: &RawValue) -> Result<(), Fault> {
+        both!(self, client => Ok(client.rehearse_settle(of.target(), name, data).await?),
+            server => server.plan_message(of, "promises", name, data).await)
+    }
+
+    /// Refuses a schedule that would be refused.
+    pub(crate) async fn plan_schedule(&self, ask: ScheduleAsk) -> Result<(), Fault> {
+        both!(self, client => {
+            let schedule = direct::schedule(&ask);
+            Ok(client.rehearse_schedule(schedule, &ask.definition, ask.input.get()).await?)
+        }, server => server.plan_schedule(ask).await)
+    }
+
     /// What that would do.
     pub(crate) async fn plan_repair(&self, run: RunId, ask: &RepairAsk) -> Result<RepairPlan, Fault> {
-        both!(self, client => Ok(direct::repair(client, run, ask).plan().await?),
+        both!(self, client => Ok(direct::repair(client, run, ask).rehearse().await?),
             server => server.plan_repair(run, ask).await)
     }
 
     /// What that would do.
     pub(crate) async fn plan_fork(&self, run: RunId, ask: &ForkAsk) -> Result<RepairPlan, Fault> {
-        both!(self, client => Ok(direct::fork(client, run, ask).plan().await?),
+        both!(self, client => Ok(direct::fork(client, run, ask).rehearse().await?),
             server => server.plan_fork(run, ask).await)
     }
 

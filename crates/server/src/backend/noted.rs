@@ -43,8 +43,10 @@ pub(crate) async fn until<T>(
         why = stop => why,
     };
     tokio::select! {
-        done = &mut work => done,
+        // Asked for first, so that the next change waits behind it.
+        biased;
         _ = IN_HAND.write() => Err(why),
+        done = &mut work => done,
         () = tokio::time::sleep(GRACE) => Err(why),
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::when::When;
 use bytes::Bytes;
 use outlast::{
     CatchUp, DefinitionCard, Doing, Entry, LogLine, NodeView, Op, Overlap, Phase, QueueCard, QueueRules,
@@ -14,19 +15,8 @@ use outlast_core::{NodeId, Payload};
 use outlast_store::{
     Ended, FailureGroup, Parent, RateView, RunKind, RunRecord, ScheduleCard, TokenCard, TokenView,
 };
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-
-/// A time as the API writes it.
-#[derive(Clone, Copy)]
-pub(super) struct When(pub(super) Timestamp);
-
-impl<'de> Deserialize<'de> for When {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<When, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(from)?;
-        text.parse().map(When).map_err(serde::de::Error::custom)
-    }
-}
 
 fn time(when: Option<When>) -> Option<Timestamp> {
     when.map(|When(time)| time)

@@ -3,31 +3,35 @@
 //! How requests travel, and what becomes of those that do not arrive, is in `wire.rs`; whom they believe in `tls.rs`; how news
 //! comes back in `news.rs`.
 
+mod bodies;
 mod news;
 mod tls;
 mod wire;
 
 use outlast::{
-    Bulk, BulkReport, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
-    QueueRules, QueueView, Rate, RepairPlan, RunId, RunView, ScheduleView, Timestamp,
+    BulkReport, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard, QueueRules,
+    QueueView, RepairPlan, RunId, RunView, ScheduleView, Timestamp,
 };
 use outlast_store::{FailureGroup, Link, TokenView};
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
+use self::bodies::{
+    bulk_body, fork_body, message_body, repair_body, rules_body, schedule_body, start_body, words,
+};
 pub(crate) use self::news::Stream;
 use self::wire::{Body, Request};
 pub(crate) use self::wire::{Remote, ServerUrl};
 use super::read::{
     DefinitionDoc, EntryDoc, FailureDoc, Items, LogDoc, NodeDoc, QueueDoc, RunDoc, ScheduleDoc, TokenDoc,
-    When,
 };
-use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Which};
 use crate::doctor::CheckJson;
-use crate::fault::Fault;
-use crate::http::{AuditJson, ChainJson, DEFAULT_AGE, write_link};
+use crate::fault::{Exit, Fault};
+use crate::http::{AuditJson, ChainJson, DEFAULT_AGE, Role, may, write_link};
+use crate::shapes::millis;
+use crate::when::When;
 
 /// The id of something that was made.
 #[derive(Deserialize)]
@@ -120,7 +124,26 @@ impl Remote {
     }
 
     pub(super) async fn known_definition(&self, name: &str) -> Result<(), Fault> {
-        self.get::<Items<DefinitionDoc>>(&["definitions", name]).await.map(drop)
+        match self.get::<Items<DefinitionDoc>>(&["definitions", name]).await {
+            // A path that leads nowhere is not found; what it names here is a definition.
+            Err(fault) if fault.code() == "not_found" => {
+                Err(Fault::new(fault.exit, "unknown_definition", fault.message()))
+            }
+            other => other.map(drop),
+        }
+    }
+
+    /// Refuses what whoever asks may not do.
+    pub(super) async fn may(&self, action: &str) -> Result<(), Fault> {
+        #[derive(Deserialize)]
+        struct Me {
+            role: String,
+            tenant: Option<String>,
+        }
+        let Me { role, tenant } = self.get(&["me"]).await?;
+        // What a role of a newer server may is that server's to say.
+        let Some(role) = Role::of(&role) else { return Ok(()) };
+        may(action, role, tenant).map_err(|problem| Fault::new(Exit::Auth, problem.code.word, problem.detail))
     }
 
     pub(super) async fn explain(&self, which: &Which) -> Result<Explained, Fault> {
@@ -132,19 +155,16 @@ impl Remote {
     }
 
     pub(super) async fn start(&self, ask: StartAsk) -> Result<(RunId, bool), Fault> {
-        let tags: serde_json::Map<String, serde_json::Value> =
-            ask.tags.into_iter().map(|(name, value)| (name, value.into())).collect();
-        let body = Body::default()
-            .put("definition", &ask.definition)
-            .put("input", &ask.input)
-            .maybe("key", &ask.key)
-            .maybe("queue", &ask.queue)
-            .maybe("priority", &ask.priority)
-            .maybe("delay_ms", &some_millis(ask.delay))
-            .maybe("at", &ask.at.map(|at| at.to_string()))
-            .put("tags", &tags);
-        let made: Made = self.post(&["runs"], body).await?;
+        let made: Made = self.post(&["runs"], start_body(ask)).await?;
         Ok((made.id, made.created))
+    }
+
+    pub(super) async fn plan_start(&self, ask: StartAsk) -> Result<Option<RunId>, Fault> {
+        #[derive(Deserialize)]
+        struct Plan {
+            run: Option<RunId>,
+        }
+        Ok(self.post::<Plan>(&["runs"], start_body(ask).put("dry_run", &true)).await?.run)
     }
 
     /// Sends an event and gives its id, or settles a promise.
@@ -162,10 +182,20 @@ impl Remote {
             #[serde(default)]
             event: Option<String>,
         }
-        let body = Body::default().put("name", name).put("data", data);
-        let request = Request::new(Method::POST, &["runs", &to.part(), what]).body(body);
+        let request = Request::new(Method::POST, &["runs", &to.part(), what]).body(message_body(name, data));
         let request = key.into_iter().fold(request, |request, key| request.key(key));
         Ok(self.ask::<Told>(request).await?.event)
+    }
+
+    pub(super) async fn plan_message(
+        &self,
+        to: &Which,
+        what: &str,
+        name: &str,
+        data: &RawValue,
+    ) -> Result<(), Fault> {
+        let body = message_body(name, data).put("dry_run", &true);
+        self.text(Request::new(Method::POST, &["runs", &to.part(), what]).body(body)).await.map(drop)
     }
 
     pub(super) async fn act(&self, run: RunId, what: &str, reason: Option<&str>) -> Result<bool, Fault> {
@@ -235,17 +265,13 @@ impl Remote {
         struct Set {
             schedule: ScheduleDoc,
         }
-        let body = Body::default()
-            .put("definition", &ask.definition)
-            .put("expression", &ask.expression)
-            .put("zone", &ask.zone)
-            .put("input", &ask.input)
-            .put("overlap", &ask.overlap)
-            .put("catch_up", &ask.catch_up)
-            .maybe("jitter_ms", &some_millis(Some(ask.jitter)))
-            .maybe("queue", &ask.queue);
-        let request = Request::new(Method::PUT, &["schedules", &ask.name]).body(body);
+        let request = Request::new(Method::PUT, &["schedules", &ask.name]).body(schedule_body(&ask));
         Ok(self.ask::<Set>(request).await?.schedule.into())
+    }
+
+    pub(super) async fn plan_schedule(&self, ask: ScheduleAsk) -> Result<(), Fault> {
+        let body = schedule_body(&ask).put("dry_run", &true);
+        self.text(Request::new(Method::PUT, &["schedules", &ask.name]).body(body)).await.map(drop)
     }
 
     pub(super) async fn change_schedule(&self, name: &str, what: &str) -> Result<ScheduleView, Fault> {
@@ -335,87 +361,4 @@ impl Remote {
             Err(fault) => Err(fault),
         }
     }
-}
-
-/// Milliseconds, unless there are none.
-fn some_millis(span: Option<std::time::Duration>) -> Option<u64> {
-    span.map(millis).filter(|millis| *millis > 0)
-}
-
-fn millis(span: std::time::Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A filter as the words of the command line, which are the API's parameters too.
-fn words(filter: &Filter) -> Vec<(&'static str, String)> {
-    let mut words: Vec<(&'static str, String)> =
-        filter.statuses.iter().map(|status| ("status", status.word().to_owned())).collect();
-    let mut add = |name, value: Option<String>| words.extend(value.map(|value| (name, value)));
-    add("def", filter.definition.clone());
-    add("queue", filter.queue.clone());
-    add("key", filter.key.clone());
-    add("parent", filter.parent.map(|run| run.to_string()));
-    add("node", filter.node.map(|node| node.to_string()));
-    add("version", filter.version.map(|version| version.to_string()));
-    add("owner", filter.owner.clone());
-    add("stuck", filter.stuck_since.map(|time| time.to_string()));
-    add("ended", filter.ended_since.map(|time| time.to_string()));
-    add("since", filter.since.map(|time| time.to_string()));
-    add("until", filter.until.map(|time| time.to_string()));
-    words.extend(filter.tags.iter().map(|(name, value)| ("tag", format!("{name}={value}"))));
-    words
-}
-
-fn repair_body(ask: &RepairAsk) -> (&'static str, Body) {
-    let body = Body::default().maybe("reason", &ask.reason);
-    match &ask.replace {
-        Some((step, result)) => ("replace", body.put("step", step).put("result", result)),
-        None => ("retry", body.maybe("from", &ask.from).maybe("input", &ask.input)),
-    }
-}
-
-fn fork_body(ask: &ForkAsk) -> Body {
-    let body = Body::default()
-        .maybe("from", &ask.from)
-        .put("from_start", &ask.from_start)
-        .maybe("input", &ask.input)
-        .maybe("reason", &ask.reason);
-    match ask.version {
-        None => body,
-        Some(Version::Latest) => body.put("latest", &true),
-        Some(Version::Number(number)) => body.put("version", &number),
-    }
-}
-
-fn rules_body(rules: &QueueRules) -> Body {
-    let rate = |rate: Rate| json!({ "count": rate.count, "per_ms": millis(rate.per) });
-    Body::default()
-        .maybe("limit", &rules.limit)
-        .maybe("per_node", &rules.per_node)
-        .maybe("per_group", &rules.per_group)
-        .maybe("rate", &rules.rate.map(rate))
-        .maybe("rate_per_group", &rules.rate_per_group.map(rate))
-        .put("fair", &rules.fair)
-        .put("ordered", &rules.ordered)
-}
-
-fn bulk_body(ask: &BulkAsk) -> Result<Body, Fault> {
-    let words = words(&ask.filter).into_iter().map(|(name, value)| format!("{name}:{value}"));
-    let body = Body::default()
-        .put("op", ask.op.word())
-        .put("filter", &words.collect::<Vec<_>>().join(" "))
-        .put("all", &ask.all)
-        .maybe("reason", &ask.why());
-    let raw = |text: &String| RawValue::from_string(text.clone()).ok();
-    Ok(match &ask.op {
-        Bulk::Cancel { .. } | Bulk::Kill { .. } | Bulk::Delete { .. } | Bulk::Pause { .. } | Bulk::Resume => {
-            body
-        }
-        Bulk::Retry { from } => body.maybe("from", from),
-        Bulk::Fork { from, input, latest, .. } => {
-            body.maybe("from", from).maybe("input", &input.as_ref().and_then(raw)).put("latest", latest)
-        }
-        Bulk::Replace { step, result, .. } => body.put("step", step).maybe("result", &raw(result)),
-        other => return Err(Fault::usage(format!("a server cannot be asked to {} many runs", other.word()))),
-    })
 }

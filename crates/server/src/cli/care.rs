@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::bench::{parse_bytes, parse_workflow};
-use crate::words::{parse_number, parse_timeout};
+use crate::words::{parse_number, parse_span};
 
 /// What can be done with a schema.
 #[derive(Debug, Subcommand)]
@@ -28,10 +28,6 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     #[arg(value_parser = |text: &str| parse_number(text, 1..=1_000_000_i64))]
     pub(crate) to: Option<i64>,
-
-    /// Only print the statements that it lacks
-    #[arg(long)]
-    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -40,10 +36,6 @@ pub(crate) struct DownArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     #[arg(value_parser = |text: &str| parse_number(text, 0..=1_000_000_i64))]
     pub(crate) to: i64,
-
-    /// Only look whether it can be, and print the statements
-    #[arg(long)]
-    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -96,13 +88,17 @@ pub(crate) struct ManArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
+    /// The store alone, without an engine: batches of runs are started, claimed and finished
+    #[arg(long, conflicts_with = "workflow")]
+    pub(crate) store: bool,
+
     /// So many runs
     #[arg(long, value_name = "N", default_value = "2000", allow_hyphen_values = true)]
     #[arg(value_parser = |text: &str| parse_number(text, 1..=10_000_000_u64))]
     pub(crate) jobs: u64,
 
     /// For so long, instead of so many
-    #[arg(long, value_parser = parse_timeout, value_name = "DURATION", conflicts_with = "jobs", allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_span, value_name = "DURATION", conflicts_with = "jobs", allow_hyphen_values = true)]
     pub(crate) duration: Option<Duration>,
 
     /// So many at once

@@ -28,14 +28,6 @@ pub(crate) struct ManyArgs {
     #[arg(long, conflicts_with = "filter")]
     pub(crate) all: bool,
 
-    /// Only say what would happen to each run
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// With a filter: do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-
     /// With a filter: do not wait for the end, and let the nodes do it
     #[arg(long, conflicts_with = "ids")]
     pub(crate) no_wait: bool,

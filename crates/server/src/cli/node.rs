@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::fault::Fault;
+use crate::http::Proxy;
 use crate::words::{parse_duration, parse_number};
 
 #[derive(Debug, Args)]
@@ -45,6 +47,9 @@ pub(crate) struct ServeArgs {
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
 
+    #[command(flatten)]
+    pub(crate) proxy: ProxyArgs,
+
     /// Bring the database's schema up to date first
     #[arg(long)]
     pub(crate) migrate: bool,
@@ -74,6 +79,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub(crate) redact: Vec<String>,
 
+    /// Whom the dashboard may ask to decode payloads, such as https://codec.example.com; which address there, browsers are told in
+    /// their settings
+    #[arg(long, value_name = "ORIGIN", value_parser = crate::http::parse_origin)]
+    pub(crate) codec_origin: Option<String>,
+
     /// How long lines of the audit log are kept
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = parse_duration)]
     pub(crate) keep_audit: std::time::Duration,
@@ -87,6 +97,64 @@ pub(crate) struct ServeArgs {
     pub(crate) insecure_no_auth_i_understand: bool,
 }
 
+/// Whom to believe that says for whom they ask.
+#[derive(Debug, Args)]
+pub(crate) struct ProxyArgs {
+    /// Believe a proxy at this address when it says who asks: 10.1.0.4, 10.1.0.0/16, or unix for the socket; can be given several times
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub(crate) proxy: Vec<String>,
+
+    /// The header in which it says who asks [default: X-Forwarded-User]
+    #[arg(long, value_name = "HEADER", requires = "proxy")]
+    pub(crate) proxy_user_header: Option<String>,
+
+    /// The header in which it says what they may do: viewer, operator or admin
+    #[arg(long, value_name = "HEADER", requires = "proxy")]
+    pub(crate) proxy_role_header: Option<String>,
+
+    /// What all may do whom it lets through, where no header says it [default: viewer]
+    #[arg(long, value_name = "ROLE", requires = "proxy", conflicts_with = "proxy_role_header")]
+    pub(crate) proxy_role: Option<crate::http::Role>,
+
+    /// The header in which it says to which tenant they are bound; * in it is all of them
+    #[arg(long, value_name = "HEADER", requires = "proxy")]
+    pub(crate) proxy_tenant_header: Option<String>,
+}
+
+impl ProxyArgs {
+    /// The proxy that is believed, if there is one.
+    pub(crate) fn believed(&self) -> Result<Option<Proxy>, Fault> {
+        if self.proxy.is_empty() {
+            return Ok(None);
+        }
+        let mut proxy = Proxy::at(&self.proxy)?;
+        if let Some(name) = &self.proxy_user_header {
+            proxy = proxy.user_header(name)?;
+        }
+        if let Some(name) = &self.proxy_role_header {
+            proxy = proxy.role_header(name)?;
+        }
+        if let Some(role) = self.proxy_role {
+            proxy = proxy.role(role.word())?;
+        }
+        if let Some(name) = &self.proxy_tenant_header {
+            proxy = proxy.tenant_header(name)?;
+        }
+        Ok(Some(proxy))
+    }
+
+    fn told(&self) -> [(&'static str, Option<String>, bool); 5] {
+        let role = self.proxy_role.map(|role| role.word().to_owned());
+        [
+            ("proxy", Some(self.proxy.join(", ")).filter(|peers| !peers.is_empty()), false),
+            ("proxy-user-header", self.proxy_user_header.clone(), false),
+            ("proxy-role-header", self.proxy_role_header.clone(), false),
+            ("proxy-role", role, false),
+            ("proxy-tenant-header", self.proxy_tenant_header.clone(), false),
+        ]
+    }
+}
+
 impl ServeArgs {
     /// What was said or left as it is, by the names of flags: for whoever wants to know what a server goes by.
     pub(crate) fn told(&self) -> Vec<(&'static str, Option<String>, bool)> {
@@ -98,7 +166,7 @@ impl ServeArgs {
         let socket = path(&self.socket);
         #[cfg(not(unix))]
         let socket = None;
-        vec![
+        let told = vec![
             ("listen", Some(self.listen.to_string()), self.listen.to_string() == "127.0.0.1:7777"),
             ("socket", socket, false),
             ("host", list(&self.hosts), false),
@@ -109,8 +177,10 @@ impl ServeArgs {
             ("metrics-listen", self.metrics_listen.map(|address| address.to_string()), false),
             ("pace", Some(self.pace.to_string()), self.pace == 500),
             ("redact", list(&self.redact), false),
+            ("codec-origin", self.codec_origin.clone(), false),
             ("keep-audit", Some(keep), self.keep_audit == std::time::Duration::from_secs(400 * 86_400)),
-        ]
+        ];
+        told.into_iter().chain(self.proxy.told()).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use outlast::{Status, Timestamp};
 
 use crate::follow::Level;
 use crate::list::PAGE;
-use crate::words::{parse_duration, parse_number};
+use crate::words::{parse_duration, parse_number, parse_span};
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -114,7 +114,7 @@ pub(crate) struct StartArgs {
     pub(crate) priority: Option<u8>,
 
     /// Start this much later, such as 10m
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_span, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) delay: Option<Duration>,
 
     /// Start at this time, such as 2027-03-14T01:30:00Z

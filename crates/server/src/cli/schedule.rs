@@ -97,8 +97,4 @@ pub(crate) struct BackfillArgs {
     /// Until before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Timestamp,
-
-    /// Start them: without it, only say how many there would be
-    #[arg(long)]
-    pub(crate) yes: bool,
 }

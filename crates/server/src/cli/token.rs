@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::words::parse_timeout;
+use crate::words::parse_span;
 
 /// What can be done with tokens.
 #[derive(Debug, Subcommand)]
@@ -32,7 +32,7 @@ pub(crate) struct TokenArgs {
     pub(crate) tenant: Option<String>,
 
     /// How long it opens something [default: 90d]
-    #[arg(long, value_parser = parse_timeout, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_span, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) expires: Option<Duration>,
 }
 

@@ -20,7 +20,7 @@ use crate::backend::{Remote, ServerUrl};
 use crate::database::{DEFAULT_URL, Place, without_password};
 use crate::fault::Fault;
 use crate::output::{Colour, Format, TimeStyle};
-use crate::words::parse_timeout;
+use crate::words::parse_span;
 
 /// Everything that can be set, with what it is for.
 pub(crate) const KEYS: [(&str, &str); 9] = [
@@ -287,7 +287,7 @@ impl Settings {
 
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Fault> {
         let Some(timeout) = self.get("timeout") else { return Ok(None) };
-        parse_timeout(&timeout.value).map(Some).map_err(|why| timeout.wrong(why))
+        parse_span(&timeout.value).map(Some).map_err(|why| timeout.wrong(why.to_string()))
     }
 
     /// What the dashboard calls this installation.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Method, header};
-use outlast::{Client, Timestamp};
+use outlast::{Client, Error, Timestamp};
+use outlast_core::check_name;
 use outlast_store::{Access, Accessed, StoreError, TokenCard, TokenView};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -96,7 +97,9 @@ impl Caller {
 
     /// Whose keys and rates these are.
     pub(crate) fn account(&self) -> String {
-        self.token.map_or_else(|| self.actor.clone(), |token| token.to_string())
+        // A name is never taken for a token, nor that of one tenant for another's: no name ends a line.
+        let name = || format!("{}\n{}", self.actor, self.tenant.as_deref().unwrap_or_default());
+        self.token.map_or_else(name, |token| token.to_string())
     }
 
     /// Whether something of this tenant concerns them.
@@ -172,6 +175,12 @@ fn digits(bytes: &[u8], count: usize) -> String {
 /// How long a token opens something unless said otherwise.
 pub(crate) const DEFAULT_AGE: Duration = Duration::from_secs(90 * 86_400);
 
+/// Accepts whom a token stands for, and the tenant to which it is bound.
+pub(crate) fn check_token(subject: &str, tenant: Option<&str>) -> Result<(), Error> {
+    check_name("subject", subject)?;
+    tenant.map_or(Ok(()), |tenant| check_name("tenant", tenant).map(drop))
+}
+
 /// Makes a token; the secret is nowhere but in what this gives.
 pub(crate) async fn create(
     client: &Client,
@@ -180,12 +189,9 @@ pub(crate) async fn create(
     tenant: Option<String>,
     age: Duration,
     by: &str,
-) -> Result<(TokenView, Secret), Problem> {
-    outlast_core::check_name("subject", subject)?;
-    if let Some(tenant) = &tenant {
-        outlast_core::check_name("tenant", tenant)?;
-    }
-    let secret = Secret::new().map_err(Problem::internal)?;
+) -> Result<(TokenView, Secret), Error> {
+    check_token(subject, tenant.as_deref())?;
+    let secret = Secret::new().map_err(|error| Error::misconfigured(error.to_string()))?;
     let now = client.store().now().await?;
     let card = TokenCard {
         id: Uuid::from_u128(fastrand::u128(..)),
@@ -278,12 +284,16 @@ pub(crate) fn refused() -> Problem {
         .with(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"))
 }
 
-/// Who sent these headers: by a token, or by the cookie that a browser was given for one.
+/// Who sent these headers: as a proxy says it, by a token, or by the cookie that a browser was given for one.
 pub(crate) async fn authenticate(
     api: &Inner,
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Caller, Problem> {
+    // Whoever is not believed has none of these headers any more.
+    if let Some(said) = api.proxy.as_ref().and_then(|proxy| proxy.caller(headers)) {
+        return said;
+    }
     if !headers.contains_key(header::AUTHORIZATION)
         && let Some(caller) = sessions::authenticate(api, method, headers).await?
     {

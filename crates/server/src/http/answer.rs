@@ -29,7 +29,12 @@ pub(crate) async fn answer(api: Arc<Inner>, routes: Arc<[Route]>, request: Reque
         ref other => other.clone(),
     };
     let Some(route) = routes.iter().find(|route| route.method == method) else {
-        let allowed: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+        let with_head = |route: &Route| match route.method {
+            // What can be got can be asked for without its body.
+            Method::GET => "GET, HEAD".to_owned(),
+            ref other => other.to_string(),
+        };
+        let allowed: Vec<String> = routes.iter().map(with_head).collect();
         let allowed = allowed.join(", ");
         let problem = Problem::new(Code::METHOD_NOT_ALLOWED, format!("this address knows {allowed}"));
         let allow = HeaderValue::from_str(&allowed).unwrap_or(HeaderValue::from_static("GET"));
@@ -144,6 +149,13 @@ fn allow(route: &Route, caller: &Caller) -> Result<(), Problem> {
         return Err(Problem::new(Code::FORBIDDEN, detail));
     }
     Ok(())
+}
+
+/// The same for whoever only wants to know: whether somebody of this role and tenant may ask for this.
+pub(crate) fn may(action: &str, role: access::Role, tenant: Option<String>) -> Result<(), Problem> {
+    let routes = super::routes::all();
+    let route = routes.iter().find(|route| route.action == action);
+    route.map_or(Ok(()), |route| allow(route, &Caller { role, tenant, ..Caller::local() }))
 }
 
 async fn read_body(

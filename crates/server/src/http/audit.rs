@@ -17,6 +17,7 @@ use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::{Call, Notes, Route};
 use super::runs::find;
+use crate::when::When;
 
 /// Notes what a request changed, or was refused to change.
 pub(super) async fn note(
@@ -72,7 +73,7 @@ pub(super) async fn note_session(call: &Call, caller: Caller, action: &str) -> R
 #[schema(as = Audit)]
 pub(crate) struct AuditJson {
     pub(crate) id: String,
-    pub(crate) at: String,
+    pub(crate) at: When,
     pub(crate) actor: String,
     token: Option<String>,
     pub(crate) action: String,
@@ -127,7 +128,7 @@ const ACTIONS: u32 = 200;
 #[derive(Serialize, ToSchema)]
 #[schema(as = Action)]
 pub(crate) struct ActionJson {
-    at: String,
+    at: When,
     actor: String,
     /// As in the audit log: `run.cancel`.
     action: String,
@@ -150,7 +151,7 @@ pub(crate) async fn of_run(call: Call) -> Answer {
     let lines = call.api.client.store().audit(&ask).await?;
     let action = |AuditView { note, at, .. }| {
         let AuditNote { actor, action, reason, status, .. } = note;
-        ActionJson { at: at.to_string(), actor, action, reason, status }
+        ActionJson { at: When(at), actor, action, reason, status }
     };
     Reply::json(&ActionPage { items: lines.into_iter().map(action).collect() })
 }
@@ -177,7 +178,7 @@ impl AuditJson {
         };
         AuditJson {
             id: id.to_string(),
-            at: line.at.to_string(),
+            at: When(line.at),
             actor,
             token: token.map(token_name),
             action,

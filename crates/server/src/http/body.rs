@@ -29,7 +29,10 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Resul
     };
     let said = headers.get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok()?.parse::<u64>().ok());
     if let Some(said) = said.filter(|said| *said > limit as u64) {
-        swallow(body).await;
+        // Whoever asks before they send has sent nothing, and whoever reads would ask for it.
+        if !headers.contains_key(header::EXPECT) {
+            swallow(body).await;
+        }
         return Err(too_large(&format!("{said} bytes")));
     }
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {

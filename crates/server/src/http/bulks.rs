@@ -3,8 +3,8 @@
 use axum::http::header;
 use outlast::{Bulk, BulkCall, BulkReport, Filter, RunId, RunView, Status};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::code::Code;
@@ -17,9 +17,12 @@ use super::run_actions::Reason;
 use super::runs::find;
 use crate::list::filter;
 use crate::standing;
+use crate::when::When;
 
 /// The definition of which bulks are runs.
 const DEFINITION: &str = "outlast.bulk";
+/// What of a filter is a time.
+const TIMES: [&str; 4] = ["since", "until", "stuck_since", "ended_since"];
 
 /// One thing to do to many runs.
 #[derive(Deserialize, ToSchema)]
@@ -74,10 +77,10 @@ pub(crate) struct BulkJson {
     status: Status,
     /// What is done to which runs.
     #[schema(value_type = Option<serde_json::Value>)]
-    ask: Option<Box<RawValue>>,
+    ask: Option<Value>,
     by: Option<String>,
-    created_at: String,
-    finished_at: Option<String>,
+    created_at: When,
+    finished_at: Option<When>,
     percent: Option<u8>,
     message: Option<String>,
     done: u64,
@@ -148,10 +151,10 @@ impl BulkJson {
         BulkJson {
             id: view.record.id.to_string(),
             status: view.status,
-            ask: crate::shapes::raw(Some(&view.record.input)),
+            ask: crate::shapes::raw(Some(&view.record.input)).and_then(|input| asked(&input)),
             by: view.record.owner.clone(),
-            created_at: view.record.created_at.to_string(),
-            finished_at: view.finished_at.map(|time| time.to_string()),
+            created_at: When(view.record.created_at),
+            finished_at: view.finished_at.map(When),
             percent: doing.and_then(|doing| doing.percent),
             message: doing.and_then(|doing| doing.message.clone()),
             done: report.done,
@@ -160,6 +163,18 @@ impl BulkJson {
             failures: failures.map(failure).collect(),
         }
     }
+}
+
+/// What was asked for, with times as everywhere: the run has them as the engine reads them.
+fn asked(input: &RawValue) -> Option<Value> {
+    let mut ask: Value = serde_json::from_str(input.get()).ok()?;
+    let filter = ask.get_mut("filter").and_then(Value::as_object_mut);
+    for (_, time) in filter.into_iter().flatten().filter(|(name, _)| TIMES.contains(&name.as_str())) {
+        if let Some(micros) = time.as_i64() {
+            *time = outlast::Timestamp::from_micros(micros).exact().into();
+        }
+    }
+    Some(ask)
 }
 
 /// Does one thing to many runs, or says what it would do.

@@ -22,7 +22,8 @@ use parking_lot::Mutex;
 use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
 
-use super::nothing_here;
+use super::policy::policy;
+use super::{nothing_here, preload};
 
 /// What `npm run build` made.
 #[derive(RustEmbed)]
@@ -31,20 +32,25 @@ use super::nothing_here;
 #[include = "assets/*"]
 struct Dist;
 
-/// Nothing but our own files, nothing written into the document, no frame around it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-     base-uri 'self'; form-action 'self'; frame-ancestors 'none'";
-
 /// The pages. Each can have more behind it; names may have slashes.
 const PAGES: [&str; 9] =
     ["runs", "errors", "queues", "schedules", "nodes", "definitions", "bulk", "system", "settings"];
 
+/// What an installation says of itself to its dashboard.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    /// What it is called.
+    pub(super) environment: Option<String>,
+    /// Whom pages may ask to decode payloads.
+    pub(super) codec: Option<String>,
+}
+
 /// A router with the pages, and what they need.
-pub(super) fn add(mut router: Router, environment: Option<String>) -> Router {
-    let environment: Option<Arc<str>> = environment.map(Arc::from);
-    let unknown = environment.clone();
+pub(super) fn add(mut router: Router, told: Told) -> Router {
+    let told = Arc::new(told);
+    let unknown = told.clone();
     router = router.fallback(move |whole: OriginalUri, request: Request| elsewhere(unknown, whole, request));
-    let page = get(move |whole: OriginalUri, request: Request| page(environment.clone(), whole, request));
+    let page = get(move |whole: OriginalUri, request: Request| page(told.clone(), whole, request));
     router = router
         .route("/", page.clone())
         .route("/assets/{*path}", get(asset))
@@ -58,20 +64,19 @@ pub(super) fn add(mut router: Router, environment: Option<String>) -> Router {
 }
 
 /// The document, for the place at which it is mounted.
-async fn page(
-    environment: Option<Arc<str>>,
-    OriginalUri(whole): OriginalUri,
-    request: Request,
-) -> Response<Body> {
+async fn page(told: Arc<Told>, OriginalUri(whole): OriginalUri, request: Request) -> Response<Body> {
     let Some(file) = Dist::get("index.html") else { return missing() };
     let base = base(whole.path(), request.uri().path());
-    let text = filled(&String::from_utf8_lossy(&file.data), &base, request.uri(), environment.as_deref());
+    let text = filled(&String::from_utf8_lossy(&file.data), &base, request.uri(), &told);
     let tag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
-    answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, text.into_bytes().into())
+    let data = text.into_bytes().into();
+    let mut response = answer(request.headers(), "text/html; charset=utf-8", "no-cache", tag, data);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy(told.codec.as_deref()));
+    response
 }
 
 /// Where there is nothing: people are told so by the pages, programs by a problem.
-async fn elsewhere(environment: Option<Arc<str>>, whole: OriginalUri, request: Request) -> Response<Body> {
+async fn elsewhere(told: Arc<Told>, whole: OriginalUri, request: Request) -> Response<Body> {
     let accepts = request.headers().get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok());
     let is_person = request.method() == Method::GET
         && !request.uri().path().starts_with("/api/")
@@ -79,32 +84,22 @@ async fn elsewhere(environment: Option<Arc<str>>, whole: OriginalUri, request: R
     if !is_person {
         return nothing_here(request).await;
     }
-    let mut response = page(environment, whole, request).await;
+    let mut response = page(told, whole, request).await;
     *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }
 
-/// What the list of runs asks for first, as the dashboard writes it: so it is on its way while the script still comes.
-const FIRST_RUNS: &str = "api/v1/runs?since=24h&limit=100";
-
 /// The document with what its script has to know, for an address below the place at which it is mounted.
-pub(super) fn filled(text: &str, base: &str, own: &Uri, environment: Option<&str>) -> String {
-    let is_list = own.path() == "/runs" && own.query().unwrap_or_default().is_empty();
-    let preload = match is_list {
-        true => format!(
-            r#"<link rel="preload" as="fetch" crossorigin href="{}{}">"#,
-            escaped(base),
-            escaped(FIRST_RUNS)
-        ),
-        false => String::new(),
-    };
+pub(super) fn filled(text: &str, base: &str, own: &Uri, told: &Told) -> String {
+    let Told { environment, codec } = told;
+    let version = env!("CARGO_PKG_VERSION");
     let config =
-        serde_json::json!({ "base": base, "version": env!("CARGO_PKG_VERSION"), "environment": environment });
+        serde_json::json!({ "base": base, "version": version, "environment": environment, "codec": codec });
     // Whatever stands in the address must not end the element in which it is written.
     let config = config.to_string().replace('<', "\\u003c");
     text.replace("__BASE__", &escaped(base))
         .replace("__CONFIG__", &config)
-        .replace("<!--preload-->", &preload)
+        .replace("<!--preload-->", &preload::links(base, own))
 }
 
 async fn asset(Path(path): Path<String>, request: Request) -> Response<Body> {
@@ -175,11 +170,11 @@ fn answer(
     for (name, value) in [
         (header::CONTENT_TYPE, kind),
         (header::CACHE_CONTROL, cache),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::REFERRER_POLICY, "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy(None));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
@@ -196,7 +191,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::live::{Hub, Topic};
 use crate::shapes::{LogJson, QueueJson};
 use crate::watch::OPEN;
+use crate::when::When;
 
 /// How far back a look goes for new runs: transactions of other processes become visible late.
 const OVERLAP: Duration = Duration::from_secs(2);
@@ -44,7 +45,7 @@ fn told(view: &RunView) -> serde_json::Value {
         "definition": view.record.definition,
         "queue": view.record.queue,
         "attempt": view.attempt,
-        "finished_at": view.finished_at.map(|time| time.to_string()),
+        "finished_at": view.finished_at.map(When),
     })
 }
 

@@ -4,7 +4,7 @@
 //! ours (against names that are bent to this machine), and whatever is not known to be safe has to come from ourselves:
 //! methods are let through by a list of safe ones, and not stopped by a list of others.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use tracing::Instrument;
 use super::Hosts;
 use super::code::Code;
 use super::problem::{Names, Problem};
+use super::proxy::{Peer, Proxy};
 use super::serve::Origin;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,13 +35,25 @@ const SAID: &[(&str, &str)] = &[
     ("cross-origin-opener-policy", "same-origin"),
 ];
 
+/// What requests are held against.
+pub(super) struct Guard {
+    pub(super) hosts: Hosts,
+    /// Who is believed when they say for whom they ask.
+    pub(super) proxy: Option<Arc<Proxy>>,
+}
+
 /// Lets a request through, or answers it.
-pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -> Response<Body> {
+pub(super) async fn guard(guard: Arc<Guard>, mut request: Request, next: Next) -> Response<Body> {
+    let peer = peer(&request);
+    let told = guard.proxy.as_ref().and_then(|proxy| proxy.sift(&mut request, peer));
     let names = Names {
         request: request_id(request.headers()),
         trace: trace_id(request.headers()),
         path: outlast_core::shorten(request.uri().path(), 200),
-        ip: address(&request),
+        ip: told.or(match peer {
+            Peer::Address(address) => Some(address),
+            Peer::Socket | Peer::Unknown => None,
+        }),
     };
     request.extensions_mut().insert(names.clone());
     let span = tracing::info_span!(
@@ -53,7 +66,7 @@ pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -
     );
     #[cfg(feature = "otlp")]
     crate::otlp::adopt(&span, request.headers());
-    let passed = check_host(&hosts, &request).and_then(|()| check_site(&request));
+    let passed = check_host(&guard.hosts, &request).and_then(|()| check_site(&request));
     let mut response = match passed {
         Err(problem) => problem.answer(&names),
         Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await {
@@ -73,10 +86,14 @@ pub(super) async fn guard(hosts: Arc<Hosts>, mut request: Request, next: Next) -
 }
 
 /// Where a request came from: as our server saw it, or as another told whoever mounts the router.
-fn address(request: &Request) -> Option<IpAddr> {
+fn peer(request: &Request) -> Peer {
     let told = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let told = told.map(|ConnectInfo(from)| from.ip().to_canonical());
-    request.extensions().get::<Origin>().map_or(told, |Origin(from)| *from)
+    match (request.extensions().get::<Origin>(), told) {
+        (Some(Origin(Some(from))), _) => Peer::Address(from.to_canonical()),
+        (Some(Origin(None)), _) => Peer::Socket,
+        (None, Some(ConnectInfo(from))) => Peer::Address(from.ip().to_canonical()),
+        (None, None) => Peer::Unknown,
+    }
 }
 
 /// The id that the caller gave, where it can be shown anywhere; else a new one.

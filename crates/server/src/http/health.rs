@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::guard::Guard;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
-use super::{Hosts, guarded, nothing_here};
+use super::{Hosts, guarded, nothing_here, openmetrics};
 
 /// How long the database may take to be called reachable.
 const REACH: Duration = Duration::from_secs(1);
@@ -87,26 +88,29 @@ pub(crate) async fn version(call: Call) -> Answer {
     Reply::json(&Version { version: env!("CARGO_PKG_VERSION"), store, api: "v1" })
 }
 
-/// The Prometheus text format.
+/// What this process measures, as whoever asks wants it: OpenMetrics, or the text of Prometheus.
 pub(crate) async fn metrics(call: Call) -> Answer {
     let Some(metrics) = &call.api.metrics else {
         return Err(Problem::not_found("recorder of metrics in this process: give Api::metrics one"));
     };
-    metrics.run_upkeep();
-    Ok(Reply::text(KIND, metrics.render()))
+    let (kind, text) = measured(metrics, &call.headers);
+    Ok(Reply::text(kind, text).with(header::VARY, "accept"))
 }
 
-const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+fn measured(metrics: &PrometheusHandle, headers: &HeaderMap) -> (&'static str, String) {
+    metrics.run_upkeep();
+    openmetrics::answer(headers, metrics.render())
+}
 
 /// The metrics alone, for an address of their own, where nobody is asked who they are.
 pub(crate) fn metrics_alone(metrics: PrometheusHandle, hosts: Option<Vec<String>>) -> Router {
-    let text = move || {
+    let text = move |headers: HeaderMap| {
         let metrics = metrics.clone();
         async move {
-            metrics.run_upkeep();
-            ([(header::CONTENT_TYPE, KIND)], metrics.render())
+            let (kind, text) = measured(&metrics, &headers);
+            ([(header::CONTENT_TYPE, kind), (header::VARY, "accept")], text)
         }
     };
     let hosts = hosts.map_or(Hosts::Any, |names| Hosts::Only(names.into_iter().collect()));
-    guarded(Router::new().route("/metrics", get(text)).fallback(nothing_here), hosts)
+    guarded(Router::new().route("/metrics", get(text)).fallback(nothing_here), Guard { hosts, proxy: None })
 }

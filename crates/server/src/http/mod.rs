@@ -39,10 +39,16 @@ mod idle;
 mod live;
 mod logs;
 mod openapi;
+mod openmetrics;
 mod pace;
 mod pages;
+mod payloads;
+mod policy;
+#[cfg(feature = "embed")]
+mod preload;
 mod problem;
 mod prompt;
+mod proxy;
 mod query;
 mod queues;
 mod replies;
@@ -64,13 +70,16 @@ mod tokens;
 #[cfg(feature = "embed")]
 mod ui_proxy;
 
-pub(crate) use self::access::{DEFAULT_AGE, Role, Tokens, create as create_token, tokens};
+pub(crate) use self::access::{DEFAULT_AGE, Role, Tokens, check_token, create as create_token, tokens};
+pub(crate) use self::answer::may;
 pub(crate) use self::audit::{AuditJson, token_name};
 pub(crate) use self::chain::{ChainJson, LINES as CHAIN_LINES, look as look_at_chain, read_link, write_link};
 pub(crate) use self::code::Code;
 #[cfg(feature = "otlp")]
 pub(crate) use self::guard::traceparent;
 pub(crate) use self::health::metrics_alone;
+pub(crate) use self::policy::parse_origin;
+pub use self::proxy::Proxy;
 pub(crate) use self::run_actions::event_name;
 #[cfg(unix)]
 pub use self::serve::serve_unix;
@@ -99,6 +108,7 @@ use tower_http::compression::CompressionLayer;
 
 use self::access::Door;
 use self::cursor::Signer;
+use self::guard::Guard;
 use self::live::Live;
 use self::pace::Pace;
 use self::problem::{Names, Problem};
@@ -114,6 +124,7 @@ pub struct Api {
     client: Client,
     door: Door,
     hosts: Hosts,
+    proxy: Option<Proxy>,
     body_limit: usize,
     request_timeout: Duration,
     longest_wait: Duration,
@@ -125,6 +136,8 @@ pub struct Api {
     settings: Vec<ShownSetting>,
     #[cfg_attr(not(feature = "embed"), allow(dead_code, reason = "only the dashboard shows it"))]
     environment: Option<String>,
+    #[cfg_attr(not(feature = "embed"), allow(dead_code, reason = "only the dashboard asks it"))]
+    codec: Option<String>,
     stopping: CancellationToken,
     #[cfg(feature = "embed")]
     ui_proxy: Option<axum::http::uri::Authority>,
@@ -141,6 +154,8 @@ pub(crate) enum Hosts {
 pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) door: Door,
+    /// Who says for whom they ask.
+    pub(crate) proxy: Option<Arc<Proxy>>,
     pub(crate) body_limit: usize,
     pub(crate) request_timeout: Duration,
     pub(crate) longest_wait: Duration,
@@ -167,6 +182,7 @@ impl Api {
             client,
             door: Door::Guarded,
             hosts: Hosts::Any,
+            proxy: None,
             body_limit: 1 << 20,
             request_timeout: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
@@ -177,6 +193,7 @@ impl Api {
             redact: Redact::default(),
             settings: Vec::new(),
             environment: None,
+            codec: None,
             stopping: CancellationToken::new(),
             #[cfg(feature = "embed")]
             ui_proxy: None,
@@ -200,6 +217,14 @@ impl Api {
     /// Asks for no token until somebody has made one; then for good.
     pub(crate) fn until_token(mut self) -> Api {
         self.door = Door::until_token();
+        self
+    }
+
+    /// Believes a proxy that says in headers who asks; others still need a token, and what they say in those headers is
+    /// taken away. From it, `X-Forwarded-For` says from which address somebody asks, for the audit log.
+    pub fn proxy(mut self, proxy: Proxy) -> Api {
+        self.proxy = Some(proxy);
+        self.door = Door::Guarded;
         self
     }
 
@@ -253,6 +278,13 @@ impl Api {
         self
     }
 
+    /// Whom the dashboard may ask to decode payloads: an origin, such as `https://codec.example.com`. Which address there, each browser
+    /// says for itself. Without it no page asks anybody but this server.
+    pub fn codec_origin(mut self, origin: &str) -> Result<Api, Error> {
+        self.codec = Some(policy::parse_origin(origin).map_err(Error::misconfigured)?);
+        Ok(self)
+    }
+
     /// What the server goes by, as it may be shown.
     pub(crate) fn settings(mut self, settings: Vec<ShownSetting>) -> Api {
         self.settings = settings;
@@ -275,10 +307,12 @@ impl Api {
             _ => return Err(Error::misconfigured("the store gave no key to sign with")),
         };
         let routes = routes::all();
+        let proxy = self.proxy.map(Arc::new);
         let inner = Arc::new(Inner {
             live: Live::new(self.client.clone(), self.stopping.clone()),
             client: self.client,
             door: self.door,
+            proxy: proxy.clone(),
             body_limit: self.body_limit,
             request_timeout: self.request_timeout,
             longest_wait: self.longest_wait,
@@ -310,17 +344,21 @@ impl Api {
         {
             router = match self.ui_proxy {
                 Some(from) => ui_proxy::add(router, from),
-                None => dashboard::add(router, self.environment),
+                None => {
+                    let told = dashboard::Told { environment: self.environment, codec: self.codec };
+                    dashboard::add(router, told)
+                }
             };
         }
-        Ok(guarded(router.layer(CompressionLayer::new().compress_when(compress::Texts)), self.hosts))
+        let router = router.layer(CompressionLayer::new().compress_when(compress::Texts));
+        Ok(guarded(router, Guard { hosts: self.hosts, proxy }))
     }
 }
 
 /// A router whose requests have a name, mean one of these hosts and come from no other site.
-fn guarded(router: Router, hosts: Hosts) -> Router {
-    let hosts = Arc::new(hosts);
-    let guard = move |request, next| guard::guard(hosts.clone(), request, next);
+fn guarded(router: Router, guard: Guard) -> Router {
+    let guard = Arc::new(guard);
+    let guard = move |request, next| guard::guard(guard.clone(), request, next);
     router.layer(middleware::from_fn(guard))
 }
 

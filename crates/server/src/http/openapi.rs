@@ -26,6 +26,10 @@ pub(crate) struct Docs {
     pub(crate) answers: Vec<(u16, Option<Shape>)>,
     /// Of an answer that is no JSON.
     pub(crate) kind: &'static str,
+    /// What it gives instead where that is asked for.
+    pub(crate) also: Option<&'static str>,
+    /// Whether its answer is kept nowhere: then it takes no idempotency key.
+    pub(crate) once: bool,
 }
 
 /// A shape's name, itself, and what it is made of.
@@ -73,7 +77,7 @@ fn operation(route: &Route, problem: &Value, schemas: &mut BTreeMap<String, Valu
     let is_public = route.scope == Scope::Public;
     let mut parameters: Vec<Value> = parts_of(route.path).map(path_parameter).collect();
     parameters.extend(route.query.iter().map(query_parameter));
-    if route.method == axum::http::Method::POST && !is_public {
+    if route.method == axum::http::Method::POST && !is_public && !route.docs.once {
         parameters.push(json!({
             "name": "Idempotency-Key",
             "in": "header",
@@ -135,7 +139,9 @@ fn contents(route: &Route, schemas: &mut BTreeMap<String, Value>) -> BTreeMap<u1
                 _ => json!({ "anyOf": [other, schema] }),
             },
         };
-        content.insert(kind.to_owned(), json!({ "schema": schema }));
+        for kind in [Some(kind), route.docs.also].into_iter().flatten() {
+            content.insert(kind.to_owned(), json!({ "schema": schema }));
+        }
     }
     contents
 }

@@ -154,9 +154,6 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let detail = error.to_string();
         let code = match &error {
-            Error::Invalid { what, .. } if what == "key" || what == "run id" => Code::INVALID_ID,
-            Error::Invalid { value, .. } if has_control(value) => Code::INVALID_CHARACTER,
-            Error::Invalid { what, .. } if what == "delay" || what == "timeout" => Code::INVALID_DURATION,
             Error::Store { retryable: true, .. } => {
                 // What the database said may name things that are nobody's business.
                 let detail_for_all = "the database is out of reach: try again in a moment";
@@ -174,11 +171,6 @@ impl From<Error> for Problem {
         };
         Problem::new(code, detail)
     }
-}
-
-/// Whether what was refused has a control character, as [`Error::Invalid`] shows it.
-fn has_control(shown: &str) -> bool {
-    ["\\0", "\\n", "\\r", "\\t", "\\u{"].iter().any(|mark| shown.contains(mark))
 }
 
 impl From<StoreError> for Problem {

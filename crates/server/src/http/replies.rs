@@ -1,7 +1,7 @@
 //! Idempotency keys: a request that is sent twice with the same key is done once, and answered twice alike.
 //!
-//! Whoever comes first takes the right to answer, durably, for a while; then does it; then keeps the answer for a day. A
-//! server that dies in between leaves a right that runs out, one that fails gives it on at once, and whoever has it next
+//! Whoever comes first takes the right to answer, durably, for a moment that they extend as long as they live; then does it;
+//! then keeps the answer for a day. A server that dies in between leaves a right that runs out, one that fails gives it on at once, and whoever has it next
 //! makes the same things of the same seed: a run with the same id, an event that arrives once. What changes something that is
 //! there already is noted together with the change ([`holding`]): whoever takes over what was done only answers.
 
@@ -19,8 +19,9 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply, ReplyBody};
 use super::route::{Call, Route, seeded};
 
-/// How long somebody may take to answer.
-const HOLD: Duration = Duration::from_secs(60);
+/// How long the right to answer is somebody's who says nothing. Whoever lives says so before that is over, however long the
+/// answer takes; it is as long as a database may stand still without another server taking over what is being done.
+const HOLD: Duration = Duration::from_secs(5);
 /// How long an answer is kept.
 const KEEP: Duration = Duration::from_secs(24 * 3_600);
 /// The longest key.
@@ -88,7 +89,10 @@ where
             return Err(Problem::new(Code::IDEMPOTENCY_MISMATCH, detail));
         }
     };
-    let answer = holding(holder, work(seeded(call, seed, changed))).await;
+    let answer = tokio::select! {
+        answer = holding(holder, work(seeded(call, seed, changed))) => answer,
+        never = extended(api, holder) => match never {},
+    };
     let end = match &answer {
         Ok(reply) => kept(reply).map_or(Access::Release { holder }, |reply| Access::Reply { holder, reply }),
         // It may have been done, all but the line in the audit log: whoever asks again makes the same of it.
@@ -98,6 +102,18 @@ where
     };
     store.access(&end).await?;
     answer
+}
+
+/// Says again and again that the holder is still at it. Where that cannot be said, another may take over: what was done is
+/// not done twice.
+async fn extended(api: &Inner, holder: Uuid) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(HOLD / 3).await;
+        let said = api.client.store().access(&Access::Extend { holder, hold: HOLD }).await;
+        if let Err(error) = said {
+            tracing::debug!(%error, "a request that is being answered could not be held on to");
+        }
+    }
 }
 
 /// A time and randomness: what a new run's id is made of.

@@ -120,6 +120,18 @@ impl Route {
         self
     }
 
+    /// The same answer as another type, where that is asked for.
+    pub(crate) fn gives_also(mut self, kind: &'static str) -> Route {
+        self.docs.also = Some(kind);
+        self
+    }
+
+    /// Answers once: what it gives is kept nowhere.
+    pub(crate) fn once(mut self) -> Route {
+        self.docs.once = true;
+        self
+    }
+
     pub(super) fn takes_body(&self) -> bool {
         self.docs.request.is_some()
     }

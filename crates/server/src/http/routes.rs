@@ -7,8 +7,8 @@ use super::query::Param;
 use super::route::{Route, route};
 use super::run_actions::Reason;
 use super::{
-    audit, bulks, chain, health, live, logs, openapi, queues, run_actions, runs, schedules, sessions, shared,
-    start, stats, system, tokens,
+    audit, bulks, chain, health, live, logs, openapi, payloads, queues, run_actions, runs, schedules,
+    sessions, shared, start, stats, system, tokens,
 };
 
 const NONE: &[Param] = &[];
@@ -76,8 +76,9 @@ fn probes() -> Vec<Route> {
             .gives_other(200, "application/json"),
         get("/metrics", Read, "health.metrics", health::metrics)
             .shared()
-            .about("What this process measures, for Prometheus")
-            .gives_other(200, "text/plain"),
+            .about("What this process measures: as OpenMetrics where that is asked for (Accept), else in the text of Prometheus")
+            .gives_other(200, "text/plain")
+            .gives_also("application/openmetrics-text"),
     ]
 }
 
@@ -88,15 +89,17 @@ fn of_runs() -> Vec<Route> {
             .about("Runs that fit, newest first")
             .gives::<runs::RunPage>(200),
         post("/api/v1/runs", Start, "run.start", start::start)
-            .about("Start a run; the same key never starts twice")
+            .about("Start a run; the same key never starts twice; with dry_run, say whether one would be started (a StartPlan)")
             .takes::<start::StartRun>()
             .gives::<start::Started>(200)
+            .gives::<start::StartPlan>(200)
             .gives::<start::Started>(201),
         get("/api/v1/runs/count", Read, "run.count", runs::count)
             .query(runs::COUNT)
             .about("How many runs fit, up to a cap")
             .gives::<runs::Count>(200),
         get("/api/v1/runs/{id}", Read, "run.get", runs::get)
+            .query(runs::GET)
             .about("One run")
             .gives::<crate::shapes::RunJson>(200),
         delete("/api/v1/runs/{id}", Operate, "run.delete", runs::delete)
@@ -111,6 +114,11 @@ fn of_runs() -> Vec<Route> {
             .query(runs::HISTORY)
             .about("What it recorded, entry by entry")
             .gives::<runs::History>(200),
+        get("/api/v1/runs/{id}/payload", Read, "run.payload", payloads::payload)
+            .query(payloads::PAYLOAD)
+            .about("One payload of it, as a file; with preview, how it begins (a Preview)")
+            .gives::<serde_json::Value>(200)
+            .gives::<crate::preview::PreviewJson>(200),
         get("/api/v1/runs/{id}/queries/{name}", Read, "run.query", runs::query)
             .about("What it last saved under a name, with Ctx::save")
             .gives::<runs::SavedValue>(200),
@@ -161,12 +169,12 @@ fn of_run_actions() -> Vec<Route> {
     use run_actions::{Acted, Due, Fork, Forked, Kept, Message, PlanJson, Replace, Rerun, Retry};
     vec![
         post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
-            .about("Send an event; it is kept until the run waits for it")
+            .about("Send an event; it is kept until the run waits for it; with dry_run, only refuse what would be refused")
             .takes::<Message>()
             .gives::<Acted>(200)
             .gives::<Kept>(202),
         post("/api/v1/runs/{id}/promises", Operate, "run.settle", run_actions::settle)
-            .about("Settle a promise; the first value stays")
+            .about("Settle a promise; the first value stays; with dry_run, only refuse what would be refused")
             .takes::<Message>()
             .gives::<Acted>(200)
             .gives::<Kept>(202),
@@ -297,9 +305,10 @@ fn of_schedules() -> Vec<Route> {
             .gives::<ScheduleJson>(200),
         route(Method::PUT, "/api/v1/schedules/{name}", Operate, "schedule.set", schedules::set)
             .shared()
-            .about("Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at")
+            .about("Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at; with dry_run, say when it would start some")
             .takes::<schedules::SetSchedule>()
-            .gives::<schedules::ScheduleSet>(200),
+            .gives::<schedules::ScheduleSet>(200)
+            .gives::<NextJson>(200),
         delete("/api/v1/schedules/{name}", Operate, "schedule.delete", schedules::delete)
             .query(runs::REASON)
             .about("Delete it, with If-Match only if it is what was looked at; its runs stay")
@@ -371,6 +380,7 @@ fn of_access() -> Vec<Route> {
         post("/api/v1/tokens", Admin, "token.create", tokens::create)
             .shared()
             .about("Make a token; its secret is shown this once")
+            .once()
             .takes::<tokens::NewToken>()
             .gives::<tokens::MadeToken>(201),
         delete("/api/v1/tokens/{id}", Admin, "token.revoke", tokens::revoke)

@@ -26,6 +26,9 @@ pub(crate) struct Message {
     #[serde(default)]
     #[schema(value_type = Option<serde_json::Value>)]
     data: Option<Box<RawValue>>,
+    /// Only refuse what would be refused.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 /// Why something is done.
@@ -233,6 +236,15 @@ async fn told(call: &Call, to: Target, sent: Value, event: Option<String>) -> An
     }
 }
 
+/// Says how the run stands that was sent nothing.
+async fn untold(call: &Call, to: Target) -> Answer {
+    match call.api.client.find(to).await {
+        Ok(run) => acted(call, run, false).await,
+        Err(Error::UnknownRun { .. }) => Ok(Reply::json(&Kept { kept: false, event: None })?.status(202)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// How something stands, and what it was sent.
 fn with(mut stands: Value, sent: Value) -> Value {
     stands["sent"] = sent;
@@ -246,9 +258,16 @@ pub(crate) fn event_name(id: Uuid) -> String {
 
 /// Sends an event.
 pub(crate) async fn send(call: Call) -> Answer {
-    let Message { name, data: given } = call.json()?;
+    let Message { name, data: given, dry_run } = call.json()?;
+    if dry_run {
+        call.only_asks();
+    }
     let to = addressed(&call).await?;
     let (client, data) = (&call.api.client, data(given)?);
+    if dry_run {
+        client.rehearse_send(to.clone(), &name, &data).await?;
+        return untold(&call, to).await;
+    }
     let id = call.seed.unwrap_or_else(|| Uuid::from_u128(fastrand::u128(..)));
     client.send_as(id, to.clone(), &name, &data).await?;
     let sent =
@@ -258,9 +277,16 @@ pub(crate) async fn send(call: Call) -> Answer {
 
 /// Settles a promise.
 pub(crate) async fn settle(call: Call) -> Answer {
-    let Message { name, data: given } = call.json()?;
+    let Message { name, data: given, dry_run } = call.json()?;
+    if dry_run {
+        call.only_asks();
+    }
     let of = addressed(&call).await?;
     let data = data(given)?;
+    if dry_run {
+        call.api.client.rehearse_settle(of.clone(), &name, &data).await?;
+        return untold(&call, of).await;
+    }
     call.api.client.settle(of.clone(), &name, &data).await?;
     let sent = json!({ "promise": name, "data": standing::hash(data.get().as_bytes()) });
     told(&call, of, sent, None).await
@@ -350,7 +376,7 @@ pub(crate) async fn retry(call: Call) -> Answer {
         repair = repair.reason(reason);
     }
     if dry_run {
-        return Reply::json(&PlanJson::new(repair.plan().await?));
+        return Reply::json(&PlanJson::new(repair.rehearse().await?));
     }
     let changed = repair.await?;
     acted(&call, run, changed).await
@@ -370,7 +396,7 @@ pub(crate) async fn replace(call: Call) -> Answer {
     let result = data(result)?;
     let repair = call.api.client.repair(run).by(&call.caller.actor).replace(step, &result).reason(reason);
     if dry_run {
-        return Reply::json(&PlanJson::new(repair.plan().await?));
+        return Reply::json(&PlanJson::new(repair.rehearse().await?));
     }
     let changed = repair.await?;
     acted(&call, run, changed).await
@@ -425,7 +451,7 @@ async fn forked(call: Call, ask: Fork) -> Answer {
         fork = fork.reason(reason);
     }
     if ask.dry_run {
-        return Reply::json(&PlanJson::new(fork.plan().await?));
+        return Reply::json(&PlanJson::new(fork.rehearse().await?));
     }
     if let Some(seed) = call.seed {
         fork = fork.once_for(RunId::from_uuid(seed));

@@ -11,16 +11,18 @@ use utoipa::ToSchema;
 use super::access::Caller;
 use super::code::Code;
 use super::pages::{CURSOR, LIMIT, Pages, page};
+use super::payloads::{PREVIEW, enough};
 use super::problem::Problem;
 use super::query::{Param, Query, number, text, texts};
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::explain::ExplainedJson;
-use crate::list::{filter, moment};
+use crate::list::filter;
 use crate::redact::hides;
 use crate::shapes::{EntryJson, ErrorJson, RunJson, StepJson, raw};
 use crate::standing;
 use crate::story::{Operation, Story, failure};
+use crate::when::When;
 
 /// Which runs: the same words as behind `outlast list`.
 macro_rules! filters {
@@ -49,13 +51,16 @@ macro_rules! filters {
 pub(crate) const LIST: &[Param] = filters![text("sort", "newest (unless said) or oldest"), CURSOR, LIMIT,];
 pub(crate) const COUNT: &[Param] =
     filters![number("cap", "Count no more than this: 1 to 100000, 10000 unless said")];
+pub(crate) const GET: &[Param] = &[PREVIEW];
 pub(crate) const HISTORY: &[Param] = &[
     number("after", "Behind this position"),
     number("limit", "At most so many: 1 to 1000, 200 unless said"),
+    PREVIEW,
 ];
 pub(crate) const STEPS: &[Param] = &[
     number("after", "Behind so many operations"),
     number("limit", "At most so many: 1 to 10000, 10000 unless said"),
+    PREVIEW,
 ];
 pub(crate) const RESULT: &[Param] = &[text("wait", "Wait so long for the end: 30s, at most 60s")];
 pub(crate) const REASON: &[Param] = &[text("reason", "Why, for the audit log")];
@@ -84,7 +89,7 @@ pub(crate) struct RunResult {
     id: String,
     #[schema(value_type = String)]
     status: Status,
-    finished_at: Option<String>,
+    finished_at: Option<When>,
     #[schema(value_type = Option<serde_json::Value>)]
     output: Option<Box<RawValue>>,
     error: Option<ErrorJson>,
@@ -131,16 +136,6 @@ pub(crate) async fn visible(client: &Client, caller: &Caller, run: RunId) -> Res
 /// What a query asks for, within what the caller may see.
 async fn asked(call: &Call) -> Result<Filter, Problem> {
     let now = call.api.client.store().now().await?;
-    for (name, code) in [
-        ("since", Code::INVALID_TIMESTAMP),
-        ("until", Code::INVALID_TIMESTAMP),
-        ("ended", Code::INVALID_TIMESTAMP),
-        ("stuck", Code::INVALID_DURATION),
-    ] {
-        if let Some(Err(why)) = call.query.one(name).map(|value| moment(value, now)) {
-            return Err(Problem::new(code, format!("{name} cannot be read: {why}")));
-        }
-    }
     let mut filter = filter(&words(&call.query)?, now)?;
     filter.tenant = call.caller.tenant.clone();
     Ok(filter)
@@ -210,7 +205,8 @@ pub(crate) async fn count(call: Call) -> Answer {
 
 /// One run.
 pub(crate) async fn get(call: Call) -> Answer {
-    Reply::json(&RunJson::new(&find(&call).await?))
+    let most = enough(&call)?;
+    Reply::json(&RunJson::new(&find(&call).await?).in_part(most))
 }
 
 /// What it did, operation by operation.
@@ -218,10 +214,12 @@ pub(crate) async fn steps(call: Call) -> Answer {
     let view = find(&call).await?;
     let after = call.query.number("after", 0..=u32::MAX, 0)? as usize;
     let limit = call.query.number("limit", 1..=10_000, 10_000)? as usize;
+    let most = enough(&call)?;
     let operations = shown(Story::read(&call.api.client, &view).await?);
     let total = operations.len();
     let page = operations.into_iter().skip(after).take(limit);
-    let items: Vec<StepJson> = page.map(|operation| StepJson::new(operation, view.finished_at)).collect();
+    let step = |operation| StepJson::new(operation, view.finished_at).in_part(most);
+    let items: Vec<StepJson> = page.map(step).collect();
     let next_after = Some(after + items.len()).filter(|next| !items.is_empty() && *next < total);
     Reply::json(&Steps { items, total, next_after })
 }
@@ -236,9 +234,11 @@ pub(crate) async fn history(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
     let after = call.query.number("after", 0..=u32::MAX, 0)?;
     let limit = call.query.number("limit", 1..=1000, 200)?;
+    let most = enough(&call)?;
     let entries = call.api.client.journal(run, after, limit).await?;
     let next_after = entries.last().filter(|_| entries.len() == limit as usize).map(|entry| entry.pos);
-    Reply::json(&History { items: entries.iter().map(EntryJson::new).collect(), next_after })
+    let items = entries.iter().map(|entry| EntryJson::new(entry).in_part(most)).collect();
+    Reply::json(&History { items, next_after })
 }
 
 /// What a run last saved under a name.
@@ -248,7 +248,7 @@ pub(crate) struct SavedValue {
     /// As the workflow saved it; `null` also where it is encrypted.
     #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Box<RawValue>>,
-    saved_at: String,
+    saved_at: When,
 }
 
 /// What it last saved under a name.
@@ -258,7 +258,7 @@ pub(crate) async fn query(call: Call) -> Answer {
         return Err(Problem::not_found(format_args!("saved value {name:?} of {run}")));
     };
     let value = raw(saved.body.as_ref());
-    Reply::json(&SavedValue { name: name.to_owned(), value, saved_at: saved.at.to_string() })
+    Reply::json(&SavedValue { name: name.to_owned(), value, saved_at: When(saved.at) })
 }
 
 /// Why it is not progressing.
@@ -329,7 +329,7 @@ pub(crate) async fn result(call: Call) -> Answer {
     let result = RunResult {
         id: view.record.id.to_string(),
         status: view.status,
-        finished_at: view.finished_at.map(|time| time.to_string()),
+        finished_at: view.finished_at.map(When),
         output: raw(ended.and_then(|ended| ended.output.as_ref())),
         error: failure(&view).map(ErrorJson::new),
     };

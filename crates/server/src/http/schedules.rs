@@ -94,6 +94,9 @@ pub(crate) struct SetSchedule {
     /// Whose its runs are.
     #[serde(default)]
     tenant: Option<String>,
+    /// Only say when it would start runs.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 /// A schedule that was set, and when it fires next.
@@ -163,6 +166,9 @@ fn check_tag(call: &Call, view: Option<&ScheduleView>) -> Result<(), Problem> {
 /// Sets a schedule. One of this name is replaced, whosever it is: so a token of one tenant may not.
 pub(crate) async fn set(call: Call) -> Answer {
     let ask: SetSchedule = call.json()?;
+    if ask.dry_run {
+        call.only_asks();
+    }
     let (client, name) = (&call.api.client, call.part("name"));
     let before = client.schedules().await?.into_iter().find(|view| view.name == name);
     check_tag(&call, before.as_ref())?;
@@ -183,10 +189,15 @@ pub(crate) async fn set(call: Call) -> Answer {
         schedule = schedule.tenant(tenant);
     }
     let input = ask.input.as_ref().map_or("null", |input| input.get());
+    let now = client.store().now().await?;
+    if ask.dry_run {
+        client.rehearse_schedule(schedule, &ask.definition, input).await?;
+        let table = Timetable::parse(&ask.expression, zone)?;
+        return Reply::json(&NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now));
+    }
     let view = client.schedule_by_name(schedule, &ask.definition, input).await?;
     call.is_now(|| standing::schedule(&view));
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
-    let now = client.store().now().await?;
     let next = NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now);
     let set = ScheduleSet { schedule: ScheduleJson::new(&view), next };
     Ok(Reply::json(&set)?.with(header::ETAG, tag(&view)))
@@ -277,7 +288,7 @@ pub(crate) async fn backfill(call: Call) -> Answer {
         Some(seed) => client.backfill_as(&view.name, (from, to), seed).await?,
         None => client.backfill(&view.name, from, to).await?,
     };
-    call.is_now(|| json!({ "from": from.to_string(), "to": to.to_string(), "started": runs.len() }));
+    call.is_now(|| json!({ "from": from.exact(), "to": to.exact(), "started": runs.len() }));
     let started = runs.iter().map(ToString::to_string).collect();
     Reply::json(&Backfilled { times, started })
 }

@@ -1,7 +1,7 @@
 //! Starts runs: what is asked for, and whether it is there already.
 
 use axum::http::header;
-use outlast::{Client, Error, RunId};
+use outlast::{Client, Error};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
@@ -59,6 +59,9 @@ pub(crate) struct StartRun {
     #[serde(default)]
     #[schema(minimum = 1)]
     version: Option<u32>,
+    /// Only say whether a run would be started.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
@@ -108,9 +111,20 @@ pub(crate) struct Started {
     created: bool,
 }
 
+/// What would become of a start: nothing was started.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StartPlan {
+    dry_run: bool,
+    /// The run that is there already, to which its key belongs; `null`: one would be started.
+    run: Option<String>,
+}
+
 /// Starts a run.
 pub(crate) async fn start(call: Call) -> Answer {
     let ask: StartRun = call.json()?;
+    if ask.dry_run {
+        call.only_asks();
+    }
     let client = &call.api.client;
     if ask.delay_ms.is_some() && ask.at.is_some() {
         let detail = "delay_ms and at both say when: leave one away";
@@ -159,11 +173,11 @@ pub(crate) async fn start(call: Call) -> Answer {
         start = start.seed(time, random);
     }
     call.to(&ask.definition);
-    let run = match start.await {
-        Ok(run) => run,
-        Err(Error::KeyConflict { key, run }) => return Err(conflict(client, key, run).await),
-        Err(error) => return Err(error.into()),
-    };
+    if ask.dry_run {
+        let run = taken(client, start.rehearse().await).await?;
+        return Reply::json(&StartPlan { dry_run: true, run: run.map(|run| run.to_string()) });
+    }
+    let run = taken(client, start.await).await?;
     call.to(run.id());
     call.is_now(|| json!({ "created": run.created(), "definition": ask.definition, "input": standing::hash(input.as_bytes()) }));
     let location = call.address(&format!("/runs/{}", run.id()));
@@ -179,11 +193,12 @@ pub(super) fn seed_parts(seed: uuid::Uuid) -> (outlast::Timestamp, u64) {
     (outlast::Timestamp::from_micros(millis * 1000), low)
 }
 
-/// A key that belongs to a run with another input, and since when.
-async fn conflict(client: &Client, key: String, run: RunId) -> Problem {
+/// What a start gives; of a key that belongs to a run with another input, also since when.
+async fn taken<T>(client: &Client, started: Result<T, Error>) -> Result<T, Problem> {
+    let Err(Error::KeyConflict { key, run }) = started else { return Ok(started?) };
     let since =
         client.status(run).await.map(|view| format!(" at {}", view.record.created_at)).unwrap_or_default();
     let detail =
         format!("key {key:?} belongs to {run}, which was started{since} with another input: use another key");
-    Problem::new(Code::IDEMPOTENCY_CONFLICT, detail)
+    Err(Problem::new(Code::IDEMPOTENCY_CONFLICT, detail))
 }

@@ -19,6 +19,8 @@ use super::problem::Problem;
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use crate::shapes::millis;
+use crate::when::When;
 
 /// How often what has ended is summed up, and how many at once.
 const EVERY: Duration = Duration::from_secs(5);
@@ -62,7 +64,7 @@ pub(crate) struct Summary {
     /// Paused, blocked, or with an undo that gave up: they need somebody.
     stopped: u64,
     /// Since when the one that has been due for longest waits; `null` where nobody does, or for a token of one tenant.
-    oldest_due_at: Option<String>,
+    oldest_due_at: Option<When>,
     /// Those that ended in the range, as far as they have been summed up: all but the last seconds.
     completed: u64,
     failed: u64,
@@ -81,7 +83,7 @@ pub(crate) struct Series {
 /// How runs ended in one span.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Point {
-    at: String,
+    at: When,
     completed: u64,
     failed: u64,
     cancelled: u64,
@@ -116,8 +118,8 @@ pub(crate) struct ErrorGroupJson {
     runs_in_range: u64,
     /// The same, in at most thirty spans of the range, the oldest first.
     points: Vec<u64>,
-    first_at: String,
-    last_at: String,
+    first_at: When,
+    last_at: When,
     last_run: String,
 }
 
@@ -150,12 +152,12 @@ pub(crate) async fn summary(call: Call) -> Answer {
         None => client.queues().await?.into_iter().filter_map(|view| view.oldest).min(),
     };
     Reply::json(&Summary {
-        range_ms: u64::try_from(range.as_millis()).unwrap_or(u64::MAX),
+        range_ms: millis(range),
         running: count(&[Status::Running, Status::Undoing]).await?,
         queued: count(&[Status::Ready]).await?,
         waiting: count(&[Status::Waiting]).await?,
         stopped: count(&[Status::Paused, Status::Blocked, Status::UndoFailed]).await?,
-        oldest_due_at: oldest.map(|time| time.to_string()),
+        oldest_due_at: oldest.map(When),
         completed: all.completed,
         failed: all.failed,
         cancelled: all.cancelled,
@@ -182,7 +184,7 @@ pub(crate) async fn series(call: Call) -> Answer {
         points.push(Point::new(point, depth));
         at += micros(step);
     }
-    Reply::json(&Series { step_ms: u64::try_from(step.as_millis()).unwrap_or(u64::MAX), points })
+    Reply::json(&Series { step_ms: millis(step), points })
 }
 
 /// Failures that are alike.
@@ -259,7 +261,7 @@ fn micros(span: Duration) -> i64 {
 impl Point {
     fn new(point: SeriesPoint, depth: Option<&DepthPoint>) -> Point {
         Point {
-            at: point.at.to_string(),
+            at: When(point.at),
             completed: point.completed,
             failed: point.failed,
             cancelled: point.cancelled,
@@ -267,7 +269,7 @@ impl Point {
             p95_ms: quantile(&point.times, 0.95),
             queued: depth.map(|depth| depth.due),
             running: depth.map(|depth| depth.running),
-            queue_wait_ms: depth.map(|depth| u64::try_from(depth.oldest.as_millis()).unwrap_or(u64::MAX)),
+            queue_wait_ms: depth.map(|depth| millis(depth.oldest)),
         }
     }
 }
@@ -297,8 +299,8 @@ impl ErrorGroupJson {
             runs,
             runs_in_range: lately.iter().sum(),
             points: lately,
-            first_at: first_at.to_string(),
-            last_at: last_at.to_string(),
+            first_at: When(first_at),
+            last_at: When(last_at),
             last_run: last_run.to_string(),
         }
     }

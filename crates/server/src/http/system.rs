@@ -15,6 +15,8 @@ use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::config::ShownSetting;
 use crate::doctor::{self, CheckJson};
+use crate::shapes::millis;
+use crate::when::When;
 
 /// The installation.
 #[derive(Serialize, ToSchema)]
@@ -24,7 +26,7 @@ pub(crate) struct System {
     store: &'static str,
     shards: u16,
     /// The database's time, by which everything is judged.
-    now: String,
+    now: When,
     nodes: usize,
     /// Whether requests need tokens.
     tokens: bool,
@@ -37,9 +39,9 @@ pub(crate) struct System {
     /// How many runs nodes hold by their leases.
     held: u64,
     /// When the first lease ends, unless its node renews it.
-    next_lease_end: Option<String>,
+    next_lease_end: Option<When>,
     /// When the first run ended that is in no sum yet; `null` when all are.
-    unsummed_since: Option<String>,
+    unsummed_since: Option<When>,
     /// For how long what has ended is in the sums that charts are made of.
     keeps_sums_ms: u64,
     /// For how long lines of the audit log are kept.
@@ -48,7 +50,7 @@ pub(crate) struct System {
     retention: Vec<RetentionJson>,
     /// When the first of the runs that have ended is kept no longer, as far as the oldest of them tell: nodes delete it within
     /// a minute. Where that is long ago, they do not keep up.
-    next_purge_at: Option<String>,
+    next_purge_at: Option<When>,
 }
 
 /// The connections of a process.
@@ -89,24 +91,23 @@ pub(crate) async fn system(call: Call) -> Answer {
     let (client, store) = (&call.api.client, call.api.client.store());
     let (nodes, upkeep) = (client.nodes().await?, store.upkeep().await?);
     let cards = client.definitions().await?;
-    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     Reply::json(&System {
         version: env!("CARGO_PKG_VERSION"),
         store: store.name(),
         shards: store.shards(),
-        now: upkeep.now.to_string(),
+        now: When(upkeep.now),
         nodes: nodes.len(),
         tokens: call.api.door.asks(client).await?,
         schema: outlast_store::newest_schema(),
         hears_others: store.hears_others(),
         pool: store.pool().map(|PoolUse { size, in_use }| PoolJson { size, in_use }),
         held: nodes.iter().map(|node| node.holds).sum(),
-        next_lease_end: nodes.iter().map(|node| node.lease_until).min().map(|time| time.to_string()),
-        unsummed_since: upkeep.unsummed_since.map(|time| time.to_string()),
+        next_lease_end: nodes.iter().map(|node| node.lease_until).min().map(When),
+        unsummed_since: upkeep.unsummed_since.map(When),
         keeps_sums_ms: millis(super::stats::KEEP),
         keeps_audit_ms: millis(call.api.keep_audit),
         retention: retention(&nodes, &cards),
-        next_purge_at: next_purge(store, &nodes, &cards).await?.map(|time| time.to_string()),
+        next_purge_at: next_purge(store, &nodes, &cards).await?.map(When),
     })
 }
 
@@ -180,7 +181,7 @@ pub(crate) async fn tables(call: Call) -> Answer {
 pub(crate) struct Checks {
     items: Vec<CheckJson>,
     /// When that was looked at.
-    looked_at: String,
+    looked_at: When,
 }
 
 pub(crate) const CHECKS: &[Param] = &[text(
@@ -204,7 +205,7 @@ pub(crate) async fn checks(call: Call) -> Answer {
         None => (now, doctor::checks(client).await),
     };
     *last = Some((at, items.clone()));
-    Reply::json(&Checks { items, looked_at: at.to_string() })
+    Reply::json(&Checks { items, looked_at: When(at) })
 }
 
 /// What the server goes by.

@@ -15,6 +15,7 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use crate::standing;
+use crate::when::When;
 
 /// Whoever asks.
 #[derive(Serialize, ToSchema)]
@@ -26,7 +27,7 @@ pub(crate) struct Me {
     tenant: Option<String>,
     token: Option<String>,
     /// The database's time, by which everything is judged.
-    now: String,
+    now: When,
 }
 
 /// A token; never its secret.
@@ -38,11 +39,11 @@ pub(crate) struct TokenJson {
     pub(crate) role: String,
     pub(crate) tenant: Option<String>,
     created_by: String,
-    created_at: String,
-    pub(crate) expires_at: String,
+    created_at: When,
+    pub(crate) expires_at: When,
     /// To the minute.
-    used_at: Option<String>,
-    revoked_at: Option<String>,
+    used_at: Option<When>,
+    revoked_at: Option<When>,
     /// Whether it opens anything now.
     pub(crate) live: bool,
 }
@@ -80,17 +81,16 @@ pub(crate) struct MadeToken {
 
 impl TokenJson {
     pub(crate) fn new(view: &TokenView, now: Timestamp) -> TokenJson {
-        let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
         TokenJson {
             id: token_name(view.card.id),
             subject: view.card.subject.clone(),
             role: view.card.role.clone(),
             tenant: view.card.tenant.clone(),
             created_by: view.card.by.clone(),
-            created_at: view.created_at.to_string(),
-            expires_at: view.card.expires_at.to_string(),
-            used_at: text(view.used_at),
-            revoked_at: text(view.revoked_at),
+            created_at: When(view.created_at),
+            expires_at: When(view.card.expires_at),
+            used_at: view.used_at.map(When),
+            revoked_at: view.revoked_at.map(When),
             live: view.is_live(now),
         }
     }
@@ -109,7 +109,7 @@ pub(crate) async fn me(call: Call) -> Answer {
         capabilities: caller.role.scopes().to_vec(),
         tenant: caller.tenant.clone(),
         token: caller.token.map(token_name),
-        now: call.api.client.store().now().await?.to_string(),
+        now: When(call.api.client.store().now().await?),
     })
 }
 

@@ -77,7 +77,12 @@ async fn pass_on(
         return Ok(Response::from_parts(parts, Body::new(body)));
     }
     let text = Limited::new(body, DOCUMENT).collect().await?.to_bytes();
-    let text = super::dashboard::filled(&String::from_utf8_lossy(&text), "/", &own, None);
+    let text = super::dashboard::filled(
+        &String::from_utf8_lossy(&text),
+        "/",
+        &own,
+        &super::dashboard::Told::default(),
+    );
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(header::ETAG);
     Ok(Response::from_parts(parts, Body::from(text)))

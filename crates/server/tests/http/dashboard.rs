@@ -2,6 +2,7 @@
 
 use axum::Router;
 use outlast_server::http::Api;
+use outlast_testkit::StoreKind;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -80,11 +81,28 @@ async fn a_strict_policy_stands_on_every_file_and_nothing_in_the_document_needs_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_list_as_it_opens_is_asked_for_before_its_script_is_there_and_no_other_is() {
+async fn pages_may_ask_a_decoder_that_the_server_names_and_nobody_else() {
+    let lab =
+        Lab::with(StoreKind::Sqlite, |api| api.codec_origin("https://codec.example.com").unwrap()).await;
+    let page = lab.get("/runs").await;
+    let more = POLICY.replace("connect-src 'self'", "connect-src 'self' https://codec.example.com");
+    assert_eq!(page.header("content-security-policy"), more);
+    assert!(page.text.contains(r#""codec":"https://codec.example.com""#), "{page:?}");
+    let api = Api::new(lab.app.client().clone());
+    assert!(api.codec_origin("https://codec.example.com; script-src *").is_err());
+    assert!(Lab::open().await.get("/runs").await.text.contains(r#""codec":null"#));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_list_and_the_first_page_are_asked_for_before_their_script_is_there_and_no_other_is() {
     let lab = Lab::open().await;
-    let first = r#"<link rel="preload" as="fetch" crossorigin href="/api/v1/runs?since=24h&amp;limit=100">"#;
-    assert!(lab.get("/runs").await.text.contains(first));
-    for path in ["/", "/nodes", "/runs?status=failed", "/runs/run_x", "/runs/"] {
+    for (path, first) in
+        [("/runs", "runs?since=24h&amp;limit=100"), ("/", "stats/summary?range=1h"), ("/", "me")]
+    {
+        let first = format!(r#"<link rel="preload" as="fetch" crossorigin href="/api/v1/{first}">"#);
+        assert!(lab.get(path).await.text.contains(&first), "{path}: {first}");
+    }
+    for path in ["/?range=24h", "/nodes", "/runs?status=failed", "/runs/run_x", "/runs/"] {
         let page = lab.get(path).await;
         assert!(!page.text.contains("rel=\"preload\"") && !page.text.contains("preload--"), "{path}");
     }

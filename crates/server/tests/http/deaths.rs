@@ -14,7 +14,7 @@ use crate::lab::{Lab, Told, listen, told, with_json};
 /// More writes than a request makes: what a server writes beside it comes in between.
 const WRITES: u32 = 20;
 /// How long a right lasts that nobody gives back.
-const HELD: Duration = Duration::from_secs(61);
+const HELD: Duration = Duration::from_secs(6);
 
 /// Something to ask for, of which there is to be one.
 struct Deed {

@@ -41,6 +41,19 @@ async fn heads_that_are_too_large_or_contradict_themselves_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_before_they_send_too_much_is_refused_at_once() {
+    let lab = Lab::open().await;
+    let head =
+        "POST /api/v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n";
+    let began = Instant::now();
+    let answer = raw(&lab, format!("{head}content-length: 99000000\r\n\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(began.elapsed() < Duration::from_secs(10), "nobody waited for what was not sent");
+    let answer = raw(&lab, format!("{head}content-length: 36\r\n\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 100"), "what may be sent is asked for: {answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_guesses_tokens_is_slowed_down_and_nobody_else() {
     let lab = Lab::with(StoreKind::Sqlite, |api| api.pace(1, 5)).await;
     let token = lab.token("viewer", None).await;

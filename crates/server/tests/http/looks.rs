@@ -100,3 +100,20 @@ async fn nodes_say_from_which_queues_they_take_and_lost_ones_what_was_taken_from
     let lost = lab.get("/api/v1/nodes/lost").await.json();
     assert_eq!((&lost["items"][0]["id"], &lost["items"][0]["freed"]), (&json!(id.to_string()), &json!(0)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listed_run_says_whether_it_is_blocked_because_no_node_serves_its_queue() {
+    let lab = Lab::open().await;
+    let lost = lab.start(r#"{"definition":"greet","input":"you","queue":"nobody"}"#).await;
+    let fine = lab.start(r#"{"definition":"approve","input":null}"#).await;
+    lab.until(&fine, "waiting").await;
+    lab.world.pass(Duration::from_secs(15)).await;
+    lab.until(&lost, "blocked").await;
+    let runs = lab.get("/api/v1/runs").await.json();
+    let unserved = |run: &str| {
+        let found = runs["items"].as_array().unwrap().iter().find(|item| item["id"] == run);
+        found.unwrap()["unserved"].clone()
+    };
+    assert_eq!((unserved(&lost), unserved(&fine)), (json!(true), json!(false)));
+    assert_eq!(lab.get(&format!("/api/v1/runs/{lost}")).await.json()["unserved"], true);
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use outlast_testkit::StoreKind;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, told};
 
 /// The names of figures that files of this folder give to the facade.
 fn names_in(folder: &Path, found: &mut BTreeSet<String>) {
@@ -66,8 +66,51 @@ async fn labels_are_never_what_somebody_sent() {
     assert!(text.contains(r#"outlast_requests_total{action="run.start",status="422"}"#), "{text}");
     assert!(text.contains("outlast_request_seconds"), "{text}");
     assert!(!text.contains("secret") && !text.contains(&run), "{text}");
+    reads_as_open_metrics(&lab).await;
     // And each of those that are there is explained.
     let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let missing: Vec<&str> = names.filter(|name| !is_explained(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Whoever asks for OpenMetrics gets it, read here as strictly as it is specified; whoever does not gets the older text.
+async fn reads_as_open_metrics(lab: &Lab) {
+    let plain = lab.get("/metrics").await;
+    assert_eq!(plain.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    assert!(plain.header("vary").contains("accept") && !plain.text.contains("# EOF"), "{plain:?}");
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let open = told(lab.request("GET", "/metrics").header("accept", accept)).await;
+    assert_eq!(open.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+    let lines = open.text.strip_suffix("# EOF\n").expect("the last line says that nothing is missing");
+    let (mut family, mut known) = ((String::new(), String::new()), BTreeSet::new());
+    for line in lines.lines() {
+        assert!(!line.is_empty() && !line.contains("# EOF"), "{line:?}");
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert!(known.insert(name.to_owned()), "{name} comes twice");
+            assert!(["counter", "gauge", "histogram", "summary", "unknown"].contains(&kind), "{line}");
+            assert!(kind != "counter" || !name.ends_with("_total"), "{line}");
+            family = (name.to_owned(), kind.to_owned());
+            continue;
+        }
+        let (what, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = what.split_at(what.find('{').unwrap_or(what.len()));
+        let behind = name.strip_prefix(&family.0).unwrap_or_else(|| panic!("{line} is not of {family:?}"));
+        let allowed: &[&str] = match family.1.as_str() {
+            "counter" => &["_total"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            "summary" => &["", "_sum", "_count"],
+            _ => &[""],
+        };
+        assert!(allowed.contains(&behind), "{line} is not of {family:?}");
+        value.parse::<f64>().unwrap();
+        assert!(family.1 != "counter" || value.parse::<f64>().unwrap() >= 0.0, "{line}");
+        if behind == "_bucket" {
+            let (_, le) = labels.rsplit_once("le=\"").unwrap();
+            let le = le.strip_suffix("\"}").unwrap();
+            assert!(le == "+Inf" || le.contains('.') || le.contains('e'), "{line}");
+        }
+    }
+    assert!(known.contains("outlast_requests") && known.contains("outlast_request_seconds"), "{known:?}");
 }

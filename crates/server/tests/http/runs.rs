@@ -113,7 +113,7 @@ async fn a_run_starts_later_or_at_a_time_with_a_version_that_is_there() {
     let shown = lab.get(&format!("/api/v1/runs/{later}")).await.json();
     assert_eq!((&shown["status"], &shown["priority"]), (&json!("ready"), &json!(2)));
     let shown = lab.get(&format!("/api/v1/runs/{at}")).await.json();
-    assert_eq!((&shown["due_at"], &shown["queue"]), (&json!("2999-01-01T00:00:00Z"), &json!("slow")));
+    assert_eq!((&shown["due_at"], &shown["queue"]), (&json!("2999-01-01T00:00:00.000000Z"), &json!("slow")));
     let both = r#"{"definition":"greet","input":"x","delay_ms":1,"at":"2999-01-01T00:00:00Z"}"#;
     assert_eq!(lab.post("/api/v1/runs", both).await.code(), "invalid_argument");
     let unknown = lab.post("/api/v1/runs", r#"{"definition":"greet","input":"x","version":7}"#).await;
@@ -238,7 +238,7 @@ async fn a_run_for_later_goes_on_at_another_time_or_now() {
     let act = async |body: &str| lab.post(&format!("/api/v1/runs/{run}/due"), body).await;
     let moved = act(r#"{"at":"2099-01-01T00:00:00Z","reason":"no hurry"}"#).await.json();
     assert_eq!((&moved["status"], &moved["changed"]), (&json!("ready"), &json!(true)));
-    assert_eq!(lab.get(&format!("/api/v1/runs/{run}")).await.json()["due_at"], "2099-01-01T00:00:00Z");
+    assert_eq!(lab.get(&format!("/api/v1/runs/{run}")).await.json()["due_at"], "2099-01-01T00:00:00.000000Z");
     assert_eq!(act(r#"{"at":"tomorrow"}"#).await.code(), "invalid_timestamp");
     assert_eq!(
         act(r#"{"seen":"2098-01-01T00:00:00Z"}"#).await.json()["changed"],

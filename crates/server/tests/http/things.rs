@@ -31,7 +31,7 @@ async fn probes_answer_and_say_when_the_server_is_about_to_stop() {
     assert_eq!(metrics.status, 404, "no recorder was given");
     assert_eq!(lab.get("/nothing").await.code(), "not_found");
     let wrong = told(lab.request("PATCH", "/api/v1/runs")).await;
-    assert_eq!((wrong.code().as_str(), wrong.header("allow")), ("method_not_allowed", "GET, POST"));
+    assert_eq!((wrong.code().as_str(), wrong.header("allow")), ("method_not_allowed", "GET, HEAD, POST"));
     let head = told(lab.request("HEAD", "/healthz")).await;
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
 }

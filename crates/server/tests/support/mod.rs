@@ -160,6 +160,10 @@ impl Shop {
 }
 
 impl Dev {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Everything it said so far.
     pub(crate) fn told(&self) -> String {
         self.out.text()

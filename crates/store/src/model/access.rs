@@ -54,6 +54,13 @@ pub enum Access {
     },
     /// Takes the right to answer a request with an idempotency key.
     Reserve(Reserve),
+    /// Says that whoever holds that right is still at it.
+    Extend {
+        /// The holder.
+        holder: Uuid,
+        /// How long from now it is theirs.
+        hold: Duration,
+    },
     /// Keeps the answer of whoever holds that right.
     Reply {
         /// The holder.

@@ -12,12 +12,12 @@ use crate::{Call, Cell, Row, StoreError, Type};
 
 /// The types of a statement's parameters: of the batch's columns, of the single values, of the clock.
 pub(super) fn types(sql: &crate::Sql, shape: Shape, now: bool) -> Vec<PgType> {
-    let columns = sql.batch.iter().map(|(_, kind)| match (shape, kind) {
-        (Shape::One, kind) => single(*kind),
-        (Shape::Many, Type::Int | Type::Ints) => PgType::INT8_ARRAY,
-        (Shape::Many, Type::Text | Type::Texts) => PgType::TEXT_ARRAY,
-        (Shape::Many, Type::Bytes) => PgType::BYTEA_ARRAY,
-        (Shape::Many, Type::Id | Type::Ids) => PgType::UUID_ARRAY,
+    let columns = sql.batch.iter().map(|(column, kind)| match kind {
+        kind if is_single(sql, shape, column) => single(*kind),
+        Type::Int | Type::Ints => PgType::INT8_ARRAY,
+        Type::Text | Type::Texts => PgType::TEXT_ARRAY,
+        Type::Bytes => PgType::BYTEA_ARRAY,
+        Type::Id | Type::Ids => PgType::UUID_ARRAY,
     });
     let params = sql.params.iter().map(|kind| single(*kind));
     columns.chain(params).chain(now.then_some(PgType::INT8)).collect()
@@ -35,27 +35,43 @@ fn single(kind: Type) -> PgType {
     }
 }
 
-/// In which shape the rows of a call travel.
-pub(super) fn shape(call: &Call) -> Shape {
-    if call.rows.len() == 1 { Shape::One } else { Shape::Many }
+/// Whether a column of the batch travels as a single value.
+fn is_single(sql: &crate::Sql, shape: Shape, column: &str) -> bool {
+    match shape {
+        Shape::One => true,
+        Shape::Many => false,
+        Shape::Alike => sql.is_alike(column),
+    }
 }
 
-/// What is bound to a call, in the order of [`types`].
-pub(super) fn params(mut call: Call, now: Option<i64>) -> Result<Vec<Param>, StoreError> {
+/// In which shape the rows of a call travel.
+pub(super) fn shape(call: &Call) -> Shape {
+    match call.rows.len() {
+        1 => Shape::One,
+        _ if call.is_alike() => Shape::Alike,
+        _ => Shape::Many,
+    }
+}
+
+/// What is bound to a call of this shape, in the order of [`types`].
+pub(super) fn params(call: Call, shape: Shape, now: Option<i64>) -> Result<Vec<Param>, StoreError> {
     call.check()?;
     let one = |cell| Param::One(Bound(cell));
-    let behind = call.params.into_iter().chain(now.map(Cell::Int)).map(one);
-    if let [row] = &mut call.rows[..] {
-        return Ok(std::mem::take(row).into_iter().map(one).chain(behind).collect());
-    }
-    let mut columns: Vec<Vec<Bound>> =
-        call.sql.batch.iter().map(|_| Vec::with_capacity(call.rows.len())).collect();
+    let column = |(column, _): &(&str, Type)| match is_single(call.sql, shape, column) {
+        true => one(Cell::Null),
+        false => Param::Column(Vec::with_capacity(call.rows.len())),
+    };
+    let mut params: Vec<Param> = call.sql.batch.iter().map(column).collect();
     for row in call.rows {
-        for (column, cell) in columns.iter_mut().zip(row) {
-            column.push(Bound(cell));
+        for (param, cell) in params.iter_mut().zip(row) {
+            match param {
+                Param::One(Bound(value)) => *value = cell,
+                Param::Column(values) => values.push(Bound(cell)),
+            }
         }
     }
-    Ok(columns.into_iter().map(Param::Column).chain(behind).collect())
+    params.extend(call.params.into_iter().chain(now.map(Cell::Int)).map(one));
+    Ok(params)
 }
 
 /// A parameter.

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use outlast_core::RunId;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::{ToSql, Type as PgType};
 use uuid::Uuid;
@@ -26,6 +26,9 @@ use crate::{Shape, Signal, StoreError};
 
 /// How long hints are gathered.
 const GATHER: Duration = Duration::from_millis(2);
+/// How soon after others were told of something they are told of ends alone, which never stop on a busy node: each time costs
+/// the database, the node and everybody who listens more than the end of a run.
+const ENDS_APART: Duration = Duration::from_millis(10);
 /// With more hints than this at once, one says it all.
 const MANY: usize = 20;
 /// How often the listening connection is asked whether it lives.
@@ -111,10 +114,20 @@ impl Hints {
 
     /// Carries hints to other processes, for ever.
     pub(super) async fn carry(self: Arc<Self>, pool: Arc<Pool>) {
+        let mut told = Instant::now();
         loop {
-            self.wake.notified().await;
-            sleep(GATHER).await;
+            self.gather(told).await;
             self.tell(&pool).await;
+            told = Instant::now();
+        }
+    }
+
+    /// Waits until there is something to tell others, who were told something before.
+    async fn gather(&self, told: Instant) {
+        self.wake.notified().await;
+        sleep(GATHER).await;
+        while self.gathered.lock().others.is_empty() && told.elapsed() < ENDS_APART {
+            let _ = timeout_at(told + ENDS_APART, self.wake.notified()).await;
         }
     }
 
@@ -314,6 +327,27 @@ mod tests {
         runs.iter().for_each(|run| others.take(&Signal::News(*run)));
         others.take(&Signal::ended(runs[0]));
         assert_eq!(others.hints(), [ANYTHING]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_alone_are_told_at_times_and_all_else_soon() {
+        let (hints, began) = (Hints::new(broadcast::Sender::new(8)), Instant::now());
+        let run = RunId::new(0, Default::default(), 1);
+        hints.send(vec![Signal::ended(run)]);
+        hints.gather(began).await;
+        assert_eq!(began.elapsed(), ENDS_APART);
+        hints.send(vec![Signal::ended(run)]);
+        hints.gather(began).await;
+        assert_eq!(began.elapsed(), ENDS_APART + GATHER, "others have heard nothing for long enough");
+
+        let told = Instant::now();
+        hints.send(vec![Signal::ended(run)]);
+        let news = async {
+            sleep(GATHER * 2).await;
+            hints.send(vec![Signal::News(run)]);
+        };
+        tokio::join!(hints.gather(told), news);
+        assert_eq!(told.elapsed(), GATHER * 2, "nothing else waits for ends");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Sending {
             let (sql, shape) = (call.sql, cells::shape(&call));
             let rendered = rendered(sql, Dialect::Postgres, shape);
             let types = cells::types(sql, shape, rendered.now);
-            let params = cells::params(call, rendered.now.then(|| clock.shift()))?;
+            let params = cells::params(call, shape, rendered.now.then(|| clock.shift()))?;
             Ok(Ask { name: (sql.name, shape), counted: sql.counted, rendered, types, params })
         };
         let asks = calls.into_iter().filter(is_sent).map(ask).collect::<Result<_, StoreError>>()?;

@@ -51,6 +51,9 @@ pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, St
             return Ok(Accessed::Done);
         }
         Access::Reserve(ask) => return reserve(tx, ask).await,
+        Access::Extend { holder, hold } => {
+            flight.add(REPLY_EXTEND.with(cells![HOME, *holder, micros(*hold)]))
+        }
         Access::Reply { holder, reply } => flight.add(REPLY_PUT.with(cells![
             HOME,
             *holder,
@@ -158,6 +161,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &REPLY_PUT,
     &REPLY_RELEASE,
     &REPLY_YIELD,
+    &REPLY_EXTEND,
 ];
 
 static KEY_PUT: Sql = Sql::new(
@@ -284,3 +288,10 @@ static REPLY_YIELD: Sql = Sql::new(
     "update outlast.replies set held_until = 0 where shard = {p1} and holder = {p2} and status is null",
 )
 .takes(&[Type::Int, Type::Id]);
+
+static REPLY_EXTEND: Sql = Sql::new(
+    "reply_extend",
+    "update outlast.replies set held_until = {now} + {p3}
+      where shard = {p1} and holder = {p2} and status is null",
+)
+.takes(&[Type::Int, Type::Id, Type::Int]);

@@ -183,6 +183,28 @@ static START: Sql = Sql::new(
     ("timeout", Type::Int),
     ("code", Type::Text),
 ])
+// Runs that start at the same time are mostly of one definition.
+.alike(&[
+    "tenant",
+    "definition",
+    "version",
+    "kind",
+    "key",
+    "queue",
+    "priority",
+    "owner",
+    "roles",
+    "parent",
+    "parent_op",
+    "codec",
+    "unique_key",
+    "stops_with_parent",
+    "due_at",
+    "delay",
+    "node",
+    "timeout",
+    "code",
+])
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Ids]);
 
 static START_KEY: Sql = Sql::new("start_key", "")

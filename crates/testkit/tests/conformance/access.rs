@@ -204,6 +204,27 @@ async fn whoever_takes_a_request_over_makes_the_same_of_it(world: World) {
 }
 
 #[store_test]
+async fn whoever_says_that_they_are_at_it_keeps_the_right_to_answer(world: World) {
+    access(&world, Access::Reserve(reserve(1, "k", "body"))).await;
+    for _ in 0..3 {
+        world.pass(MINUTE / 2).await;
+        access(&world, Access::Extend { holder: Uuid::from_u128(1), hold: MINUTE }).await;
+        // A stranger extends nothing.
+        access(&world, Access::Extend { holder: Uuid::from_u128(9), hold: MINUTE * 9 }).await;
+    }
+    let busy = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
+    assert!(matches!(busy, Accessed::Busy { .. }), "{busy:?}");
+    world.pass(MINUTE * 2).await;
+    let taken = access(&world, Access::Reserve(reserve(2, "k", "body"))).await;
+    assert_eq!(taken, Accessed::Reserved { seed: Uuid::from_u128(100), changed: None });
+    // Who lost it takes nothing back.
+    access(&world, Access::Extend { holder: Uuid::from_u128(1), hold: MINUTE * 9 }).await;
+    access(&world, Access::Yield { holder: Uuid::from_u128(2) }).await;
+    let taken = access(&world, Access::Reserve(reserve(3, "k", "body"))).await;
+    assert!(matches!(taken, Accessed::Reserved { .. }), "{taken:?}");
+}
+
+#[store_test]
 async fn what_may_have_been_done_is_given_on_at_once_with_its_seed(world: World) {
     access(&world, Access::Reserve(reserve(1, "k", "body"))).await;
     access(&world, Access::Yield { holder: Uuid::from_u128(2) }).await;

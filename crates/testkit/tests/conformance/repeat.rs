@@ -456,6 +456,7 @@ async fn access(world: World) {
     let card = token(1, world.now().await + DAY);
     let (id, holder) = (card.id, reserve(1, "k", "body").holder);
     let hash = bytes::Bytes::from_static(b"a session");
+    // An extension counts from when it is asked for: one that is repeated says the same a little later (`access.rs`).
     for ask in [
         Access::Key("key".into()),
         Access::Token(card),

@@ -202,6 +202,11 @@ impl Remote {
 
     /// Sends a request and gives the answer as it is.
     pub(super) async fn text(&self, request: Request) -> Result<String, Fault> {
+        // Whoever reads an address takes these for a place in it, and something else would be asked for.
+        if let Some(name) = request.path.iter().find(|part| ["", ".", ".."].contains(&part.as_str())) {
+            let message = format!("there is nothing called {name:?} that a server can be asked for");
+            return Err(Fault::new(Exit::NotFound, "not_found", message));
+        }
         let (mut tries, began) = (1, Instant::now());
         loop {
             match self.send_once(&request).await {

@@ -133,7 +133,7 @@ async fn every_statement_can_be_prepared() {
     let store = place.open().await;
     let connection = store.pool.lease().await.unwrap();
     for sql in statements::all() {
-        for shape in [Shape::Many, Shape::One] {
+        for shape in [Shape::Many, Shape::One, Shape::Alike] {
             let rendered = rendered(sql, Dialect::Postgres, shape);
             let types = cells::types(sql, shape, rendered.now);
             if let Err(error) = connection.client().prepare_typed(&rendered.text, &types).await {

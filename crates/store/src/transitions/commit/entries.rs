@@ -154,6 +154,7 @@ macro_rules! journal_row {
 static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!("insert into", "on conflict do nothing"))
     .on_sqlite(journal_row!())
     .rows(ENTRY)
+    .alike(ENTRIES_ALIKE)
     .takes(&[Type::Int, Type::Id]);
 
 /// Entries that nobody has recorded yet: PostgreSQL refuses the transaction otherwise. Looking for others first
@@ -163,6 +164,7 @@ static JOURNAL_NEW: Sql = Sql::new("journal_new", journal_add!("insert into", ""
     .on_sqlite(journal_row!())
     .counted()
     .rows(ENTRY)
+    .alike(ENTRIES_ALIKE)
     .takes(&[Type::Int, Type::Id]);
 
 /// Counts what it recorded: an entry that was there before belongs to another transaction.
@@ -171,6 +173,7 @@ pub(crate) static JOURNAL_RECORD: Sql =
         .on_sqlite(journal_row!())
         .counted()
         .rows(ENTRY)
+        .alike(ENTRIES_ALIKE)
         .takes(&[Type::Int, Type::Id]);
 
 const ENTRY: &[(&str, Type)] = &[
@@ -182,6 +185,9 @@ const ENTRY: &[(&str, Type)] = &[
     ("codec", Type::Text),
     ("body", Type::Bytes),
 ];
+
+/// Most of what is recorded at the same time are results of steps.
+const ENTRIES_ALIKE: &[&str] = &["kind", "codec"];
 
 static INBOX_CONSUME: Sql = Sql::new(
     "inbox_consume",

@@ -222,6 +222,7 @@ static FINISH: Sql = Sql::new(
 )
 .counted()
 .rows(END)
+.alike(&["had_news", "status", "codec", "error"])
 .takes(&[Type::Int, Type::Id]);
 
 // PostgreSQL does both in one statement.

@@ -1,1 +1,0 @@
-import{I as e,j as t}from"./parts.js";var n=6e5;function r(r,i){let a=e(r),o=a===null?0:t(a,i);return o>n?o:null}export{r as t};

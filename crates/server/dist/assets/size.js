@@ -1,1 +1,0 @@
-var e=[`B`,`kB`,`MB`,`GB`,`TB`];function t(e){return new TextEncoder().encode(e).length}function n(t){let[n,r]=[Math.max(0,t),0];for(;n>=999.5&&r<e.length-1;)[n,r]=[n/1e3,r+1];return`${r&&n<9.95?n.toFixed(1):Math.round(n)} ${e[r]}`}export{t as n,n as t};

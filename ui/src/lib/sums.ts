@@ -1,0 +1,21 @@
+// How the numbers of the first page are asked for: by it, and before there is one, so that whoever opens the dashboard with it waits once.
+import { queryOptions } from "@tanstack/react-query";
+import { api, data } from "../api/client";
+
+export const RANGES = ["15m", "1h", "6h", "24h", "7d"];
+/// How often sums are asked for again: the server makes them every few seconds.
+export const EVERY = 5000;
+
+/// The range that an address names.
+export function rangeOf({ range }: { range?: unknown }): string {
+  return typeof range === "string" && RANGES.includes(range) ? range : "1h";
+}
+
+export function summaryOf(range: string) {
+  return queryOptions({
+    queryKey: ["stats", "summary", range],
+    queryFn: () => data(api.GET("/api/v1/stats/summary", { params: { query: { range } } })),
+    refetchInterval: EVERY,
+    placeholderData: (before) => before,
+  });
+}

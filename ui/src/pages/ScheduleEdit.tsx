@@ -1,0 +1,53 @@
+// Another time, another input: a schedule as somebody wants it from now on.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { hasHidden, parse, write } from "../lib/json";
+import { Ask, Field } from "../parts/Ask";
+import { css, Hidden, Loading, Problem } from "../parts/parts";
+
+type Schedule = Schemas["Schedule"];
+
+const OVERLAPS = ["skip", "queue", "allow", "cancel_previous"];
+const CATCH_UPS = ["last", "skip", "all"];
+
+export function EditDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  // As it was when somebody began to write, and by what it is known that nobody else has changed it since.
+  const before = useQuery({
+    queryKey: ["schedules", name, "edit"],
+    queryFn: async () => {
+      const { data: schedule, response } = await api.GET("/api/v1/schedules/{name}", { params: { path: { name } } });
+      return { schedule: schedule!, etag: response.headers.get("etag") };
+    },
+    staleTime: Infinity, gcTime: 0, placeholderData: undefined, retry: false,
+  });
+  if (before.data) return <Fields schedule={before.data.schedule} etag={before.data.etag} onClose={onClose} />;
+  return <Ask title={`Edit ${name}`} action="…" disabled onDo={async () => {}} onClose={onClose}><Problem error={before.error} />{!before.error && <Loading />}</Ask>;
+}
+
+function Fields({ schedule, etag, onClose }: { schedule: Schedule; etag: string | null; onClose: () => void }) {
+  const client = useQueryClient();
+  const [asked, setAsked] = useState({ expression: schedule.expression, zone: schedule.zone, overlap: schedule.overlap, catch_up: schedule.catch_up, input: write(schedule.input ?? null, 2) });
+  const set = (name: keyof typeof asked) => (event: { target: { value: string } }) => setAsked({ ...asked, [name]: event.target.value });
+  const hides = hasHidden(asked.input);
+  const act = async () => {
+    const body = { ...asked, definition: schedule.definition, queue: schedule.queue ?? undefined, jitter_ms: schedule.jitter_ms || undefined, input: parse(asked.input) };
+    const headers = etag ? { "if-match": etag } : {};
+    await data(api.PUT("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } }, headers, body: body as never }));
+    await client.invalidateQueries({ queryKey: ["schedules"] });
+  };
+  const choice = (name: "overlap" | "catch_up", label: string, all: string[]) => (
+    <Field label={label}><select className={css.input} value={asked[name]} onChange={set(name)}>{all.map((one) => <option key={one}>{one}</option>)}</select></Field>
+  );
+  return (
+    <Ask title={`Edit ${schedule.name}`} action="Save" disabled={hides || !asked.expression.trim()} onDo={act} onClose={onClose}>
+      <p className={css.muted}>It counts from its next time on. A schedule that code declares is as its code says again when that code is started.</p>
+      <Field label="When" hint="30 2 * * *, @daily, every 15m, at 2027-03-14T01:30:00Z"><input className={css.input} value={asked.expression} required onChange={set("expression")} /></Field>
+      <Field label="Zone" hint="in which that is meant"><input className={css.input} value={asked.zone} onChange={set("zone")} /></Field>
+      {choice("overlap", "While the run before goes on", OVERLAPS)}
+      {choice("catch_up", "Times that were missed", CATCH_UPS)}
+      <Field label="Input" hint="JSON"><textarea className={css.input} value={asked.input} spellCheck={false} onChange={set("input")} /></Field>
+      {hides && <Hidden />}
+    </Ask>
+  );
+}

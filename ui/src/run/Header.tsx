@@ -1,0 +1,108 @@
+// The head of a run: what it is, where it stands, what can be done about it, how it ended, and what its time went to.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { api, data } from "../api/client";
+import { isFinal, type Run, stateOf, type Step } from "../lib/state";
+import { between, duration, millis } from "../lib/time";
+import { Copy, css as parts, Note, StateChip, Time, useNow, useTitle } from "../parts/parts";
+import { Actions } from "./Actions";
+import { askedOf } from "./History";
+import { shares, type Share } from "./layout";
+import type { Explained } from "./remedy";
+import css from "./run.module.css";
+
+/// The tag by which forks of a run are found.
+const FORK = "outlast.fork-of";
+
+export function Header({ run, explained, isKnown, steps }: { run: Run; explained?: Explained; isKnown: boolean; steps: Step[] }) {
+  const now = useNow();
+  const made = millis(run.created_at) ?? now;
+  const state = stateOf(run, now, explained?.kind);
+  const heading = useTitle();
+  const forkOf = run.tags[FORK];
+  const forks = useQuery({ queryKey: ["runs", "forks", run.id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { tag: [`${FORK}=${run.id}`], limit: 4 } as never }, signal })), placeholderData: undefined, retry: false });
+  return (
+    <>
+      <div className={parts.head}>
+        <div className={css.title}>
+          <h1 ref={heading}>{run.definition}{run.key && <span className={parts.muted}> {run.key}</span>}</h1>
+          <StateChip state={state} />
+        </div>
+        <div className={parts.right}>{isKnown && <Actions run={run} explained={explained} steps={steps} />}</div>
+      </div>
+      <div className={css.facts}>
+        <span className={parts.mono}>{run.id} <Copy text={run.id} name="id" /></span>
+        <span>version <Link to={"/definitions/$name" as string} params={{ name: run.definition } as never}>{run.version}</Link></span>
+        <span>queue <Link to={"/queues/$name" as string} params={{ name: run.queue } as never}>{run.queue}</Link></span>
+        {run.attempt > 1 && <span>attempt <b>{run.attempt}</b></span>}
+        {/* When a node took it for the first time is recorded nowhere. */}
+        <span className={css.ticking}>created <b><Time at={run.created_at} /></b></span>
+        {state === "scheduled" && <span>due <b><Time at={run.due_at} /></b></span>}
+        {run.finished_at && <span>finished <b><Time at={run.finished_at} /></b></span>}
+        {run.finished_at ? <span>took <b>{duration(between(made, millis(run.finished_at) ?? made))}</b></span> : state !== "scheduled" && <span className={css.ticking}>for <b>{duration(between(made, now))}</b></span>}
+        {run.expires_at && !run.finished_at && <span>deadline <b><Time at={run.expires_at} /></b></span>}
+        {run.node && <span>on node <Link to={"/nodes/$id" as string} params={{ id: run.node } as never} className={parts.mono}>…{run.node.slice(-8)}</Link></span>}
+        {run.parent && <span>started by <Link to={`/runs/${run.parent}` as string} className={parts.mono}>…{run.parent.slice(-8)}</Link></span>}
+        {steps.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
+        {forkOf && <span>forked from <Link to={`/runs/${forkOf}` as string} className={parts.mono}>…{forkOf.slice(-8)}</Link></span>}
+        {!!forks.data?.items.length && <span>forks {forks.data.items.slice(0, 3).map((fork) => <Link key={fork.id} to={`/runs/${fork.id}` as string} className={parts.mono}>…{fork.id.slice(-8)} </Link>)}{forks.data.items.length > 3 && <Link to={"/runs" as string} search={{ tag: [`${FORK}=${run.id}`], since: "all" } as never}>all</Link>}</span>}
+        {run.owner && <span>owner <b>{run.owner}</b></span>}
+        {run.tenant && <span>tenant <b>{run.tenant}</b></span>}
+        {Object.entries(run.tags).filter(([name]) => name !== FORK).map(([name, value]) => <Link key={name} to={"/runs" as string} search={{ tag: [`${name}=${value}`] } as never}>{name}={value}</Link>)}
+      </div>
+    </>
+  );
+}
+
+/// How it ended, where that is not what everybody wants.
+export function Ended({ run }: { run: Run }) {
+  if (!isFinal(run.status)) return null;
+  if (run.status === "cancelled") {
+    const why = run.cancel_reason ?? run.error?.message.replace(/^cancelled: /, "");
+    return <Note><strong>Cancelled</strong>{why && <span>{why}</span>}</Note>;
+  }
+  if (run.error) return <div className={css.error} role="note"><strong>Failed:</strong> {run.error.message}{run.failure && <> <Link to={"/errors/$fp" as string} params={{ fp: run.failure } as never}>others like it</Link></>}</div>;
+  return run.cancel_reason ? <Note><span>It was asked to stop, and ended without that: {run.cancel_reason}</span></Note> : null;
+}
+
+const SPENT: (readonly [Share, string])[] = [["queued", "in line"], ["running", "running"], ["backoff", "pausing before another attempt"], ["waiting", "waiting"], ["between", "between steps"]];
+
+/// The colour of one that stands still, where it is not that it was held.
+const TONES: Record<string, string> = { blocked: "amber", undo_failed: "red" };
+
+/// What one that stands still has done since the last thing it did.
+function stillOf(run: Run, now: number): string | undefined {
+  if (run.status === "ready") return (millis(run.due_at) ?? now) > now ? "not due yet" : undefined;
+  return { paused: "paused", blocked: "blocked", undo_failed: "since its undo gave up" }[run.status as string];
+}
+
+/// What the time went to.
+export function Spent({ run, steps }: { run: Run; steps: Step[] }) {
+  const now = useNow();
+  const began = millis(run.created_at) ?? now;
+  const to = millis(run.finished_at) ?? now;
+  // One that continued as new has only what it did since then: what was before it was not spent in line.
+  const isLate = steps.length > 0 && (millis(steps[0]!.began_at) ?? began) > began + 1000;
+  const first = useQuery({ queryKey: ["run", run.id, "first"], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}/history", { params: { path: { id: run.id }, query: { limit: 1 } }, signal })), enabled: isLate, retry: false });
+  const anew = first.data?.items[0];
+  const from = isLate && anew?.op === "continue" ? (millis(anew.at) ?? began) : began;
+  const still = stillOf(run, now);
+  const isPaused = run.status === "paused";
+  const actions = useQuery({ ...askedOf(run.id), enabled: isPaused });
+  const since = isPaused ? millis(actions.data?.items.find((one) => one.action === "run.pause" && one.status < 400)?.at) : null;
+  const isRunning = ["running", "undoing"].includes(run.status);
+  const spent = useMemo(() => {
+    const found = shares(steps, from, to, to, { is: still ? "still" : isRunning ? "running" : undefined, since: since ?? undefined });
+    // Of one that recorded nothing, as jobs do, nobody noted how long it was in line.
+    return !steps.length && (isRunning || isFinal(run.status)) ? { ...found, queued: 0, running: 0, all: to - from } : found;
+  }, [steps, from, to, still, since, isRunning, run.status]) as Record<Share | "all", number>;
+  const whole = Math.max(1, to - from);
+  const told = [...SPENT, ["still", still ?? ""] as const, ["all", "in all"] as const].filter(([share]) => spent[share] > 0);
+  return (
+    <div className={css.spent} role="img" aria-label={`Time: ${told.map(([share, word]) => `${duration(spent[share])} ${word}`).join(", ")}`}>
+      <div>{told.map(([share]) => <span key={share} data-share={share} data-tone={TONES[run.status]} style={{ flexGrow: Math.max(spent[share] / whole, 0.004) }} />)}</div>
+      <ul>{told.map(([share, word]) => <li key={share}><i data-share={share} data-tone={TONES[run.status]} />{duration(spent[share])} {word}</li>)}</ul>
+    </div>
+  );
+}
