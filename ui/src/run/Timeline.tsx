@@ -73,7 +73,8 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
   const drawn = useMemo(() => lines.flatMap((line) => ("step" in line ? [line.step] : "group" in line && closed.has(line.group) ? line.steps : [])), [lines, closed]);
   const work = useMemo(() => working(run.status, steps, now), [run.status, steps, now]);
   const end = Math.max(now, from + 1);
-  const [first, last] = stretch(zoom, from, end);
+  const asked = stretch(zoom, from, end);
+  const [first, last] = asked ?? [from, end];
   const whole = useMemo(() => wholeScale(drawn, from, end, width, compress, open, now, work), [drawn, from, end, width, compress, open, now, work]);
   const scale = useMemo(() => (first === from && last === end ? whole : wholeScale(drawn, first, last, width, compress, open, now, work)), [whole, drawn, first, from, last, end, width, compress, open, now, work]);
   const isIdle = scale.bands.at(-1)?.to === scale.to;
@@ -92,16 +93,17 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
     };
     const at = chosen === undefined ? -1 : placeOf((step) => stepKey(step) === chosen);
     if (at >= 0 && shownStep.current !== chosen) show(at, "center");
-    else if (zoom && lines.length && shownZoom.current !== zoom) {
+    else if (asked && shownZoom.current !== zoom) {
       const within = lines.findIndex((line) => "step" in line && segments(line.step, now).some((one) => one.to >= first && one.from <= last));
       if (within >= 0) show(within, "start");
     }
     // What comes in between moves it down.
     if (total && total > steps.length) return;
     if (at >= 0 || chosen === undefined) shownStep.current = chosen;
-    if (lines.length) shownZoom.current = zoom;
+    // A stretch that a young run has not reached yet is shown when it has.
+    if (lines.length && (asked || !zoom)) shownZoom.current = zoom;
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [chosen, zoom, lines]);
+  }, [chosen, zoom, !asked, lines]);
   const known = useMemo(() => drawn.flatMap((step) => (step.child && !isAlone ? [step.child] : [])), [drawn, isAlone]);
   // Somebody wanted all of them.
   const [wantsAll, setWantsAll] = useState(false);
@@ -203,12 +205,12 @@ function counted(have: number, total: number | undefined, shown: number): string
   return `${shown.toLocaleString("en")} ${shown === 1 ? "operation" : "operations"}`;
 }
 
-/// The stretch that an address asks for, within the run.
-function stretch(zoom: string | undefined, from: number, to: number): [number, number] {
+/// The stretch that an address asks for, where the run has come that far.
+function stretch(zoom: string | undefined, from: number, to: number): [number, number] | undefined {
   const found = /^(\d{1,15})-(\d{1,15})$/.exec(zoom ?? "");
   const first = from + Number(found?.[1] ?? 0);
   const last = Math.min(to, from + Number(found?.[2] ?? Infinity));
-  return found && last > first ? [first, last] : [from, to];
+  return found && last > first ? [first, last] : undefined;
 }
 
 /// The steps of each, as far as they have come.
