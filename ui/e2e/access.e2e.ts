@@ -46,6 +46,25 @@ it("asks for a token, says when it is none, and shows what it opens", async () =
   await page.getByRole("dialog", { name: "This server wants a token" }).waitFor();
 });
 
+it("lets whoever starts a server for the first time in by the address that it prints, once", async () => {
+  const first = await Lab.open("guarded");
+  try {
+    await expect.poll(() => first.said).toContain("#ticket=");
+    const [ticket] = /#ticket=[\w-]+/.exec(first.said)!;
+    const page = await first.page(`/${ticket}`);
+    await page.getByRole("button", { name: "Live updates: live" }).waitFor();
+    expect(page.url()).not.toContain("ticket");
+    await page.goto(`${first.url}/system`);
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+    // Somebody else comes too late.
+    const other = await first.page(`/${ticket}`);
+    await other.getByRole("dialog", { name: "This server wants a token" }).waitFor();
+    expect(other.url()).not.toContain("ticket");
+  } finally {
+    await first.close();
+  }
+});
+
 it("trap 6: a viewer sees no buttons, and the API refuses whoever asks without them", async () => {
   const page = await lab.page("/runs");
   await signIn(page, viewer);

@@ -16,8 +16,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const PATIENCE = 90_000;
 
 export type Theme = "light" | "dark";
-/// `dev` has the samples, `mounted` is an application of somebody's with ours below `/ops`, `api` only answers.
-export type Program = "dev" | "mounted" | "api";
+/// `dev` has the samples, `mounted` is an application of somebody's with ours below `/ops`, `api` only answers, and `guarded` too, but nobody
+/// without a token.
+export type Program = "dev" | "mounted" | "api" | "guarded";
 /// The PostgreSQL that `cargo xtask test` brings.
 export const POSTGRES = process.env.OUTLAST_E2E_POSTGRES;
 
@@ -25,6 +26,8 @@ export class Lab {
   /// Where the dashboard is, without a slash at the end.
   url = "";
   readonly complaints: string[] = [];
+  /// What the server has printed.
+  said = "";
   private origin = "";
   private server: ChildProcess | null = null;
   private browser!: Browser;
@@ -61,18 +64,19 @@ export class Lab {
   /// Starts the server; the second time at the same address.
   async start() {
     const port = this.origin ? new URL(this.origin).port : "0";
-    const words = { dev: ["dev", "--port", port], api: ["serve", "--role", "api", "--listen", `127.0.0.1:${port}`], mounted: ["--port", port] }[this.program];
+    const guarded = ["serve", "--role", "api", "--migrate", "--listen", `127.0.0.1:${port}`];
+    const words = { dev: ["dev", "--port", port], api: [...guarded, "--insecure-no-auth-i-understand"], guarded, mounted: ["--port", port] }[this.program];
     const binary = this.program === "mounted" ? MOUNTED : BINARY;
     const server = (this.server = spawn(binary, [...words, ...this.words, "--database-url", this.database], { stdio: ["ignore", "pipe", "pipe"] }));
-    let said = "";
+    this.said = "";
     this.origin = await new Promise((resolve, reject) => {
-      server.stderr!.on("data", (data: Buffer) => (said += data.toString()));
+      server.stderr!.on("data", (data: Buffer) => (this.said += data.toString()));
       server.stdout!.on("data", (data: Buffer) => {
-        said += data.toString();
-        const found = /http:\/\/127\.0\.0\.1:\d+/.exec(said);
+        this.said += data.toString();
+        const found = /http:\/\/127\.0\.0\.1:\d+/.exec(this.said);
         if (found) resolve(found[0]);
       });
-      server.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
+      server.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${this.said}`)));
     });
     this.url = this.origin + (this.program === "mounted" ? "/ops" : "");
   }

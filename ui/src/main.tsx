@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ApiError } from "./api/client";
+import { ApiError, redeemTicket } from "./api/client";
 import { config } from "./app/config";
 import { live } from "./app/live";
 import { parseSearch, router } from "./app/router";
@@ -43,6 +43,7 @@ function first(): Promise<unknown> | undefined {
 }
 
 async function begin() {
+  await redeemTicket();
   const isThere = first();
   if (isThere) await Promise.race([isThere, new Promise((resolve) => setTimeout(resolve, BLINK))]);
   live.start(client);

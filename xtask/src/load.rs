@@ -48,6 +48,9 @@ const ASKED: [(&str, &str); 5] = [
 /// What is asked of a server that does the work too.
 const WORK: &str = "path = '/api/v1/runs'; body = '{\"definition\":\"greet\",\"input\":\"pen\"}'";
 
+/// Nobody needs a token.
+const OPEN: &str = "--insecure-no-auth-i-understand";
+
 /// How many runs there are before anything is measured.
 const RUNS: u32 = 10_000;
 
@@ -81,7 +84,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut work = Table::default();
     work.add("| database | starts a second | p50 | p99 | ended a second meanwhile |\n| --- | ---: | ---: | ---: | ---: |");
     for (database, url) in [("SQLite", "sqlite://work.db".to_owned()), ("PostgreSQL", working)] {
-        let args = ["serve", "--role", "all", "--migrate", "--listen", "127.0.0.1:0", "--pace", "1000000"];
+        let args =
+            ["serve", "--role", "all", "--migrate", "--listen", "127.0.0.1:0", "--pace", "1000000", OPEN];
         let server = Server::spawn(&binary, &args, &url, folder.path())?;
         let Measured { rate, half, most } = server.measure(WORK, folder.path(), options)?;
         let ended = server.count("&status=completed")? / options.seconds;
@@ -145,7 +149,7 @@ impl Server {
     /// A server over a database that knows the binary's definitions, and works on none of them.
     fn start(binary: &Path, database: &str, folder: &Path) -> Result<Server> {
         drop(Server::spawn(binary, &["dev", "--port", "0"], database, folder)?);
-        let args = ["serve", "--role", "api", "--listen", "127.0.0.1:0", "--pace", "1000000"];
+        let args = ["serve", "--role", "api", "--listen", "127.0.0.1:0", "--pace", "1000000", OPEN];
         Server::spawn(binary, &args, database, folder)
     }
 

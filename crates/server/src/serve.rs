@@ -38,7 +38,8 @@ pub(crate) struct Listen {
     second: Option<SocketAddr>,
     hosts: Vec<String>,
     proxy: Option<Proxy>,
-    is_insecure: bool,
+    /// Whether nobody needs a token until somebody has made one.
+    is_open: bool,
     tls: Option<Tls>,
     /// Where the metrics have an address of their own.
     metrics: Option<SocketAddr>,
@@ -62,7 +63,8 @@ impl Listen {
             second,
             hosts: Vec::new(),
             proxy: None,
-            is_insecure: false,
+            // Whoever types the first command sees a dashboard, and not a login.
+            is_open: true,
             tls: None,
             metrics: None,
             #[cfg(unix)]
@@ -99,6 +101,7 @@ impl Listen {
 pub(crate) struct Bound {
     listener: TcpListener,
     tokens: Tokens,
+    is_open: bool,
     hosts: Option<Vec<String>>,
     proxy: Option<Proxy>,
     tls: Option<Tls>,
@@ -129,7 +132,7 @@ impl Bound {
         let tokens = http::tokens(client).await?;
         let is_local = listen.first.ip().is_loopback();
         // Where a proxy says who asks, nobody is let in who is not known, token or not.
-        if !listen.is_insecure && listen.proxy.is_none() {
+        if !listen.is_open && listen.proxy.is_none() {
             let addresses = [Some(listen.first), listen.metrics];
             check_reach(tokens, addresses.into_iter().flatten(), listen.hosts.first())?;
         }
@@ -145,6 +148,7 @@ impl Bound {
         Ok(Bound {
             listener,
             tokens,
+            is_open: listen.is_open,
             hosts: is_named.then(|| hosts.collect()),
             proxy: listen.proxy,
             tls: listen.tls,
@@ -176,10 +180,16 @@ impl Bound {
         if let Some(origin) = self.codec {
             api = api.codec_origin(&origin)?;
         }
-        if tokens == Tokens::Never {
-            api = api.until_token();
-        }
-        let has_proxy = self.proxy.is_some();
+        // Where a proxy says who asks, nobody may do everything, and somebody may do something: nobody else has to be let in.
+        let tokens = if self.proxy.is_some() { Tokens::Valid } else { tokens };
+        let ticket = match tokens {
+            Tokens::Never if self.is_open => {
+                api = api.until_token();
+                None
+            }
+            Tokens::Never => Some(http::first_ticket(client).await?),
+            Tokens::Over | Tokens::Valid => None,
+        };
         if let Some(proxy) = self.proxy {
             api = api.proxy(proxy);
         }
@@ -217,9 +227,7 @@ impl Bound {
             None => tokio::spawn(http::serve(listener, router, stopping.clone())),
             Some(tls) => tokio::spawn(serve_fresh(listener, router, tls, stopping.clone())),
         };
-        // Nobody may do everything, and somebody may do something: there is nothing to warn of.
-        let tokens = if has_proxy { Tokens::Valid } else { tokens };
-        Ok(Server { address, is_secure, tokens, metrics_address, stopping, task, beside })
+        Ok(Server { address, is_secure, tokens, ticket, metrics_address, stopping, task, beside })
     }
 }
 
@@ -317,6 +325,8 @@ pub(crate) struct Server {
     is_secure: bool,
     metrics_address: Option<SocketAddr>,
     tokens: Tokens,
+    /// What whoever started it for the first time gets in with, once.
+    ticket: Option<String>,
     stopping: CancellationToken,
     task: JoinHandle<()>,
     /// At the Unix socket.
@@ -394,7 +404,7 @@ pub(crate) async fn serve(
         second: None,
         hosts: args.hosts,
         proxy,
-        is_insecure: args.insecure_no_auth_i_understand,
+        is_open: args.insecure_no_auth_i_understand,
         tls,
         metrics: args.metrics_listen,
         #[cfg(unix)]
@@ -431,8 +441,14 @@ pub(crate) async fn serve(
         print(&format!("metrics are at http://{metrics}/metrics, for whoever reaches it"))?;
     }
     let make = call("token create NAME --role admin");
+    if let Some(ticket) = &server.ticket {
+        let address = format!("{}/#ticket={ticket}", server.url());
+        print(&format!("this address lets one browser in, as an admin, within an hour: {address}"))?;
+        note(&format!("it is the first start, and nobody has a token yet: `{make}` makes one"));
+    }
     match server.tokens {
         Tokens::Valid => {}
+        Tokens::Never if server.ticket.is_some() => {}
         Tokens::Over => note(&format!(
             "every token is revoked or over, and nobody may do anything: `{make}` changes that"
         )),

@@ -339,7 +339,7 @@ fn a_run_that_logged_for_long_is_told_to_its_last_line() {
     assert_eq!(file.execute(lines, []).unwrap(), 2001);
     drop(file);
 
-    let server = shop.spawned(&["serve", "--listen", "127.0.0.1:0"]);
+    let server = shop.spawned(&["serve", "--listen", "127.0.0.1:0", "--insecure-no-auth-i-understand"]);
     server.until_told("/api/v1");
     let told = server.told();
     let url = told.split(" at ").nth(1).unwrap().split("/api/").next().unwrap().to_owned();

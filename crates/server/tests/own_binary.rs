@@ -62,7 +62,7 @@ fn its_workflows_run_are_checked_and_shown_by_its_own_commands() {
     dev.signal("TERM");
     assert_eq!(dev.end().0, Some(0));
     // `serve` is a node for it as well.
-    let mut serve = own(&shop, &["serve", "--listen", "127.0.0.1:0"]);
+    let mut serve = own(&shop, &["serve", "--listen", "127.0.0.1:0", "--insecure-no-auth-i-understand"]);
     let serve = shop.spawned_as(&mut serve);
     serve.until_told("/api/v1");
     let (code, out, err) = run(&["start", "greet", "--input", "\"server\"", "--wait", "--timeout", "60s"]);

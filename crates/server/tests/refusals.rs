@@ -37,7 +37,14 @@ impl Stall {
             serde_json::from_str::<Value>(&made).unwrap()["secret"].as_str().unwrap().to_owned()
         };
         let (admin, viewer) = (token("admin"), token("viewer"));
-        let up = shop.spawned(&["serve", "--listen", "127.0.0.1:0", "--role", "api"]);
+        let up = shop.spawned(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--role",
+            "api",
+            "--insecure-no-auth-i-understand",
+        ]);
         up.until_told("/api/v1");
         let told = up.told();
         let url = told.split_whitespace().last().unwrap().trim_end_matches("/api/v1").to_owned();

@@ -44,7 +44,11 @@ fn twin(shop: &Shop) -> Shop {
 /// A server over a shop that does nothing but answer.
 fn served(shop: &Shop, more: &[&str]) -> (Dev, String) {
     let args: Vec<&str> =
-        ["serve", "--listen", "127.0.0.1:0", "--role", "api"].iter().chain(more).copied().collect();
+        ["serve", "--listen", "127.0.0.1:0", "--role", "api", "--insecure-no-auth-i-understand"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
     let server = shop.spawned(&args);
     server.until_told("/api/v1");
     let told = server.told();

@@ -17,17 +17,28 @@ fn address(told: &str) -> Option<String> {
 
 /// Asks; gives the status and the body.
 fn ask(address: &str, method: &str, path: &str, headers: &str) -> (u16, String) {
-    let mut socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    write!(socket, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = whole(address, &format!("{method} {path}"), headers, "");
     let status = answer.split_whitespace().nth(1).unwrap().parse().unwrap();
     (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
+/// The whole answer to a request with this body.
+fn whole(address: &str, what: &str, headers: &str, body: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(socket, "{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n{body}").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A server that lets everybody in until there is a token.
 fn serve(shop: &Shop, args: &[&str]) -> (Dev, String) {
+    serve_guarded(shop, &[args, &["--insecure-no-auth-i-understand"]].concat())
+}
+
+/// A server as it starts unless it is told otherwise.
+fn serve_guarded(shop: &Shop, args: &[&str]) -> (Dev, String) {
     let args: Vec<&str> = ["serve"].iter().chain(args).copied().collect();
     let server = shop.spawned(&args);
     server.until_told("/api/v1");
@@ -157,18 +168,49 @@ fn the_first_token_shuts_the_door_of_a_server_that_is_up() {
 }
 
 #[test]
+fn the_first_start_lets_in_one_browser_once_and_nobody_else() {
+    let shop = shop();
+    let (server, address) = serve_guarded(&shop, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401, "nobody is let in without a token");
+    until("it says how", || server.told().contains("#ticket=").then_some(()));
+    let told = server.told();
+    let ticket = told.split("#ticket=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+
+    // As a cookie it opens nothing: it has to be given away for one.
+    let cookie = |value: &str| format!("cookie: outlast_session={value}\r\n");
+    assert_eq!(ask(&address, "GET", "/api/v1/me", &cookie(&ticket)).0, 401);
+    let body = format!("{{\"ticket\":\"{ticket}\"}}");
+    let headers = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    let redeem = || whole(&address, "POST /api/v1/session", &headers, &body);
+    let answer = redeem();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    let session = answer.split("outlast_session=").nth(1).unwrap().split(';').next().unwrap();
+    let (status, me) = ask(&address, "GET", "/api/v1/me", &cookie(session));
+    assert_eq!(status, 200);
+    assert!(me.contains("\"actor\":\"first\"") && me.contains("\"role\":\"admin\""), "{me}");
+    assert!(redeem().starts_with("HTTP/1.1 401"), "a ticket opens once");
+
+    // Another start finds that somebody has a token.
+    drop(server);
+    let (again, address) = serve_guarded(&shop, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ask(&address, "GET", "/api/v1/me", &cookie(session)).0, 200, "what was opened stays open");
+    assert!(!again.told().contains("#ticket="));
+    let listed = shop.ok(&["token", "list"]);
+    assert!(listed.contains("first") && listed.contains("admin"), "{listed}");
+}
+
+#[test]
 fn whoever_names_a_host_needs_a_token_first() {
     let shop = shop();
     let named = ["--listen", "127.0.0.1:0", "--host", "ops.example"];
     let args: Vec<&str> = ["serve"].iter().chain(&named).copied().collect();
     let refused = shop.refused(&args, 4);
     assert!(refused.contains("ops.example") && refused.contains("there is no token"), "{refused}");
-    let insecure: Vec<&str> = named.iter().chain(&["--insecure-no-auth-i-understand"]).copied().collect();
-    let (server, address) = serve(&shop, &insecure);
+    let (server, address) = serve(&shop, &named);
     assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 200);
     drop(server);
     shop.ok(&["token", "create", "ann"]);
-    let (_server, address) = serve(&shop, &named);
+    let (_server, address) = serve_guarded(&shop, &named);
     assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401);
 }
 
@@ -257,7 +299,7 @@ fn a_unix_socket_is_served_for_its_user_alone() {
     let name = file.to_str().unwrap();
     // One that a server left behind is taken; anything else is not.
     drop(UnixListener::bind(&file).unwrap());
-    let args = ["serve", "--listen", "127.0.0.1:0", "--socket", name];
+    let args = ["serve", "--listen", "127.0.0.1:0", "--socket", name, "--insecure-no-auth-i-understand"];
     let server = shop.spawned(&args);
     server.until_told("and at the socket");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

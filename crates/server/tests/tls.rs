@@ -54,7 +54,11 @@ fn builder() -> reqwest::ClientBuilder {
 
 fn serve(shop: &Shop, args: &[&str]) -> (Dev, String) {
     let args: Vec<&str> =
-        ["serve", "--migrate", "--listen", "127.0.0.1:0"].iter().chain(args).copied().collect();
+        ["serve", "--migrate", "--listen", "127.0.0.1:0", "--insecure-no-auth-i-understand"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
     let server = shop.spawned(&args);
     server.until_told("/api/v1");
     let told = server.told();

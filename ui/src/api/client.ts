@@ -22,6 +22,16 @@ export async function signIn(text: string) {
   await data(api.GET("/api/v1/me"));
 }
 
+/// Gives the server the ticket of an address that it printed when it started for the first time, for a cookie. A ticket opens once, and
+/// does not stay in the address.
+export async function redeemTicket() {
+  const [, ticket] = /^#ticket=([\w-]+)$/.exec(location.hash) ?? [];
+  if (!ticket) return;
+  history.replaceState(history.state, "", location.pathname + location.search);
+  // Who is too late is asked for a token.
+  await data(api.POST("/api/v1/session", { body: { ticket } })).catch(() => undefined);
+}
+
 /// The cookie opens nothing any more.
 export async function signOut() {
   await data(api.DELETE("/api/v1/session"));

@@ -1567,10 +1567,12 @@ export interface components {
             /** @description The step that logged it, with its occurrence when it is not the first of its name. */
             step?: string | null;
         };
-        /** @description A token to log in with. */
+        /** @description What to log in with: one of the two. */
         Login: {
+            /** @description What stands in the address that a server prints when it starts for the first time. It opens once. */
+            ticket?: string | null;
             /** @description The secret of a token: `ol_live_…`. */
-            token: string;
+            token?: string | null;
         };
         /** @description What a run's handlers logged. */
         Logs: {

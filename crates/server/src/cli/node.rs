@@ -92,8 +92,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
-    /// Listen beyond this machine without tokens: whoever reaches it may do everything
-    #[arg(long, hide = true)]
+    /// Ask for no token until somebody has made one, also beyond this machine: whoever reaches it may do everything
+    #[arg(long)]
     pub(crate) insecure_no_auth_i_understand: bool,
 }
 

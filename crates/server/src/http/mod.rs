@@ -85,6 +85,7 @@ pub(crate) use self::run_actions::event_name;
 pub use self::serve::serve_unix;
 pub(crate) use self::serve::{LOOPBACK, bind};
 pub use self::serve::{serve, serve_tls};
+pub(crate) use self::sessions::first_ticket;
 pub(crate) use self::stats::ErrorGroupJson;
 pub use self::tls::Tls;
 pub(crate) use self::tokens::{TokenJson, parse_token_name};

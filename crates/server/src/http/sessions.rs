@@ -10,14 +10,16 @@ use axum::http::{HeaderMap, Method, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use outlast_store::{Access, SessionView};
+use outlast::{Client, Error};
+use outlast_store::{Access, Accessed, SessionView};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::Inner;
-use super::access::{Caller, Secret, caller_of, refused};
+use super::access::{Caller, DEFAULT_AGE, Role, Secret, caller_of, create, refused};
 use super::audit::note_session;
+use super::code::Code;
 use super::guard::is_own_page;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
@@ -27,37 +29,74 @@ use super::route::Call;
 pub(crate) const NAME: &str = "outlast_session";
 /// How long a session lasts that nobody uses.
 const IDLE: Duration = Duration::from_secs(12 * 3_600);
+/// How long a ticket can be made a session of.
+const TICKET: Duration = Duration::from_secs(3_600);
 
-/// A token to log in with.
+/// What to log in with: one of the two.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
     /// The secret of a token: `ol_live_…`.
-    token: String,
+    token: Option<String>,
+    /// What stands in the address that a server prints when it starts for the first time. It opens once.
+    ticket: Option<String>,
 }
 
-/// Gives a cookie for a token.
+/// Gives a cookie for a token, or for a ticket.
 pub(crate) async fn open(call: Call) -> Answer {
-    let Login { token } = call.json()?;
-    let client = &call.api.client;
-    let caller = match known(&call, &token).await {
-        Ok(caller) => caller,
-        Err(problem) => return Err(call.api.strangers.turned_away(&call.api.pace, call.names.ip, problem)),
+    let cookie = random()?;
+    let opened = match call.json()? {
+        Login { token: Some(token), ticket: None } => by_token(&call, &token, &cookie).await,
+        Login { token: None, ticket: Some(ticket) } => by_ticket(&call, ticket.trim(), &cookie).await,
+        _ => return Err(Problem::new(Code::INVALID_ARGUMENT, "send a token or a ticket, one of the two")),
     };
-    let mut random = [0_u8; 32];
-    getrandom::fill(&mut random).map_err(Problem::internal)?;
-    let cookie = URL_SAFE_NO_PAD.encode(random);
-    let token = caller.token.unwrap_or_default();
-    client.store().access(&Access::Session { hash: hash(&cookie), token, idle: IDLE }).await?;
+    let caller = match opened {
+        Ok(caller) => caller,
+        Err(problem) if problem.code == Code::UNAUTHENTICATED => {
+            return Err(call.api.strangers.turned_away(&call.api.pace, call.names.ip, problem));
+        }
+        Err(problem) => return Err(problem),
+    };
     note_session(&call, caller, "session.open").await?;
     let age = IDLE.as_secs();
     Ok(Reply::nothing().with(header::SET_COOKIE, written(&call, &cookie, age)))
 }
 
-/// Whom the secret of a token stands for.
-async fn known(call: &Call, token: &str) -> Result<Caller, Problem> {
+/// Begins a session of whom the secret of a token stands for.
+async fn by_token(call: &Call, token: &str, cookie: &str) -> Result<Caller, Problem> {
+    let client = &call.api.client;
     let secret = Secret::read(token.trim()).ok_or_else(refused)?;
-    caller_of(secret.find(&call.api.client).await?).ok_or_else(refused)
+    let caller = caller_of(secret.find(client).await?).ok_or_else(refused)?;
+    let token = caller.token.unwrap_or_default();
+    client.store().access(&Access::Session { hash: hash(cookie), token, idle: IDLE }).await?;
+    Ok(caller)
+}
+
+/// Makes a session of a ticket, which opens nothing more.
+async fn by_ticket(call: &Call, ticket: &str, cookie: &str) -> Result<Caller, Problem> {
+    let store = call.api.client.store();
+    let ask = Access::Redeem { ticket: hash_of_ticket(ticket), hash: hash(cookie), within: TICKET };
+    let Accessed::Token(Some(token)) = store.access(&ask).await? else { return Err(refused()) };
+    let is_live = token.is_live(store.now().await?);
+    caller_of(token).filter(|_| is_live).ok_or_else(refused)
+}
+
+/// What a server tells whoever starts it for the first time: a ticket that opens one session, as an admin. The token behind it
+/// is like any other, can be revoked like any other, and nobody knows its secret.
+pub(crate) async fn first_ticket(client: &Client) -> Result<String, Error> {
+    let by = "the first start";
+    let (token, _) = create(client, "first", Role::Admin, None, DEFAULT_AGE, by).await?;
+    let ticket = random()?;
+    let ask = Access::Session { hash: hash_of_ticket(&ticket), token: token.card.id, idle: IDLE };
+    client.store().access(&ask).await?;
+    Ok(ticket)
+}
+
+/// 256 random bits as text.
+fn random() -> Result<String, Error> {
+    let mut random = [0_u8; 32];
+    getrandom::fill(&mut random).map_err(|error| Error::misconfigured(error.to_string()))?;
+    Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
 /// Ends a session, here and in the database. Without one there is nothing to end.
@@ -105,6 +144,11 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
 
 fn hash(cookie: &str) -> Bytes {
     Bytes::copy_from_slice(&Sha256::digest(cookie.as_bytes()))
+}
+
+/// Another than that of a cookie with the same text: a ticket that is sent as one opens nothing.
+fn hash_of_ticket(ticket: &str) -> Bytes {
+    hash(&format!("ticket {ticket}"))
 }
 
 /// The cookie as browsers are given it: for the place at which the API is mounted, and nothing but requests.

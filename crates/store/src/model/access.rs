@@ -32,6 +32,16 @@ pub enum Access {
         /// How long a session lasts that nobody uses.
         idle: Duration,
     },
+    /// Makes a session of a ticket, which is a session under the hash of what somebody was told once: whoever comes first has it,
+    /// and the ticket is gone.
+    Redeem {
+        /// The hash of the ticket.
+        ticket: Bytes,
+        /// The hash of what the browser is given for it.
+        hash: Bytes,
+        /// How long a ticket lasts.
+        within: Duration,
+    },
     /// The session was used now. Noted at most once a minute.
     Seen {
         /// Of which session.

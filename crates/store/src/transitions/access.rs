@@ -41,6 +41,13 @@ pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, St
             flight.add(SESSIONS_EXPIRE.with(cells![HOME, micros(*idle)]));
             flight.add(SESSION_PUT.with(cells![HOME, hash.clone(), *token]))
         }
+        Access::Redeem { ticket, hash, within } => {
+            flight.add(SESSION_REDEEM.with(cells![HOME, ticket.clone(), hash.clone(), micros(*within)]));
+            // Whoever repeats it finds what the first time made.
+            let look = flight.add(SESSION_TOKEN.with(cells![HOME, hash.clone()]));
+            let rows = flight.send_last(tx).await?.take(look);
+            return rows.first().map(read_token).transpose().map(Accessed::Token);
+        }
         Access::Seen { hash } => flight.add(SESSION_SEEN.with(cells![HOME, hash.clone()])),
         Access::Leave { hash } => flight.add(SESSION_END.with(cells![HOME, hash.clone()])),
         Access::Forget { keep, limit } => {
@@ -151,6 +158,8 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &TOKEN_USED,
     &SESSIONS_EXPIRE,
     &SESSION_PUT,
+    &SESSION_REDEEM,
+    &SESSION_TOKEN,
     &SESSION_SEEN,
     &SESSION_END,
     &REPLIES_EXPIRE,
@@ -211,6 +220,22 @@ static SESSION_PUT: Sql = Sql::new(
      on conflict do nothing",
 )
 .takes(&[Type::Int, Type::Bytes, Type::Id]);
+
+static SESSION_REDEEM: Sql = Sql::new(
+    "session_redeem",
+    "update outlast.sessions set hash = {p3}, created_at = {now}, seen_at = {now}
+      where shard = {p1} and hash = {p2} and created_at > {now} - {p4}",
+)
+.takes(&[Type::Int, Type::Bytes, Type::Bytes, Type::Int]);
+
+static SESSION_TOKEN: Sql = Sql::new(
+    "session_token",
+    concat!(
+        token_columns!(),
+        "and t.id = (select s.token from outlast.sessions as s where s.shard = {p1} and s.hash = {p2})"
+    ),
+)
+.takes(&[Type::Int, Type::Bytes]);
 
 static SESSION_SEEN: Sql = Sql::new(
     "session_seen",

@@ -122,6 +122,34 @@ async fn a_session_opens_what_its_token_does_until_it_is_left(world: World) {
 }
 
 #[store_test]
+async fn a_ticket_becomes_one_session_and_only_within_its_time(world: World) {
+    let card = token(7, world.now().await + DAY);
+    access(&world, Access::Token(card.clone())).await;
+    let ticket = async |name: &'static [u8]| {
+        let hash = Bytes::from_static(name);
+        access(&world, Access::Session { hash: hash.clone(), token: card.id, idle: DAY }).await;
+        hash
+    };
+    let redeem = async |ticket: &Bytes, cookie: &'static [u8]| {
+        let hash = Bytes::from_static(cookie);
+        match access(&world, Access::Redeem { ticket: ticket.clone(), hash, within: MINUTE * 60 }).await {
+            Accessed::Token(found) => found.map(|token| token.card.id),
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = ticket(b"first").await;
+    assert_eq!(redeem(&first, b"browser").await, Some(card.id));
+    assert_eq!(redeem(&first, b"browser").await, Some(card.id), "the reply to the first may have been lost");
+    assert_eq!(redeem(&first, b"somebody else").await, None);
+    assert_eq!(world.store().session(b"first").await.unwrap(), None);
+    assert_eq!(world.store().session(b"browser").await.unwrap().unwrap().token.card, card);
+
+    let late = ticket(b"late").await;
+    world.pass(MINUTE * 61).await;
+    assert_eq!(redeem(&late, b"too late").await, None);
+}
+
+#[store_test]
 async fn old_lines_of_the_audit_log_are_forgotten_the_oldest_first(world: World) {
     for id in 1..=3 {
         access(&world, Access::Note(note(id, "a", "x"))).await;

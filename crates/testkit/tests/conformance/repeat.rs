@@ -455,7 +455,7 @@ async fn begin(world: World) {
 async fn access(world: World) {
     let card = token(1, world.now().await + DAY);
     let (id, holder) = (card.id, reserve(1, "k", "body").holder);
-    let hash = bytes::Bytes::from_static(b"a session");
+    let (hash, cookie) = (bytes::Bytes::from_static(b"a session"), bytes::Bytes::from_static(b"another"));
     // An extension counts from when it is asked for: one that is repeated says the same a little later (`access.rs`).
     for ask in [
         Access::Key("key".into()),
@@ -464,7 +464,8 @@ async fn access(world: World) {
         Access::Revoke { token: id },
         Access::Session { hash: hash.clone(), token: id, idle: DAY },
         Access::Seen { hash: hash.clone() },
-        Access::Leave { hash },
+        Access::Redeem { ticket: hash.clone(), hash: cookie.clone(), within: DAY * 9 },
+        Access::Leave { hash: cookie },
         Access::Note(note(1, "acme", "run")),
         Access::Forget { keep: DAY, limit: 10 },
         Access::Reserve(reserve(1, "k", "body")),
