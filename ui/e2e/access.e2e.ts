@@ -25,10 +25,14 @@ async function signIn(page: Page, token: string) {
 }
 
 it("asks for a token, says when it is none, and shows what it opens", async () => {
-  const page = await lab.page("/runs");
+  const page = await lab.page(`/runs?q=${order}`);
   // Who closes the dialog finds a way back to it.
   await page.getByRole("dialog", { name: "This server wants a token" }).waitFor();
   await page.keyboard.press("Escape");
+  // Nor is it opened again by whatever else the server refuses: what was asked for meanwhile, and every now and then.
+  await page.getByRole("button", { name: "Live updates: polling" }).waitFor();
+  await page.waitForResponse((answer) => answer.status() === 401);
+  expect(await page.getByRole("dialog").count()).toBe(0);
   await page.locator("main").getByRole("button", { name: "Sign in…" }).first().click();
   await page.getByRole("textbox", { name: "Token" }).fill("nonsense");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
@@ -66,7 +70,7 @@ it("lets whoever starts a server for the first time in by the address that it pr
 });
 
 it("trap 6: a viewer sees no buttons, and the API refuses whoever asks without them", async () => {
-  const page = await lab.page("/runs");
+  const page = await lab.page(`/runs?q=${order}`);
   await signIn(page, viewer);
   await page.locator(`a[href="/runs/${order}"]`).waitFor();
   await page.getByText("read-only").waitFor();

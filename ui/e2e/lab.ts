@@ -106,6 +106,18 @@ export class Lab {
     return context;
   }
 
+  /// A browser in which nothing is late and nothing goes by: pages draw what they have once they have waited for long enough, and say
+  /// for a moment that something is done, and on a busy machine either may come before what a test looks for.
+  async unhurried(theme: Theme = "light"): Promise<BrowserContext> {
+    const context = await this.somebody(theme);
+    await context.addInitScript(() => {
+      // `BLINK` in main.tsx, `PATIENCE` in RunPage.tsx, and what `Copy` in parts.tsx shows.
+      const [moments, own] = [[60, 1000, 1500], window.setTimeout.bind(window)];
+      Object.assign(window, { setTimeout: (call: () => void, after?: number, ...rest: unknown[]) => own(call, moments.includes(after ?? 0) ? 600_000 : after, ...rest) });
+    });
+    return context;
+  }
+
   /// How long a browser that has never been here takes until something of a page stands on its screen, in milliseconds from its request
   /// for the document; and until it does so again in the same browser.
   async firstPaint(path: string, what: string): Promise<{ first: number; again: number }> {

@@ -32,6 +32,7 @@ it("has a schedule fire at other times, unless somebody else changed it meanwhil
   };
   await edit("every 20m");
   await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.getByText("every 20m").first().waitFor();
   expect((await lab.api<{ expression: string }>("/schedules/stock-check")).expression).toBe("every 20m");
 

@@ -44,7 +44,7 @@ it("gives names or bars more room, by mouse and by keyboard, and remembers it", 
     }, { message: label }).toBeLessThan(x - 40);
     const moved = Number(await divider.getAttribute("aria-valuenow"));
     await divider.press("ArrowRight");
-    expect(Number(await divider.getAttribute("aria-valuenow")), label).toBeGreaterThan(moved);
+    await expect.poll(async () => Number(await divider.getAttribute("aria-valuenow")), { message: label }).toBeGreaterThan(moved);
     const kept = await divider.getAttribute("aria-valuenow");
     await page.reload();
     expect(await divider.getAttribute("aria-valuenow"), label).toBe(kept);

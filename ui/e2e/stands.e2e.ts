@@ -40,7 +40,7 @@ it("warns of failing checks on the first page, though nobody has opened System",
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("status", { name: "Warnings" }).getByText("it is on fire").waitFor();
   // To look is much to ask: what anybody was told in the last minutes will do.
-  expect(asked).toEqual(["?max_age=10m"]);
+  expect([...new Set(asked)]).toEqual(["?max_age=10m"]);
 });
 
 it("warns where runs stay for longer than they should, and says when the next goes", async () => {
@@ -79,8 +79,7 @@ it("shows the busiest groups of a queue, and how much of what each may have is u
   })();
   try {
     const row = groups.getByRole("row").filter({ hasText: "ann" });
-    await row.waitFor();
-    expect(await row.innerText()).toMatch(/^ann\s+[12]\s+\/ 2\s+[\d,]+$/);
+    await expect.poll(() => row.innerText()).toMatch(/^ann\s+[12]\s+\/ 2\s+[\d,]+$/);
   } finally {
     isOver = true;
     await feed;

@@ -19,7 +19,8 @@ export function story(database?: string) {
     const other = await lab.page(new URL(page.url()).pathname + new URL(page.url()).search);
     for (const one of [page, other]) {
       await one.getByLabel("Remove def:order").waitFor();
-      expect(await one.getByRole("listitem").filter({ hasText: "check_stock" }).count()).toBe(0);
+      // What was there before stays until the answer comes.
+      await expect.poll(() => one.getByRole("listitem").filter({ hasText: "check_stock" }).count()).toBe(0);
       await one.getByRole("listitem").filter({ hasText: "waiting" }).first().waitFor();
     }
     await page.goBack();
@@ -75,17 +76,17 @@ export function story(database?: string) {
   });
 
   it("cancels in bulk what fits, after a preview, and shows how far it is", async () => {
-    for (let i = 0; i < 3; i++) await lab.order(`bulk ${i}`);
-    const page = await lab.page("/runs?status=waiting&def=order");
+    // Orders of the samples may end meanwhile, by themselves.
+    for (let i = 0; i < 3; i++) await lab.run({ definition: "order", input: { item: `bulk ${i}`, cents: 50_000 }, tags: { test: "bulk" } }, "waiting");
+    const page = await lab.page("/runs?status=waiting&tag=test%3Dbulk");
     await page.getByRole("button", { name: "Act on all…" }).click();
     await page.getByText("would change").waitFor();
     await page.getByLabel(/Reason/).fill("a test wants it");
     await page.getByRole("button", { name: /^Cancel \d+ runs$/ }).click();
     await page.waitForURL("**/bulk/run_*");
     await page.locator("[data-state=completed]").waitFor();
-    expect(await page.getByRole("status").textContent()).toMatch(/^[3-9]\d* done, 0 skipped, 0 failed/);
-    const left = await lab.api<{ count: number }>("/runs/count?def=order&status=waiting");
-    expect(left.count).toBeLessThanOrEqual(1);
+    expect(await page.getByRole("status").textContent()).toMatch(/^3 done, 0 skipped, 0 failed/);
+    await expect.poll(async () => (await lab.api<{ count: number }>("/runs/count?tag=test%3Dbulk&status=waiting")).count).toBe(0);
   });
 
   it("pauses and resumes a queue", async () => {

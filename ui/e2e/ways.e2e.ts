@@ -22,7 +22,7 @@ it("comes back from a run to the place in the list, and opens a page at its top"
   await row.click();
   await page.waitForURL(`**${href}`);
   await page.locator("h1", { hasText: "remind" }).waitFor();
-  expect(await top(page)).toBe(0);
+  await expect.poll(() => top(page)).toBe(0);
   await page.goBack();
   await page.locator(`a[href="${href}"]`).waitFor();
   await expect.poll(() => top(page)).toBe(900);
@@ -31,7 +31,7 @@ it("comes back from a run to the place in the list, and opens a page at its top"
   await page.locator("h1", { hasText: "Queues" }).waitFor();
   await page.getByRole("link", { name: "Runs", exact: true }).first().click();
   await page.getByRole("listitem").first().waitFor();
-  expect(await top(page)).toBe(0);
+  await expect.poll(() => top(page)).toBe(0);
 });
 
 /// A run with so many steps, each ten milliseconds after the one before.

@@ -14,7 +14,9 @@ export class ApiError extends Error {
   }
 }
 
-const tokenWanted = new Set<() => void>();
+/// Whether somebody asked for it, or the server did.
+type TokenWanted = (isAskedFor: boolean) => void;
+const tokenWanted = new Set<TokenWanted>();
 
 /// Gives the server a token, for a cookie that no script can read. Whatever is wrong with it is thrown.
 export async function signIn(text: string) {
@@ -38,14 +40,14 @@ export async function signOut() {
 }
 
 /// Calls back when the server wants a token.
-export function onTokenWanted(call: () => void): () => void {
+export function onTokenWanted(call: TokenWanted): () => void {
   tokenWanted.add(call);
   return () => tokenWanted.delete(call);
 }
 
 /// Somebody wants to give a token after all.
 export function wantToken() {
-  tokenWanted.forEach((call) => call());
+  tokenWanted.forEach((call) => call(true));
 }
 
 async function lossless(request: Request): Promise<Response> {
@@ -59,7 +61,7 @@ async function lossless(request: Request): Promise<Response> {
   }
   noteServerDate(response.headers.get("date"), asked);
   const text = await response.text();
-  if (response.status === 401) wantToken();
+  if (response.status === 401) tokenWanted.forEach((call) => call(false));
   if (!response.ok) throw problem(response.status, text);
   if (response.status === 204) return new Response(null, { status: 204 });
   // openapi-fetch calls `json` where it knows a length.

@@ -48,7 +48,9 @@ export function Shell() {
   const navigate = useNavigate();
   const [open, setOpen] = useState<"help" | "palette" | "token" | null>(null);
   useTopics("runs");
-  useEffect(() => onTokenWanted(() => setOpen("token")) as () => void, []);
+  // Whoever wants to give none is not asked again by every answer: pages say how to get back to it.
+  const isDeclined = useRef(false);
+  useEffect(() => onTokenWanted((isAskedFor) => (isAskedFor || !isDeclined.current) && setOpen("token")) as () => void, []);
   useKeys((keys) => {
     const page = PAGES.find((one) => keys === `g ${one.key}`);
     if (page) void navigate({ to: page.to as string });
@@ -101,7 +103,7 @@ export function Shell() {
       </main>
       {open === "help" && <Help onClose={close} />}
       {open === "palette" && <Palette onClose={close} />}
-      {open === "token" && <TokenDialog onClose={close} />}
+      {open === "token" && <TokenDialog onClose={(isKnown) => (close(), (isDeclined.current = !isKnown))} />}
     </div>
   );
 }
@@ -109,7 +111,8 @@ export function Shell() {
 /// The field in which runs are filtered, on its page or from any other.
 async function focusFilter(open: () => Promise<unknown>) {
   const field = () => document.getElementById("filter");
-  if (!field()) await open();
+  // What the list is narrowed to stays, also where it is still to be drawn.
+  if (!field() && location.pathname !== `${config.base}runs`) await open();
   // The page is there before it is drawn.
   for (let frame = 0; !field() && frame < 60; frame++) await new Promise(requestAnimationFrame);
   field()?.focus();
@@ -193,8 +196,9 @@ function Help({ onClose }: { onClose: () => void }) {
   );
 }
 
-function TokenDialog({ onClose }: { onClose: () => void }) {
+function TokenDialog({ onClose }: { onClose: (isKnown: boolean) => void }) {
   const [text, setText] = useState("");
+  const isKnown = useRef(false);
   const submit = async () => {
     try {
       await signIn(text.trim());
@@ -202,12 +206,13 @@ function TokenDialog({ onClose }: { onClose: () => void }) {
       // What is wrong with it, and no other way to be asked: this is it.
       throw new Error((error as Error).message);
     }
+    isKnown.current = true;
     location.hash = "";
     live.toggle();
     live.toggle();
   };
   return (
-    <Ask title="This server wants a token" action="Sign in" onDo={submit} onClose={onClose} disabled={!text.trim()}>
+    <Ask title="This server wants a token" action="Sign in" onDo={submit} onClose={() => onClose(isKnown.current)} disabled={!text.trim()}>
       <p className={parts.muted}>
         <code>outlast token create NAME --role viewer</code> makes one. It is kept where no script can read it.
       </p>

@@ -1,5 +1,5 @@
 // Keys that work everywhere, but not while somebody types or a dialog is open.
-import { useEffect, useRef } from "react";
+import { useLayoutEffect, useRef } from "react";
 
 const TOGETHER = 900;
 
@@ -7,7 +7,8 @@ const TOGETHER = 900;
 export function useKeys(handle: (keys: string) => boolean) {
   const latest = useRef(handle);
   latest.current = handle;
-  useEffect(() => {
+  // As soon as it is in the document: whoever sees a page may press its keys.
+  useLayoutEffect(() => {
     let before = "";
     let since = 0;
     const press = (event: KeyboardEvent) => {

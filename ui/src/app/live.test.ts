@@ -61,6 +61,31 @@ it("gives up a stream that says nothing any more, says so, and asks for another"
   }
 });
 
+it("opens no stream while nobody looks, also where another was to come", async () => {
+  vi.useFakeTimers();
+  const page = { hidden: false, addEventListener: (_: string, call: () => void) => (page.look = call), getElementById: () => null, look: () => {} };
+  vi.stubGlobal("document", page);
+  try {
+    const live = new Live();
+    live.start(new QueryClient());
+    await vi.advanceTimersByTimeAsync(100);
+    page.hidden = true;
+    page.look();
+    await vi.advanceTimersByTimeAsync(31_000);
+    expect(streams.every((one) => one.isClosed())).toBe(true);
+    const before = streams.length;
+    live.want(["run:1"]);
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(streams.length).toBe(before);
+    page.hidden = false;
+    page.look();
+    await vi.advanceTimersByTimeAsync(100);
+    expect([live.state, streams.at(-1)!.topics, streams.at(-1)!.isClosed()]).toEqual(["live", ["run:1"], false]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 it("misses nothing between a stream and the next, which hears of more", async () => {
   const [client, live] = [new QueryClient(), new Live()];
   live.start(client);

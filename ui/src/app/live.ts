@@ -30,14 +30,23 @@ export class Live {
   private gathering: ReturnType<typeof setTimeout> | null = null;
   private restarting: ReturnType<typeof setTimeout> | null = null;
   private hiding: ReturnType<typeof setTimeout> | null = null;
+  /// Nobody has looked for so long that the stream was closed. Nothing opens one before somebody does, also where another was to come.
+  private isAway = false;
   private silence: ReturnType<typeof setTimeout> | undefined;
 
   start(client: QueryClient) {
     this.client = client;
     document.addEventListener("visibilitychange", () => {
       if (this.hiding) clearTimeout(this.hiding);
-      if (document.hidden) this.hiding = setTimeout(() => this.close(), HIDE_AFTER);
-      else if (!this.stop) this.restart(0, true);
+      if (document.hidden) {
+        this.hiding = setTimeout(() => {
+          this.isAway = true;
+          this.close();
+        }, HIDE_AFTER);
+      } else {
+        this.isAway = false;
+        if (!this.stop) this.restart(0, true);
+      }
     });
     setInterval(() => this.state === "polling" && !document.hidden && askAgain(client), POLL);
     this.restart(0);
@@ -91,7 +100,7 @@ export class Live {
     if (this.restarting) clearTimeout(this.restarting);
     this.restarting = setTimeout(() => {
       this.close();
-      if (this.wantsPause || !this.client) return;
+      if (this.wantsPause || this.isAway || !this.client) return;
       if (refetch) this.everything();
       void this.run();
     }, after);

@@ -38,8 +38,13 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
   // Looked at when the first rows are on the screen, like where they are scrolled to: before that the browser would have to lay out
   // everything for it.
   const isPainted = useFirstPaint();
+  const early = useRef<{ scrollOffset: number | null }>(null);
   useLayoutEffect(() => {
-    if (isPainted) setAbove(box.current?.offsetTop ?? 0);
+    if (!isPainted) return;
+    setAbove(box.current?.offsetTop ?? 0);
+    // Who has scrolled by then is not taken back.
+    if (early.current) early.current.scrollOffset = document.getElementById("main")?.scrollTop ?? 0;
+    early.current = null;
   }, [isPainted]);
   const rows = useVirtualizer({
     count: runs.length,
@@ -52,6 +57,7 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
     initialRect: { width: window.innerWidth, height: Math.max(ROW, window.innerHeight - HEAD) },
     getItemKey: (index) => runs[index]!.id,
   });
+  if (!isPainted) early.current = rows;
   const shown = rows.getVirtualItems();
   const isAtEnd = (shown.at(-1)?.index ?? 0) >= runs.length - 1;
   useEffect(() => {

@@ -1,7 +1,7 @@
 // The list of runs: what it is narrowed to stands in the address, and nowhere else.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
 import { useMay, useMe } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
@@ -125,7 +125,7 @@ function Total({ text }: { text: string }) {
 function useSteady(runs: Run[], isHeld: boolean, key: string) {
   const [isDown, setDown] = useState(false);
   const held = useRef<{ key: string; rows: Run[] }>({ key, rows: runs });
-  useEffect(() => {
+  useLayoutEffect(() => {
     const main = document.getElementById("main");
     const look = () => setDown((main?.scrollTop ?? 0) > 200);
     main?.addEventListener("scroll", look, { passive: true });

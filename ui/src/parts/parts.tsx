@@ -1,5 +1,5 @@
 // Small things that every page uses: chips, times, copying, notes.
-import { type ReactNode, type RefObject, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError, wantToken } from "../api/client";
 import { STATES, type State } from "../lib/state";
 import { absolute, millis, relative, serverNow } from "../lib/time";
@@ -124,9 +124,14 @@ let isPainted = false;
 /// Whether what somebody opened the dashboard for stands on the screen. On every later page it does from the beginning.
 export function useFirstPaint(): boolean {
   const [isDone, setDone] = useState(isPainted);
-  useEffect(() => {
-    isPainted = true;
-    setDone(true);
+  // After the next frame, however long that takes: effects do not wait for one on a busy machine. Of a tab that nobody sees there is none.
+  useLayoutEffect(() => {
+    if (isDone) return;
+    const done = () => ((isPainted = true), setDone(true));
+    if (document.hidden) return done();
+    const frame = requestAnimationFrame(() => setTimeout(done));
+    return () => cancelAnimationFrame(frame);
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
   return isDone;
 }

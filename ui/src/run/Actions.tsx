@@ -1,7 +1,7 @@
 // What is done to a run: one thing first, the others in a menu. Each asks before it acts.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useOffers } from "../app/offers";
@@ -25,7 +25,8 @@ interface Props {
   /// Known before anything is offered, if it can be: what a run waits for decides what comes first, and a button must not become another
   /// one while somebody presses it.
   explained?: Explained;
-  steps: Step[];
+  /// Not known before they have come.
+  steps?: Step[];
 }
 
 export function Actions({ run, explained, steps }: Props) {
@@ -139,10 +140,11 @@ function RetryDialog({ run, onClose }: { run: Run; onClose: () => void }) {
 }
 
 /// An undo that gave up is taken for done: somebody has reverted it by hand, or lives with it.
-function SkipDialog({ run, steps, onClose }: { run: Run; steps: Step[]; onClose: () => void }) {
+function SkipDialog({ run, steps = [], onClose }: { run: Run; steps?: Step[]; onClose: () => void }) {
   const refresh = useRefresh(run.id);
   const undos = steps.filter((step) => step.op === "undo" && step.state !== "completed");
-  const [chosen, setChosen] = useState(undos.at(-1)?.name ?? "");
+  const [named, setChosen] = useState<string>();
+  const chosen = named ?? undos.at(-1)?.name ?? "";
   const [reason, setReason] = useState("");
   const act = async () => {
     await data(api.POST("/api/v1/runs/{id}/replace", { params: { path: { id: run.id } }, body: { step: `undo:${chosen}`, result: null, reason } as never }));
@@ -159,7 +161,7 @@ function SkipDialog({ run, steps, onClose }: { run: Run; steps: Step[]; onClose:
 
 interface Forking {
   run: Run;
-  steps: Step[];
+  steps?: Step[];
   from?: string;
   latest?: boolean;
   onClose: () => void;
@@ -168,7 +170,11 @@ interface Forking {
 export function ForkDialog({ run, steps, from: given, latest: newest = false, onClose }: Forking) {
   const navigate = useNavigate();
   const refresh = useRefresh(run.id);
-  const [from, setFrom] = useState(given ?? usualFrom(run, steps));
+  // As soon as it is known what there is; what comes later changes nothing under somebody's hand.
+  const usual = useRef(given);
+  if (steps) usual.current ??= usualFrom(run, steps);
+  const [chosen, setFrom] = useState<string>();
+  const from = chosen ?? usual.current;
   const [latest, setLatest] = useState(newest);
   const { text: before, error } = useInput(run);
   const [typed, setTyped] = useState<string | null>(null);
@@ -178,11 +184,11 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
   const hides = isChanged && hasHidden(text);
   const plan = useQuery({
     queryKey: ["run", run.id, "fork-plan", from, latest],
-    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from, latest, undefined, "", true) as never }))) as Schemas["PlanJson"],
-    retry: false, placeholderData: undefined,
+    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from!, latest, undefined, "", true) as never }))) as Schemas["PlanJson"],
+    enabled: from !== undefined, retry: false, placeholderData: undefined,
   });
   const act = async () => {
-    const body = forkBody(from, latest, isChanged ? parse(text) : undefined, reason, false);
+    const body = forkBody(from!, latest, isChanged ? parse(text) : undefined, reason, false);
     const made = (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: body as never }))) as Schemas["Forked"];
     await refresh();
     void navigate({ to: `/runs/${made.id}` as string });
@@ -190,10 +196,10 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
   return (
     <Ask title={given === START ? "Rerun: another run from the beginning" : "Fork: another run that goes on from here"} action={given === START ? "Rerun" : "Fork"} onDo={act} onClose={onClose} disabled={!plan.data || hides}>
       <Field label="From">
-        <select className={parts.input} value={from} onChange={(event) => setFrom(event.target.value)}>
+        <select className={parts.input} value={from ?? START} disabled={from === undefined} onChange={(event) => setFrom(event.target.value)}>
           <option value={START}>the beginning</option>
           {run.error && <option value={WRONG}>where it went wrong</option>}
-          {startsOf(steps, from).map((step) => <option key={stepKey(step)} value={recordedName(step)}>{step.op} {step.name}</option>)}
+          {startsOf(steps ?? [], from ?? START).map((step) => <option key={stepKey(step)} value={recordedName(step)}>{step.op} {step.name}</option>)}
         </select>
       </Field>
       <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} disabled={before === undefined} spellCheck={false} onChange={(event) => setTyped(event.target.value)} /></Field>

@@ -15,7 +15,7 @@ import css from "./run.module.css";
 /// The tag by which forks of a run are found.
 const FORK = "outlast.fork-of";
 
-export function Header({ run, explained, isKnown, steps }: { run: Run; explained?: Explained; isKnown: boolean; steps: Step[] }) {
+export function Header({ run, explained, isKnown, steps }: { run: Run; explained?: Explained; isKnown: boolean; steps?: Step[] }) {
   const now = useNow();
   const made = millis(run.created_at) ?? now;
   const state = stateOf(run, now, explained?.kind);
@@ -44,7 +44,7 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
         {run.expires_at && !run.finished_at && <span>deadline <b><Time at={run.expires_at} /></b></span>}
         {run.node && <span>on node <Link to={"/nodes/$id" as string} params={{ id: run.node } as never} className={parts.mono}>…{run.node.slice(-8)}</Link></span>}
         {run.parent && <span>started by <Link to={`/runs/${run.parent}` as string} className={parts.mono}>…{run.parent.slice(-8)}</Link></span>}
-        {steps.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
+        {steps?.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
         {forkOf && <span>forked from <Link to={`/runs/${forkOf}` as string} className={parts.mono}>…{forkOf.slice(-8)}</Link></span>}
         {!!forks.data?.items.length && <span>forks {forks.data.items.slice(0, 3).map((fork) => <Link key={fork.id} to={`/runs/${fork.id}` as string} className={parts.mono}>…{fork.id.slice(-8)} </Link>)}{forks.data.items.length > 3 && <Link to={"/runs" as string} search={{ tag: [`${FORK}=${run.id}`], since: "all" } as never}>all</Link>}</span>}
         {run.owner && <span>owner <b>{run.owner}</b></span>}

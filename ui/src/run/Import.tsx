@@ -1,6 +1,6 @@
 // A run that is in a file and perhaps in no database here: somebody sent it. The server says what the file tells, and keeps
 // nothing of it.
-import { useEffect, useState } from "react";
+import { useLayoutEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { parse } from "../lib/json";
 import { isFinal, type Run, stateOf, stepOf } from "../lib/state";
@@ -27,7 +27,7 @@ export function ImportPage() {
     }
   };
   // Anywhere on the page: a browser opens what is dropped beside it, and the dashboard is gone.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const over = (event: DragEvent) => (event.preventDefault(), setOver(true));
     const leave = (event: DragEvent) => !event.relatedTarget && setOver(false);
     const drop = (event: DragEvent) => {

@@ -19,11 +19,11 @@ const STEPS = 500;
 
 const OPS = { event: "event", settle: "promise" } as const;
 
-function seen(run: Run, steps: Step[], op: "event" | "promise", name: string) {
+function seen(run: Run, steps: Step[] | undefined, op: "event" | "promise", name: string) {
   return queryOptions({
     queryKey: ["messages", run.definition, run.id, op, name],
     queryFn: async ({ signal }) => {
-      const own = lastOf(steps, op, name);
+      const own = lastOf(steps!, op, name);
       if (own || !name) return own ?? null;
       const { items } = await data(api.GET("/api/v1/runs", { params: { query: { def: run.definition, limit: OTHERS + 1 } as never }, signal }));
       for (const other of items.filter((one) => one.id !== run.id).slice(0, OTHERS)) {
@@ -33,11 +33,11 @@ function seen(run: Run, steps: Step[], op: "event" | "promise", name: string) {
       }
       return null;
     },
-    placeholderData: undefined, staleTime: Infinity, retry: false,
+    enabled: steps !== undefined, placeholderData: undefined, staleTime: Infinity, retry: false,
   });
 }
 
-export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; steps: Step[]; kind: "event" | "settle"; names: string[]; onClose: () => void }) {
+export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; steps?: Step[]; kind: "event" | "settle"; names: string[]; onClose: () => void }) {
   const refresh = useRefresh(run.id);
   const [name, setName] = useState(names[0] ?? "");
   // What is half typed is no name yet.

@@ -61,7 +61,8 @@ export function RunPage() {
   if ((isKnown && (steps.data || steps.error)) || late) drawn.current = id;
   const tab = TABS.find((one) => one === search.tab) ?? "timeline";
   const to = (change: Search) => ({ ...search, ...change }) as never;
-  const set = (change: Search) => void navigate({ to: `/runs/${id}` as string, search: to(change), replace: true });
+  // Added to what the address will be: one change may follow another before that is drawn.
+  const set = (change: Search) => void navigate({ to: `/runs/${id}` as string, search: ((before: Search) => ({ ...before, ...change })) as never, replace: true });
   const select = (step: string | undefined) => set({ step });
 
   if (!run.data) {
@@ -75,7 +76,7 @@ export function RunPage() {
   const chosen = stepOf(steps.data?.items ?? [], search.step);
   return (
     <>
-      <Header run={run.data} explained={explained.data} isKnown={isKnown} steps={steps.data?.items ?? []} />
+      <Header run={run.data} explained={explained.data} isKnown={isKnown} steps={steps.data?.items ?? (steps.error ? [] : undefined)} />
       {steps.data && <Spent run={run.data} steps={steps.data.items} />}
       <div className={css.stack}>
         {!isFinal(run.data.status) && explained.data && <Explain explained={explained.data} run={run.data} />}
