@@ -172,6 +172,39 @@ it("opens a child at the step that somebody chose of it, and says of one that it
   await page.getByText("no steps").waitFor();
 });
 
+it("keeps in the address which children and which idle stretches are open", async () => {
+  const id = await lab.run({ definition: "stocktaking", input: 3 }, "completed");
+  const { items } = await lab.api<{ items: { child: string | null }[] }>(`/runs/${id}/steps`);
+  const children = items.flatMap((one) => one.child ?? []);
+  const began = Date.parse((await lab.api<{ created_at: string }>(`/runs/${id}`)).created_at) / 1000 - Date.now() / 1000;
+  // Two hours of nothing between the first children and the last, and an hour before them.
+  const steps = [3600, 3600, 10_801].map((from, nth) => step("child", `c${nth}`, began + from, began + from + 1, { child: children[nth] }));
+  const context = await told(id, { finished_at: at(began + 10_802) }, steps);
+  const page = await lab.page(`/runs/${id}`, "light", context);
+  const [toggles, wide] = [page.getByRole("button", { name: "Steps of the child" }), page.getByTitle("Idle time. Click to make it narrow.")];
+  // One right after the other: neither is lost.
+  for (const nth of [0, 2]) await toggles.nth(nth).click();
+  await page.getByTitle("Idle time. Click to show all of it.").filter({ hasText: "1 h" }).click();
+  const ends = [children[0]!, children[2]!].map((child) => child.slice(-8));
+  await page.waitForURL((url) => url.searchParams.get("open") === ends.join(".") && url.searchParams.get("bands") === "0");
+  const same = await lab.page(new URL(page.url()).pathname + new URL(page.url()).search, "light", context);
+  for (const one of [page, same]) {
+    const state = () => one.getByRole("button", { name: "Steps of the child" }).evaluateAll((all) => all.map((toggle) => toggle.getAttribute("aria-expanded")));
+    await expect.poll(state).toEqual(["true", "false", "true"]);
+    await expect.poll(() => one.getByTitle("Idle time. Click to make it narrow.").allInnerTexts()).toEqual([expect.stringContaining("1 h")]);
+  }
+  // Another tab and back, and everything closed again.
+  await page.getByRole("link", { name: "History" }).click();
+  await page.getByRole("link", { name: "Timeline" }).click();
+  await wide.click();
+  for (const nth of [2, 0]) await toggles.nth(nth).click();
+  await page.waitForURL((url) => !url.searchParams.has("open") && !url.searchParams.has("bands"));
+  await page.locator("h1").click();
+  await page.keyboard.press("e");
+  await page.waitForURL((url) => url.searchParams.get("open") === "all");
+  await expect.poll(() => page.locator("[data-toggle][aria-expanded=true]").count()).toBe(3);
+});
+
 it("says that it does not open all of very many children", async () => {
   const id = await lab.order("many");
   const children = Array.from({ length: 60 }, (_, nth) => step("child", `c${nth}`, -9, -8, { child: `run_${String(nth).padStart(26, "0")}` }));

@@ -7,6 +7,7 @@ import { isFinal, type Run, stateOf, stepOf } from "../lib/state";
 import { css as parts, Head, Note, Problem, StateChip, useNow } from "../parts/parts";
 import { Ended } from "./Header";
 import { HistoryTable } from "./History";
+import type { Shown } from "./opened";
 import css from "./run.module.css";
 import { Payloads } from "./RunPage";
 import { StepPanel } from "./StepPanel";
@@ -68,7 +69,7 @@ function missing(run: Run): string {
 
 function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
   const now = useNow();
-  const [zoom, setZoom] = useState<string>();
+  const [shown, setShown] = useState<Shown>({});
   const [chosen, setChosen] = useState<string>();
   const [kind, setKind] = useState<string>();
   const step = stepOf(steps, chosen);
@@ -76,7 +77,7 @@ function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
     <div className={parts.stack}>
       <Note><StateChip state={stateOf(run, now)} /><span className={parts.mono}>{run.id}</span><span>version {run.version}, queue {run.queue}. {missing(run)}</span></Note>
       <Ended run={{ ...run, failure: null }} />
-      <Timeline run={run} steps={steps} compress zoom={zoom} onZoom={setZoom} chosen={chosen} onChoose={setChosen} isAlone />
+      <Timeline run={run} steps={steps} compress shown={shown} onShow={(change) => setShown((before) => ({ ...before, ...change(before) }))} chosen={chosen} onChoose={setChosen} isAlone />
       {step && <StepPanel run={run} step={step} place={steps.indexOf(step)} onClose={() => setChosen(undefined)} isAlone />}
       <Payloads run={run} />
       <section><h2 className={css.heading}>History</h2><HistoryTable run={run.id} entries={history} actions={[]} hasMore={false} kind={kind} onKind={setKind} /></section>

@@ -16,6 +16,7 @@ import { Ended, Header, Spent } from "./Header";
 import { HistoryTab } from "./History";
 import { LogsTab } from "./Logs";
 import { RawTab } from "./Raw";
+import type { Shown } from "./opened";
 import css from "./run.module.css";
 import { StepPanel } from "./StepPanel";
 import { stepsOf } from "./steps";
@@ -28,7 +29,7 @@ const PATIENCE = 1000;
 const TABS = ["timeline", "history", "logs", "raw"] as const;
 
 /// What of the page stands in its address: a copied link shows the same.
-type Search = Partial<Record<"tab" | "step" | "idle" | "zoom" | "kind" | "level" | "text", string>>;
+type Search = Shown & Partial<Record<"tab" | "step" | "idle" | "kind" | "level" | "text", string>>;
 
 export function useRun(id: string) {
   return useQuery({ queryKey: ["run", id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}", { params: { path: { id }, query: { preview: BRIEF } }, signal })), placeholderData: undefined });
@@ -62,7 +63,8 @@ export function RunPage() {
   const tab = TABS.find((one) => one === search.tab) ?? "timeline";
   const to = (change: Search) => ({ ...search, ...change }) as never;
   // Added to what the address will be: one change may follow another before that is drawn.
-  const set = (change: Search) => void navigate({ to: `/runs/${id}` as string, search: ((before: Search) => ({ ...before, ...change })) as never, replace: true });
+  const change = (next: (before: Search) => Search) => void navigate({ to: `/runs/${id}` as string, search: ((before: Search) => ({ ...before, ...next(before) })) as never, replace: true });
+  const set = (next: Search) => change(() => next);
   const select = (step: string | undefined) => set({ step });
 
   if (!run.data) {
@@ -101,7 +103,7 @@ export function RunPage() {
         <div className={css.split} data-open={!!chosen} style={{ "--page": `${page}%` } as CSSProperties}>
           {chosen && <Divider label="Room for the timeline" percent={page} usual={PAGE} onMove={setPage} />}
           <div>
-            <Timeline run={run.data} steps={steps.data?.items ?? []} total={steps.data?.total} compress={search.idle !== "1"} zoom={search.zoom} onZoom={(zoom) => set({ zoom })} chosen={chosen && stepKey(chosen)} onChoose={select} />
+            <Timeline run={run.data} steps={steps.data?.items ?? []} total={steps.data?.total} compress={search.idle !== "1"} shown={search} onShow={change} chosen={chosen && stepKey(chosen)} onChoose={select} />
             {!chosen && <Payloads run={run.data} />}
           </div>
           {chosen && <StepPanel run={run.data} step={chosen} place={isAll ? steps.data!.items.indexOf(chosen) : undefined} onClose={() => select(undefined)} />}

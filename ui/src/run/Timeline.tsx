@@ -1,5 +1,5 @@
 // What a run did, over time. Only the rows on the screen are in the document, and only those are placed.
-import { useQueries } from "@tanstack/react-query";
+import { useQueries, useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type CSSProperties, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../app/keys";
@@ -10,6 +10,7 @@ import { Divider, useShare } from "../parts/Divider";
 import { useNow } from "../parts/parts";
 import { Axis, Overview } from "./Axis";
 import { isBusy, type Scale, segments, shrunk, styled, wholeScale, working } from "./layout";
+import { bandsOf, isAll, MOST_OPEN, openOf, type Shown, withAll, withBand, withChild } from "./opened";
 import { GroupLine, NoteLine, RunLine, StepLine } from "./Rows";
 import css from "./run.module.css";
 import { stepsOf } from "./steps";
@@ -18,8 +19,6 @@ import { rowsOf } from "./tree";
 const ROW = 30;
 /// How much of the width names have, in percent, unless somebody moved the divider. On a telephone they need more of it.
 const NAMES = innerWidth < 700 ? 44 : 40;
-/// How many children are opened at once: each is asked for.
-const MOST_OPEN = 50;
 /// Of how many of them is heard as they go on; the server bounds it. The others are asked again now and then.
 const MOST_HEARD = 8;
 const ASK_AGAIN = 3000;
@@ -30,35 +29,39 @@ interface Props {
   /// How many there are, where not all have come yet.
   total?: number;
   compress: boolean;
-  /// The stretch that is shown, in milliseconds from the start: `200-1500`.
-  zoom?: string;
-  onZoom: (zoom: string | undefined) => void;
+  /// What the address says is shown, and a way to say something else.
+  shown: Shown;
+  onShow: (change: (before: Shown) => Shown) => void;
   chosen?: string;
   onChoose: (step: string | undefined) => void;
   /// Of a run that is in a file: its children are not here.
   isAlone?: boolean;
 }
 
-export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, onChoose, isAlone = false }: Props) {
+export function Timeline({ run, steps, total, compress, shown, onShow, chosen, onChoose, isAlone = false }: Props) {
+  const { zoom } = shown;
+  const onZoom = (zoom: string | undefined) => onShow(() => ({ zoom }));
   const second = useNow();
   const done = isFinal(run.status);
   const now = done ? (millis(run.finished_at) ?? second) : second;
   const from = millis(run.created_at) ?? now;
   const [section, view, track] = [useRef<HTMLElement>(null), useRef<HTMLDivElement>(null), useRef<HTMLDivElement>(null)];
   const [width, setWidth] = useState(600);
-  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  const open = useMemo(() => bandsOf(shown.bands, from), [shown.bands, from]);
   // Scopes whose operations nobody wants to see.
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   // Children that somebody wants to see. They are asked for then, and not before.
-  const [wanted, setWanted] = useState<ReadonlySet<string>>(new Set());
-  const heard = [...wanted].slice(0, MOST_HEARD);
+  const client = useQueryClient();
+  const theirs = (child: string) => (client.getQueryData(stepsOf(child).queryKey) as { items: Step[] } | undefined)?.items;
+  const wanted = isAlone ? [] : openOf(shown.open, steps, theirs);
+  const heard = wanted.slice(0, MOST_HEARD);
   useTopics(...heard.map((id) => `run:${id}`));
   const isOn = (found: { items: Step[] } | undefined) => !done && !!found?.items.some((step) => !step.ended_at);
   const found = useQueries({
-    queries: [...wanted].map((id) => ({ ...stepsOf(id), refetchInterval: (query: { state: { data?: { items: Step[] } } }) => !heard.includes(id) && isOn(query.state.data) ? ASK_AGAIN : false as const })),
+    queries: wanted.map((id) => ({ ...stepsOf(id), refetchInterval: (query: { state: { data?: { items: Step[] } } }) => !heard.includes(id) && isOn(query.state.data) ? ASK_AGAIN : false as const })),
     combine: stepsFound,
   });
-  const children = useMemo(() => new Map([...wanted].map((id, at) => [id, found[at]])), [wanted, found]);
+  const children = useMemo(() => new Map(wanted.map((id, at) => [id, found[at]])), [wanted.join(), found]); // eslint-disable-line react-hooks/exhaustive-deps
   const [names, setNames] = useShare("names", NAMES);
   useLayoutEffect(() => {
     if (!track.current) return;
@@ -105,15 +108,11 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [chosen, zoom, !asked, lines]);
   const known = useMemo(() => drawn.flatMap((step) => (step.child && !isAlone ? [step.child] : [])), [drawn, isAlone]);
-  // Somebody wanted all of them.
-  const [wantsAll, setWantsAll] = useState(false);
-  const want = (ids: Iterable<string>, all = false) => {
-    setWanted(new Set(ids));
-    setWantsAll(all);
-  };
+  // Those that are open by then: one may be opened before another has been drawn.
+  const toggle = (child: string) => onShow((before) => ({ open: withChild(before.open, openOf(before.open, steps, theirs), child) }));
   useKeys((key) => {
     if (key === "e" || key === "w") {
-      want(key === "e" ? known.slice(0, MOST_OPEN) : [], key === "e");
+      onShow(() => ({ open: withAll(key === "e") }));
       return true;
     }
     if (key !== "f") return false;
@@ -150,10 +149,10 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
       <div className={css.axis}>
         <span className={css.count}>
           {counted(steps.length, total, drawn.length)}
-          {wantsAll && known.length > wanted.size && <span title="The others can be opened one by one">, {wanted.size} of {known.length} children are open</span>}
+          {isAll(shown.open) && known.length > wanted.length && <span title={`No more than ${MOST_OPEN} are open at once`}>, {wanted.length} of {known.length} children are open</span>}
           {zoom && <button type="button" className={css.all} onClick={() => onZoom(undefined)}>show all</button>}
         </span>
-        <Axis scale={scale} from={from} moves={moves} onSpan={span} onReset={() => onZoom(undefined)} onBand={(band) => setOpen(toggled(open, band))} />
+        <Axis scale={scale} from={from} moves={moves} onSpan={span} onReset={() => onZoom(undefined)} onBand={(band) => onShow((before) => ({ bands: withBand(before.bands, from, band) }))} />
         <span />
         <div ref={track}><Overview scale={whole} steps={drawn} now={now} first={first} last={last} from={from} onSpan={span} onReset={() => onZoom(undefined)} /></div>
       </div>
@@ -167,7 +166,7 @@ export function Timeline({ run, steps, total, compress, zoom, onZoom, chosen, on
             if ("group" in line) return <GroupLine key={key} line={line} row={index} top={start} isOpen={!closed.has(line.group)} onToggle={() => setClosed(toggled(closed, line.group))} {...placed} />;
             const isChosen = line.run === undefined && chosen === stepKey(line.step);
             return <StepLine key={key} line={line} run={line.run ? CHILD : run} row={index} top={start} chosen={isChosen} onChoose={() => onChoose(isChosen ? undefined : stepKey(line.step))}
-              isOpen={!!line.step.child && children.has(line.step.child)} onChild={isAlone ? undefined : (id) => want(toggled(wanted, id))} {...placed} />;
+              isOpen={!!line.step.child && children.has(line.step.child)} onChild={isAlone ? undefined : toggle} {...placed} />;
           })}
         </div>
       </div>
