@@ -117,6 +117,39 @@ it("has a run that is to begin later begin at another time, and now", async () =
   await page.getByRole("row").filter({ hasText: "operator" }).filter({ hasText: "no hurry" }).waitFor();
 });
 
+it("deletes a run that never began, after saying so, and offers it of none that did", async () => {
+  const id = await lab.run({ definition: "ship", input: "shelf 3", delay_ms: 86_400_000 }, "ready");
+  const page = await lab.page(`/runs/${id}`);
+  await state(page, "scheduled");
+  await more(page, "Delete…");
+  await page.getByRole("dialog").getByText("It has not begun, and never will").waitFor();
+  await page.getByLabel(/Reason/).fill("the wrong shelf");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.waitForURL("**/runs");
+  expect((await lab.ask(`/runs/${id}`)).status).toBe(404);
+
+  await lab.api("/queues/stock/pause", {});
+  const queued = await lab.run({ definition: "check_stock", input: 1, queue: "stock" }, "ready");
+  await page.goto(`${lab.url}/runs/${queued}`);
+  await state(page, "queued");
+  await more(page, "Delete…");
+  await page.getByRole("button", { name: "Not now" }).click();
+  expect((await lab.ask(`/runs/${queued}`)).status).toBe(200);
+  await more(page, "Delete…");
+  await page.getByLabel(/Reason/).fill("nobody needs it");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.waitForURL("**/runs");
+  expect((await lab.ask(`/runs/${queued}`)).status).toBe(404);
+  await lab.api("/queues/stock/resume", {});
+
+  await page.goto(`${lab.url}/runs/${await lab.order("begun")}`);
+  await page.getByText("waiting for event approval").waitFor();
+  await page.getByText("3 operations").waitFor();
+  await page.getByLabel("More actions").click();
+  await page.getByRole("button", { name: "Cancel…" }).waitFor();
+  expect(await page.getByRole("button", { name: "Delete…" }).count()).toBe(0);
+});
+
 it("skips the timer that a run sleeps for, and not the next", async () => {
   const id = await lab.run({ definition: "heartbeat", input: 0 }, "waiting");
   const page = await lab.page(`/runs/${id}`);

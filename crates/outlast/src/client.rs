@@ -275,6 +275,32 @@ impl Client {
         Ok(Control::Cancel { run: run.check()?, reason: check_reason(reason)?.to_owned() })
     }
 
+    /// Deletes one run, with everything of it, that has ended or never began. One that never began, that no node has ever
+    /// taken and that has recorded nothing, ends as cancelled first, of which its parent and whoever else waits for it
+    /// hears. `false` when there is no such run any more, it has begun and not ended, is paused or blocked, or stands for
+    /// its kind for a period ([`Unique::within`](crate::Unique::within)).
+    ///
+    /// A crash leaves it as it was, cancelled, or deleted.
+    pub async fn delete_run(&self, run: RunId, reason: &str) -> Result<bool, Error> {
+        let view = self.status(run).await?;
+        if !view.status.is_final() && !self.withdraw(&view, reason).await? {
+            return Ok(false);
+        }
+        self.purge_run(run).await
+    }
+
+    /// Ends a run that never began. A fork, or one that was tried again, has a journal already.
+    async fn withdraw(&self, view: &RunView, reason: &str) -> Result<bool, Error> {
+        let run = view.record.id;
+        let never_began = view.status == Status::Ready && view.epoch == 0;
+        if !never_began || !self.journal(run, 0, 1).await?.is_empty() {
+            return Ok(false);
+        }
+        let control = Control::Withdraw { run: Address::Run(run), reason: check_reason(reason)?.to_owned() };
+        // By whomever: what has ended can be deleted.
+        Ok(matches!(repeated(|| self.0.store.control(&control)).await?, Controlled::Final { .. }))
+    }
+
     /// Deletes runs that ended longer ago than this, with everything of them, in bounded batches; one that stands for its
     /// kind for a period ([`Unique::within`](crate::Unique::within), `throttle`) stays until that is over. Gives their
     /// number, without those of a batch whose reply got lost.

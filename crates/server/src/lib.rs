@@ -14,6 +14,7 @@ mod cli;
 mod config;
 mod config_commands;
 mod database;
+mod deletion;
 mod dev;
 mod doctor;
 mod errors;

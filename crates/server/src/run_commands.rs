@@ -308,7 +308,7 @@ fn end_of(view: &RunView, format: Format) -> Result<(), Fault> {
     Err(Fault::new(Exit::Failed, code, message))
 }
 
-/// Deletes runs that have ended. Goes through all of them, whatever one of them says.
+/// Deletes runs that have ended or never began. Goes through all of them, whatever one of them says.
 pub(crate) async fn delete(client: &Backend, args: CancelArgs, format: Format) -> Result<(), Fault> {
     each(&args.ids, async |text| {
         let run = find(client, text).await?.record.id;

@@ -409,7 +409,7 @@ export interface paths {
         get: operations["run_get"];
         put?: never;
         post?: never;
-        /** Delete a run that has ended, with everything of it */
+        /** Delete a run that has ended or never began, with everything of it; one that never began ends as cancelled first */
         delete: operations["run_delete"];
         options?: never;
         head?: never;

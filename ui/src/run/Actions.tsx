@@ -14,7 +14,7 @@ import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
 import { css as parts, Hidden, Problem, Time } from "../parts/parts";
-import { type Action, actionsOf, type Due, dueOf, forkBody, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, type Due, dueOf, forkBody, meaning, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
 import { ExplainDialog } from "./Explain";
 import { MessageDialog } from "./Message";
 import { useRefresh } from "./refresh";
@@ -33,7 +33,7 @@ export function Actions({ run, explained, steps }: Props) {
   const may = useMay("operate");
   const [asked, setAsked] = useState<Action | null>(null);
   const waits = (isFinal(run.status) ? [] : (explained?.waits ?? []));
-  const actions = actionsOf(run.status, waits.map((wait) => wait.on), { due: dueOf(explained), isAsked: run.cancel_reason != null || explained?.asked_to_stop != null, isUnserved: explained?.unserved != null });
+  const actions = actionsOf(run.status, waits.map((wait) => wait.on), { due: dueOf(explained), isAsked: run.cancel_reason != null || explained?.asked_to_stop != null, isUnserved: explained?.unserved != null, isNew: run.attempt <= 1 && steps?.length === 0 });
   const [first, ...others] = actions;
   useKeys((key) => {
     const wanted = key === "r" ? (["retry", "again", "rerun"] as Action[]).find((one) => actions.includes(one)) : key === "c" && actions.includes("cancel") ? "cancel" : undefined;
@@ -79,7 +79,7 @@ function ReasonDialog({ run, action, onClose }: { run: Run; action: Action; onCl
   };
   return (
     <Ask title={`${WORDS[action]} ${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}?`} action={WORDS[action]} danger={["cancel", "kill", "delete"].includes(action)} onDo={act} onClose={onClose}>
-      <p>{MEANS[action]}</p>
+      <p>{meaning(action, run.status)}</p>
       <ReasonField value={reason} onChange={setReason} required={action === "kill" || action === "delete"} />
     </Ask>
   );

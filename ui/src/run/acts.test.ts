@@ -3,7 +3,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, dueOf, forkable, forkBody, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, dueOf, forkable, forkBody, meaning, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
 import { crowd, reason, remedy } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
@@ -51,6 +51,12 @@ describe("what can be done to a run", () => {
   it("begins with its time, where it goes on by itself later", () => {
     expect(actionsOf("ready", [], { due: dueOf({ kind: "later" }) })).toEqual(["now", "time", "cancel", "pause"]);
     expect(actionsOf("ready", [], { due: dueOf({ kind: "retry" }) })[0]).toBe("again");
+  });
+  it("is to delete it as long as nothing of it was done, and says what that means", () => {
+    expect(actionsOf("ready", [], { due: dueOf({ kind: "later" }), isNew: true })).toEqual(["now", "time", "cancel", "pause", "delete"]);
+    for (const status of STATUSES.filter((one) => one !== "ready")) expect(actionsOf(status, [], { isNew: true }), status).toEqual(OFFERED[status]);
+    expect(meaning("delete", "ready")).toMatch(/has not begun.*gone for good/);
+    expect(meaning("delete", "completed")).toBe(MEANS.delete);
     expect(actionsOf("waiting", [], { due: dueOf({ kind: "sleeping" }) })[0]).toBe("timer");
     expect(actionsOf("waiting", ["event", "sleep"], { due: ["timer"] }).slice(0, 2)).toEqual(["event", "timer"]);
   });

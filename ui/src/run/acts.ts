@@ -28,6 +28,12 @@ export const MEANS: Partial<Record<Action, string>> = {
   delete: "The run, its steps, results and logs are gone for good. Nothing that it did is reverted.",
 };
 
+/// What it means, where that depends on how the run stands.
+export function meaning(action: Action, status: string): string | undefined {
+  if (action !== "delete" || status !== "ready") return MEANS[action];
+  return "It has not begun, and never will: it is gone for good, with its input. If it begins before that, it stays.";
+}
+
 /// What can be done about the time at which it goes on by itself. A time that its journal has can be over, but not another;
 /// and nobody ends a wait for something else before its time.
 export function dueOf(explained?: Pick<Explained, "kind" | "step" | "until" | "waits">): Due[] {
@@ -55,15 +61,17 @@ interface Stands {
   isAsked?: boolean;
   /// It is blocked because no node serves its queue.
   isUnserved?: boolean;
+  /// Nothing of it was done yet, as far as that can be seen.
+  isNew?: boolean;
 }
 
 /// What makes sense now, the likeliest first. Whoever wants a run to end asks it to stop, so that it reverts what it did; only where
 /// that was asked, or nobody would hear it, it can be killed.
-export function actionsOf(status: string, waits: string[], { due = [], isAsked = false, isUnserved = false }: Stands = {}): Action[] {
+export function actionsOf(status: string, waits: string[], { due = [], isAsked = false, isUnserved = false, isNew = false }: Stands = {}): Action[] {
   const kill: Action[] = isAsked ? ["kill"] : [];
   switch (status) {
     case "ready":
-      return [...due, "cancel", "pause", ...kill];
+      return [...due, "cancel", "pause", ...kill, ...(isNew ? (["delete"] as const) : [])];
     case "running":
       return ["cancel", "pause", "event", "settle", ...kill];
     case "waiting": {

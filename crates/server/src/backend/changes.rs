@@ -107,11 +107,11 @@ impl Backend {
         }, server => server.make_due(run, at, reason).await)
     }
 
-    /// Deletes a run that has ended, with everything of it.
+    /// Deletes a run that has ended or never began, with everything of it.
     pub(crate) async fn delete(&self, run: RunId, reason: &str) -> Result<(), Fault> {
         both!(self, client => {
             let change = Change::of_run(client, "run.delete", run).await.because(Some(reason));
-            change.made(client, direct::delete(client, run), |()| Made::stands(json!({ "deleted": true }))).await
+            change.made(client, direct::delete(client, run, reason), |()| Made::stands(json!({ "deleted": true }))).await
         }, server => server.delete(run, reason).await)
     }
 

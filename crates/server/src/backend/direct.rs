@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::noted::Change;
 use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use crate::deletion;
 use crate::errors::RANGE;
 use crate::fault::{Exit, Fault};
 use crate::http;
@@ -83,17 +84,10 @@ pub(super) async fn failures(client: &Client, limit: u32) -> Result<Vec<FailureG
     Ok(client.store().failures(&FailureAsk { tenant: None, definition: None, since, until, limit }).await?)
 }
 
-pub(super) async fn delete(client: &Client, run: RunId) -> Result<(), Fault> {
-    let status = client.status(run).await?.status;
-    let conflict = |why: String| Fault::new(Exit::Conflict, "conflict", why);
-    if !status.is_final() {
-        return Err(conflict(format!("{run} is {status}: cancel or kill it first")));
-    }
-    match client.purge_run(run).await? {
-        true => Ok(()),
-        false => Err(conflict(format!(
-            "{run} stands for its kind for a while, or was tried again: it stays until that is over"
-        ))),
+pub(super) async fn delete(client: &Client, run: RunId, reason: &str) -> Result<(), Fault> {
+    match deletion::delete(client, run, reason).await? {
+        None => Ok(()),
+        Some(why) => Err(Fault::new(Exit::Conflict, "conflict", why)),
     }
 }
 

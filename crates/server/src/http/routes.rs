@@ -104,7 +104,7 @@ fn of_runs() -> Vec<Route> {
             .gives::<crate::shapes::RunJson>(200),
         delete("/api/v1/runs/{id}", Operate, "run.delete", runs::delete)
             .query(runs::REASON)
-            .about("Delete a run that has ended, with everything of it")
+            .about("Delete a run that has ended or never began, with everything of it; one that never began ends as cancelled first")
             .gives_other(204, ""),
         get("/api/v1/runs/{id}/steps", Read, "run.steps", runs::steps)
             .query(runs::STEPS)

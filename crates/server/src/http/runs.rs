@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::query::{Param, Query, number, text, texts};
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use crate::deletion;
 use crate::explain::ExplainedJson;
 use crate::list::filter;
 use crate::redact::hides;
@@ -360,22 +361,13 @@ async fn until_ended(call: &Call, view: RunView, wait: Duration) -> Result<RunVi
     }
 }
 
-/// Deletes a run that has ended.
+/// Deletes a run that has ended, or never began.
 pub(crate) async fn delete(call: Call) -> Answer {
-    call.because(call.query.one("reason"));
-    let view = find(&call).await?;
-    let run = view.record.id;
-    if !view.status.is_final() {
-        let detail = format!("{run} is {}: cancel or kill it first", view.status);
-        return Err(Problem::new(Code::CONFLICT, detail));
-    }
-    match call.api.client.purge_run(run).await? {
-        true => Ok(Reply::nothing()),
-        false => {
-            let detail = format!(
-                "{run} stands for its kind for a while, or was tried again: it stays until that is over"
-            );
-            Err(Problem::new(Code::CONFLICT, detail))
-        }
+    let reason = call.query.one("reason");
+    call.because(reason);
+    let run = find(&call).await?.record.id;
+    match deletion::delete(&call.api.client, run, reason.unwrap_or_default()).await? {
+        None => Ok(Reply::nothing()),
+        Some(why) => Err(Problem::new(Code::CONFLICT, why)),
     }
 }

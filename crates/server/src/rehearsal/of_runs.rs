@@ -6,6 +6,7 @@ use outlast_core::check_reason;
 use super::Would;
 use crate::backend::{Backend, Which};
 use crate::cli::{CancelArgs, DueArgs, MessageArgs, PurgeArgs, StartArgs};
+use crate::deletion::unended;
 use crate::fault::{Exit, Fault};
 use crate::output::Format;
 use crate::run_commands::{each, find, given, had_ended, known_definition, start_ask};
@@ -148,16 +149,16 @@ pub(super) async fn delete(client: &Backend, ids: &[String], format: Format) -> 
     each(ids, async |text| {
         let view = asked(client, "run.delete", text).await?;
         let (run, status) = (view.record.id, view.status);
-        match status.is_final() {
-            true => {
-                let would = format!("{run} is {status} and would be deleted, with everything of it");
-                Would::new("run.delete", run, would).tell(format)
+        let would = match status {
+            Status::Ready => {
+                format!("{run} would be deleted, with everything of it, unless it has begun: it is {status}")
             }
-            false => {
-                let why = format!("{run} is {status}: cancel or kill it first");
-                Err(Fault::new(Exit::Conflict, "conflict", why))
+            status if status.is_final() => {
+                format!("{run} is {status} and would be deleted, with everything of it")
             }
-        }
+            status => return Err(Fault::new(Exit::Conflict, "conflict", unended(run, status))),
+        };
+        Would::new("run.delete", run, would).tell(format)
     })
     .await
 }

@@ -89,6 +89,11 @@ async fn lines_say_how_things_stood(kind: StoreKind) {
     lab.delete(&format!("/api/v1/runs/{run}?reason=gone")).await;
     let deleted = line(&lab, "run.delete").await;
     assert_eq!((&deleted["before"]["status"], &deleted["after"]), (&json!("cancelled"), &Value::Null));
+    let never = lab.start(r#"{"definition":"approve","delay_ms":9000000}"#).await;
+    lab.delete(&format!("/api/v1/runs/{never}?reason=typo")).await;
+    let deleted = line(&lab, "run.delete").await;
+    assert_eq!((&deleted["target"], &deleted["reason"]), (&json!(never), &json!("typo")));
+    assert_eq!((&deleted["before"]["status"], &deleted["after"]), (&json!("ready"), &Value::Null));
 
     lab.put("/api/v1/queues/mail/limits", r#"{"limit":2}"#).await;
     let limited = line(&lab, "queue.limit").await;

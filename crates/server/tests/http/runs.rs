@@ -232,6 +232,43 @@ async fn a_run_is_paused_resumed_cancelled_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_never_began_is_deleted_and_one_that_did_is_left_alone() {
+    let lab = Lab::open().await;
+    let delete = async |run: &str| lab.delete(&format!("/api/v1/runs/{run}?reason=typo")).await;
+    let refused = async |run: &str, why: &str| {
+        let told = delete(run).await;
+        assert_eq!((told.status.as_u16(), told.code().as_str()), (409, "conflict"));
+        assert!(told.text.contains(why), "{told:?}");
+    };
+    let later = r#"{"definition":"approve","key":"later","delay_ms":9000000}"#;
+    let run = lab.start(later).await;
+    assert_eq!(delete(&run).await.status, 204);
+    assert_eq!(lab.get(&format!("/api/v1/runs/{run}")).await.code(), "not_found");
+    assert_eq!(delete(&run).await.code(), "not_found");
+    assert_ne!(lab.start(later).await, run, "its key is free again");
+
+    let begun = lab.start(r#"{"definition":"approve"}"#).await;
+    lab.until(&begun, "waiting").await;
+    refused(&begun, "is waiting: cancel or kill it first").await;
+    let left = lab.get(&format!("/api/v1/runs/{begun}")).await.json();
+    assert_eq!((&left["status"], &left["cancel_reason"]), (&json!("waiting"), &Value::Null));
+
+    // In a queue that is held nothing begins.
+    assert_eq!(lab.post("/api/v1/queues/default/pause", "{}").await.status, 200);
+    let queued = lab.start(r#"{"definition":"approve"}"#).await;
+    assert_eq!(delete(&queued).await.status, 204);
+    // What another has recorded is not lost by the way.
+    let fork = lab.post(&format!("/api/v1/runs/{begun}/fork"), r#"{"from":"event:approval"}"#).await.json();
+    let fork = fork["id"].as_str().unwrap();
+    let kept = lab.get(&format!("/api/v1/runs/{fork}/history")).await.json();
+    assert_ne!(kept["items"], json!([]));
+    refused(fork, "has begun, or has a journal already").await;
+    let held = lab.start(r#"{"definition":"approve","delay_ms":9000000}"#).await;
+    lab.post(&format!("/api/v1/runs/{held}/pause"), "").await;
+    refused(&held, "is paused").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_for_later_goes_on_at_another_time_or_now() {
     let lab = Lab::open().await;
     let run = lab.start(r#"{"definition":"approve","delay_ms":86400000}"#).await;

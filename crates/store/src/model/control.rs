@@ -15,6 +15,13 @@ pub enum Control {
         /// Why.
         reason: String,
     },
+    /// Ends a run as cancelled that never began: that no node has ever taken. Any other is left alone.
+    Withdraw {
+        /// Which.
+        run: Address,
+        /// Why.
+        reason: String,
+    },
     /// Ends a run at once as cancelled, whatever it is doing: it is not asked, and nothing is undone. What a node that
     /// holds it is just writing is waited for; what it writes later is refused.
     Kill {
@@ -138,6 +145,11 @@ pub enum Controlled {
         status: Status,
         /// Whether this call ended it.
         by_this: bool,
+    },
+    /// The run has begun, or is held back: it was left alone.
+    Begun {
+        /// The run.
+        run: RunId,
     },
     /// The run is paused.
     Paused {

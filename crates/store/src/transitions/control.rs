@@ -1,4 +1,4 @@
-//! What people and programs ask of runs and queues: cancel one, kill one, pause one, have one sooner, try one again, purge many.
+//! What people and programs ask of runs and queues: cancel one, withdraw one, kill one, pause one, have one sooner, try one again, purge many.
 
 use outlast_core::{Entry, Error, FailureDoc, Op, Payload, Phase, RunId, ShardCount, Status};
 
@@ -32,6 +32,10 @@ pub(crate) async fn control(
                 let (flight, controlled) = cancel(tx, run, reason).await?;
                 flight.send_last(tx).await.map(|_| controlled)
             }
+            None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
+        },
+        Control::Withdraw { run, reason } => match named(tx, run, shards).await? {
+            Some(run) => withdraw(tx, run, reason).await,
             None => Flight::default().send_last(tx).await.map(|_| Controlled::Unknown),
         },
         Control::Fork(fork) => repair::fork(tx, fork).await,
@@ -123,6 +127,21 @@ pub(super) async fn cancel_locked(
         tx.signal(Signal::Due);
     }
     Ok((flight, Controlled::Asked { run }))
+}
+
+/// Ends a run that no node has ever taken. Who takes it locks it, too: either it began before this, and stays as it is, or
+/// it never does.
+async fn withdraw(tx: &mut dyn Tx, run: RunId, reason: &str) -> Result<Controlled, StoreError> {
+    lock_families(tx, &by_shard([run])).await?;
+    let (row, listeners) = match unfinished(tx, run).await? {
+        Ok(found) => found,
+        Err(answer) => return Flight::default().send_last(tx).await.map(|_| answer),
+    };
+    if row.status != Status::Ready || row.epoch != 0 {
+        return Flight::default().send_last(tx).await.map(|_| Controlled::Begun { run });
+    }
+    let (flight, controlled) = end(tx, &row, reason, &listeners).await?;
+    flight.send_last(tx).await.map(|_| controlled)
 }
 
 /// Locks runs that may end by this, together with those who hear of their ends, in the order in which everybody locks:

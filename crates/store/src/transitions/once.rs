@@ -39,15 +39,21 @@ pub(crate) async fn control_once(
 /// Whether it changed something; `None` where it was refused, which may be otherwise another time.
 fn changed(controlled: &Controlled) -> Option<bool> {
     use Controlled::{
-        Asked, Due, Final, Forked, GaveUp, Held, Paused, Purged, Purging, Queue, Resumed, Retried, Schedule,
-        Taken, Unknown,
+        Asked, Begun, Due, Final, Forked, GaveUp, Held, Paused, Purged, Purging, Queue, Resumed, Retried,
+        Schedule, Taken, Unknown,
     };
     match controlled {
         Final { by_this, .. } | Resumed { by_this, .. } | Due { by_this, .. } | Retried { by_this, .. } => {
             Some(*by_this)
         }
         Asked { .. } | Paused { .. } | Forked { .. } | Purged(_) | Queue(_) | Schedule(Some(_)) => Some(true),
-        GaveUp { .. } | Held { .. } | Purging { .. } | Taken { .. } | Schedule(None) | Unknown => None,
+        Begun { .. }
+        | GaveUp { .. }
+        | Held { .. }
+        | Purging { .. }
+        | Taken { .. }
+        | Schedule(None)
+        | Unknown => None,
     }
 }
 

@@ -31,6 +31,35 @@ async fn a_run_that_never_began_ends_at_once(world: World) {
 }
 
 #[store_test]
+async fn a_run_that_never_began_is_withdrawn_and_any_other_is_left_alone(world: World) {
+    let withdraw = |run| Control::Withdraw { run: Address::Run(run), reason: "a typo".into() };
+    for run in [world.start("greet").await, world.start("greet").delayed(DAY).await] {
+        let ended = |by_this| Controlled::Final { run: run.id, status: Status::Cancelled, by_this };
+        assert_eq!(world.control(&withdraw(run.id)).await, ended(true));
+        assert_eq!(world.view(run.id).await.ended, Some(cancelled("a typo")));
+        assert_eq!(world.control(&withdraw(run.id)).await, ended(false));
+    }
+
+    let (held, waits, again) = (
+        world.start("greet").held_by("node").await,
+        world.start("greet").held_by("node").await,
+        world.start("greet").held_by("node").await,
+    );
+    waits.suspended().await;
+    world.commit(again.writes().next(Next::Retry { after: DAY, attempt: 2 })).await;
+    let paused = world.start("greet").await.id;
+    world.control(&Control::Pause { run: Address::Run(paused), reason: "for a look".into() }).await;
+    for run in [held.run, waits.run, again.run, paused] {
+        let before = world.view(run).await;
+        assert_eq!(world.control(&withdraw(run)).await, Controlled::Begun { run });
+        assert_eq!(world.view(run).await, before);
+        assert_eq!(world.inbox(run).await, [""; 0], "it is not asked to stop");
+    }
+    let nobody = Control::Withdraw { run: key("greet", "nobody"), reason: "a typo".into() };
+    assert_eq!(world.control(&nobody).await, Controlled::Unknown);
+}
+
+#[store_test]
 async fn a_blocked_run_ends_at_once(world: World) {
     let run = world.start("greet").await;
     let turn = run.claimed_by("node").await;

@@ -301,6 +301,12 @@ async fn control(world: World) {
         assert_eq!((first, second), (Controlled::Asked { run }, Controlled::Asked { run }));
     }
 
+    let withdraw = |run| Control::Withdraw { run: Address::Run(run), reason: "enough".into() };
+    let ready = world.start("greet").await.id;
+    let (first, second) = twice(&world, async || world.control(&withdraw(ready)).await).await;
+    let ended = |by_this| Controlled::Final { run: ready, status: Status::Cancelled, by_this };
+    assert_eq!((first, second), (ended(true), ended(false)));
+
     let kill = |run| Control::Kill { run: Address::Run(run), reason: "enough".into() };
     let held = world.start("greet").held_by("node").await.run;
     let (first, second) = twice(&world, async || world.control(&kill(held)).await).await;
@@ -335,7 +341,7 @@ async fn control(world: World) {
     world.pass(DAY).await;
     let purge = Control::Purge(Purge::older_than(MINUTE, 10));
     let (first, second) = twice(&world, async || world.control(&purge).await).await;
-    assert!(matches!(first, Controlled::Purged(Purged { runs: 2, .. })), "{first:?}");
+    assert!(matches!(first, Controlled::Purged(Purged { runs: 3, .. })), "{first:?}");
     assert!(matches!(second, Controlled::Purged(Purged { runs: 0, .. })), "{second:?}");
 
     let failed = world.start("mail").job().held_by("node").await;
