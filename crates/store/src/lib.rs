@@ -18,6 +18,7 @@ mod migrate;
 mod model;
 mod postgres;
 mod reads;
+mod refused_writes;
 mod render;
 mod revert;
 mod rows;

@@ -95,6 +95,9 @@ pub struct Upkeep {
     pub unsummed_since: Option<Timestamp>,
     /// Whether the schema is one that this program can go on with, which somebody may have changed since it was opened.
     pub schema_fits: bool,
+    /// Whether the database took what was written: false for a moment after each write that it refused because it has no
+    /// room, or may not write at all.
+    pub takes_writes: bool,
 }
 
 /// How much room a table takes.

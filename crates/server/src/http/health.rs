@@ -59,7 +59,8 @@ pub(crate) async fn started(_call: Call) -> Answer {
     Reply::json(&Alive { status: "ok" })
 }
 
-/// The database has to answer in time. The schema was compared when it was opened, and may have been changed since.
+/// The database has to answer in time. The schema was compared when it was opened, and may have been changed since. Whether it
+/// can be written to is told by what is written anyway: nodes renew their lease every few seconds.
 pub(crate) async fn ready(call: Call) -> Answer {
     let reached = tokio::time::timeout(REACH, call.api.client.store().upkeep()).await;
     let away = match &reached {
@@ -68,15 +69,17 @@ pub(crate) async fn ready(call: Call) -> Answer {
         Err(_) => Some("it does not answer within a second"),
     };
     let upkeep = reached.ok().and_then(Result::ok);
-    let (is_reached, fits) = (upkeep.is_some(), upkeep.is_some_and(|upkeep| upkeep.schema_fits));
-    let unfit = match is_reached {
-        true => "it is not of this version any more: `outlast migrate status`",
-        false => "not known until the database answers",
-    };
+    let fits = upkeep.as_ref().is_some_and(|upkeep| upkeep.schema_fits);
+    let writes = upkeep.as_ref().is_some_and(|upkeep| upkeep.takes_writes);
+    let is_reached = upkeep.is_some();
+    let told = |why| if is_reached { why } else { "not known until the database answers" };
+    let unfit = told("it is not of this version any more: `outlast migrate status`");
+    let unwritten = told("it has no room left, or may only be read: `outlast doctor` and the log say more");
     let is_up = !call.api.stopping.is_cancelled();
     let checks = vec![
         Check { name: "database", ok: is_reached, detail: away },
         Check { name: "schema", ok: fits, detail: (!fits).then_some(unfit) },
+        Check { name: "writes", ok: writes, detail: (!writes).then_some(unwritten) },
         Check { name: "not_stopping", ok: is_up, detail: (!is_up).then_some("the server is about to stop") },
     ];
     let ready = checks.iter().all(|check| check.ok);

@@ -1,7 +1,10 @@
 //! Queues, schedules, nodes, definitions, bulks, probes.
 
+use std::time::Duration;
+
 use axum::Router;
 use outlast_server::http::Api;
+use outlast_testkit::{StoreKind, skipped};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +21,13 @@ async fn probes_answer_and_say_when_the_server_is_about_to_stop() {
         let names = checks["checks"].as_array().unwrap().iter().filter(|check| check["ok"] == true);
         names.map(|check| check["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(names(&ready.json()), ["database", "schema", "not_stopping"]);
+    assert_eq!(names(&ready.json()), ["database", "schema", "writes", "not_stopping"]);
     // A newer program brings the schema up to date, and this one has to go.
     lab.world.raw("update outlast.meta set value = '9000' where name = 'serves'").await;
     let unfit = lab.get("/readyz").await;
     assert_eq!(
         (unfit.status.as_u16(), names(&unfit.json())),
-        (503, vec!["database".into(), "not_stopping".into()])
+        (503, vec!["database".into(), "writes".into(), "not_stopping".into()])
     );
     assert_eq!(lab.get("/version").await.json()["store"], "sqlite");
     let metrics = lab.get("/metrics").await;
@@ -34,6 +37,77 @@ async fn probes_answer_and_say_when_the_server_is_about_to_stop() {
     assert_eq!((wrong.code().as_str(), wrong.header("allow")), ("method_not_allowed", "GET, HEAD, POST"));
     let head = told(lab.request("HEAD", "/healthz")).await;
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+}
+
+/// Waits until the server says whether it is ready; gives the names of the checks that fail.
+async fn until_ready(lab: &Lab, ready: bool) -> Vec<String> {
+    for _ in 0..600 {
+        let told = lab.get("/readyz").await;
+        if told.json()["ready"] == ready {
+            assert_eq!(told.status, if ready { 200 } else { 503 });
+            let checks = told.json()["checks"].as_array().unwrap().clone();
+            let failing = checks.iter().filter(|check| check["ok"] == false);
+            return failing.map(|check| check["name"].as_str().unwrap().to_owned()).collect();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("ready is never {ready}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_disk_is_full_is_not_ready_until_there_is_room_again() {
+    let lab = Lab::open().await;
+    let room = async |pages: u32| {
+        let mut tx = lab.world.store().begin().await.unwrap();
+        tx.query(&format!("pragma max_page_count = {pages}"), &[]).await.unwrap();
+        tx.rollback().await.unwrap();
+    };
+    assert_eq!(until_ready(&lab, true).await, [""; 0]);
+    // As large as it is, and no larger.
+    room(1).await;
+    let long = "x".repeat(300_000);
+    let start = format!(r#"{{"definition":"greet","input":"{long}"}}"#);
+    let refused = lab.post("/api/v1/runs", &start).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    // Small writes go on meanwhile, which is no reason to send others.
+    assert_eq!(until_ready(&lab, false).await, ["writes"]);
+    assert_eq!(lab.get("/healthz").await.status, 200);
+
+    room(1_000_000).await;
+    assert_eq!(until_ready(&lab, true).await, [""; 0]);
+    assert_eq!(lab.post("/api/v1/runs", &start).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_a_postgres_that_may_only_be_read_is_not_ready_until_it_may_be_written() {
+    if skipped() {
+        return;
+    }
+    let lab = Lab::with(StoreKind::Postgres, |api| api.without_tokens()).await;
+    let (client, connection) = lab
+        .world
+        .url()
+        .parse::<tokio_postgres::Config>()
+        .unwrap()
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let database = lab.world.url().rsplit_once('/').unwrap().1;
+    let tell = async |what: &str| {
+        let sql = format!(
+            "set transaction_read_only = off; alter database {database} {what};
+             select pg_terminate_backend(pid) from pg_stat_activity
+              where datname = current_database() and pid <> pg_backend_pid()"
+        );
+        client.batch_execute(&sql).await.unwrap();
+    };
+    assert_eq!(until_ready(&lab, true).await, [""; 0]);
+    tell("set default_transaction_read_only = on").await;
+    // What a node writes to keep its lease tells.
+    while until_ready(&lab, false).await != ["writes"] {}
+    tell("reset default_transaction_read_only").await;
+    assert_eq!(until_ready(&lab, true).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

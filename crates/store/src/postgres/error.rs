@@ -109,6 +109,12 @@ pub(crate) fn is_about_values(error: &crate::DriverError) -> bool {
     code.is_none_or(|code| matches!(code.code().get(..2), Some("22" | "23" | "54")))
 }
 
+/// Whether a server that only reads was asked to write: a standby, or one that was told so.
+pub(crate) fn is_read_only(error: &crate::DriverError) -> bool {
+    let code = error.downcast_ref::<PgError>().and_then(|said| said.code.as_ref());
+    code == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
 fn conflict(error: &StoreError) -> Option<&str> {
     let StoreError::Conflict(error) = error else { return None };
     error.downcast_ref::<PgError>()?.code.as_ref().map(SqlState::code)

@@ -8,7 +8,7 @@
 mod adapters;
 mod cells;
 mod error;
-pub(crate) use error::{is_about_values, is_duplicate};
+pub(crate) use error::{is_about_values, is_duplicate, is_read_only};
 mod listen;
 mod migrate;
 mod pool;
@@ -37,6 +37,7 @@ use self::statistics::NextLook;
 use self::tx::{PgTx, Session};
 use self::user::PgUserTx;
 use crate::migrate::Found;
+use crate::refused_writes::RefusedWrites;
 use crate::store::SIGNALS;
 use crate::{CONFLICT_TRIES, Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work};
 
@@ -53,6 +54,7 @@ pub(crate) struct Postgres {
     carrier: AbortHandle,
     listener: OnceLock<AbortHandle>,
     next_look: NextLook,
+    pub(crate) refused_writes: Arc<RefusedWrites>,
 }
 
 /// Opens a database and brings its schema up to date.
@@ -106,13 +108,16 @@ impl Postgres {
             carrier,
             listener: OnceLock::new(),
             next_look: NextLook::default(),
+            refused_writes: Arc::default(),
         }
     }
 
     /// The same database through a few connections of its own, on another runtime.
     pub(crate) fn apart(&self, runtime: &Handle) -> Postgres {
         let pool = Arc::new(self.pool.apart(runtime));
-        Postgres::on(runtime.clone(), pool, self.shards, self.clock.clone())
+        let mut apart = Postgres::on(runtime.clone(), pool, self.shards, self.clock.clone());
+        apart.refused_writes = Arc::clone(&self.refused_writes);
+        apart
     }
 
     /// Runs the work of a transition, from the start again after a conflict.
@@ -143,7 +148,8 @@ impl Postgres {
     pub(crate) async fn transact_here<T>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
         let span = tracing::debug_span!("outlast.transaction", ?kind);
         let done = AssertUnwindSafe(self.repeat(kind, work)).catch_unwind().instrument(span).await;
-        done.unwrap_or_else(|_| Err(StoreError::Refused("a transition panicked".into())))
+        let done = done.unwrap_or_else(|_| Err(StoreError::Refused("a transition panicked".into())));
+        self.refused_writes.noting(kind, done)
     }
 
     async fn repeat<T>(&self, kind: TxKind, mut work: Work<T>) -> Result<T, StoreError> {

@@ -37,6 +37,7 @@ use self::readers::Readers;
 pub(crate) use self::vitals::copy;
 use self::writer::{Queued, Task, Writer};
 use crate::migrate::Found;
+use crate::refused_writes::RefusedWrites;
 use crate::store::SIGNALS;
 use crate::{Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work, transitions};
 
@@ -58,6 +59,7 @@ pub(crate) struct Sqlite {
     owner: Mutex<Option<File>>,
     /// Instead of the thread: what is asked is done on the spot.
     inline: Option<Inline>,
+    pub(crate) refused_writes: RefusedWrites,
 }
 
 impl Sqlite {
@@ -100,6 +102,7 @@ impl Sqlite {
             thread: Mutex::new(Some(thread)),
             owner: Mutex::default(),
             inline: None,
+            refused_writes: RefusedWrites::default(),
         })
     }
 
@@ -121,6 +124,7 @@ impl Sqlite {
             thread: Mutex::default(),
             owner: Mutex::default(),
             inline: Some(inline),
+            refused_writes: RefusedWrites::default(),
         }
     }
 
@@ -146,7 +150,7 @@ impl Sqlite {
             Some(inline) => inline.run(job, kind),
             None => self.send(Task::Job(job))?,
         }
-        answer.await.unwrap_or_else(|_| Err(closing()))
+        self.refused_writes.noting(kind, answer.await.unwrap_or_else(|_| Err(closing())))
     }
 
     /// Begins a user's own transaction.

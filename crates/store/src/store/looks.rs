@@ -184,7 +184,12 @@ impl Reads for SqlStore {
 
     async fn upkeep(&self) -> Result<Upkeep, StoreError> {
         let shards = self.shards();
-        self.transact(TxKind::Read, work!(|tx| reads::upkeep(tx, shards))).await
+        let upkeep = self.transact(TxKind::Read, work!(|tx| reads::upkeep(tx, shards))).await?;
+        let refused = match &self.database {
+            Database::Sqlite(database) => database.refused_writes.are_recent(),
+            Database::Postgres(database) => database.refused_writes.are_recent(),
+        };
+        Ok(Upkeep { takes_writes: !refused, ..upkeep })
     }
 
     async fn oldest_ended(&self, status: Status, of: &Definitions) -> Result<Option<Timestamp>, StoreError> {
