@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlast_core::{Error, Explained, Timestamp, check_reason};
+use outlast_core::{Error, Explained, RunId, Timestamp, check_reason};
 use outlast_store::{Address, Control, Controlled};
 
 use crate::client::{cancelled, repeated};
@@ -61,11 +61,7 @@ impl Client {
         match repeated(|| self.store().control(&control)).await? {
             Controlled::Paused { .. } | Controlled::Asked { .. } => Ok(true),
             Controlled::Final { .. } => Ok(false),
-            Controlled::GaveUp { run } => Err(Error::invalid(
-                "run to pause",
-                run,
-                "one that has not given up: its undo failed, and it stands still until it is tried again or killed",
-            )),
+            Controlled::GaveUp { run } => Err(gave_up(run)),
             _ => Err(Error::UnknownRun { run: Target::shown(&run) }),
         }
     }
@@ -121,4 +117,11 @@ impl Client {
     fn kill_control(&self, run: Target, reason: &str) -> Result<Control, Error> {
         Ok(Control::Kill { run: run.check()?, reason: check_reason(reason)?.to_owned() })
     }
+}
+
+/// Why a run whose undo gave up is not paused.
+pub(crate) fn gave_up(run: RunId) -> Error {
+    let should =
+        "one that has not given up: its undo failed, and it stands still until it is tried again or killed";
+    Error::invalid("run to pause", run, should)
 }

@@ -1,12 +1,13 @@
 //! What a call would be answered: it is made in a transaction that is rolled back. So whatever stands against it is found by the
 //! very code that would refuse it, and nothing is changed.
 
-use outlast_core::{Error, RunId};
+use outlast_core::{Error, RunId, Status};
 use outlast_store::adapters::Verb;
-use outlast_store::{Delivery, NewsKind};
+use outlast_store::{Delivery, NewsKind, RunView};
 use serde::Serialize;
 
 use crate::client::{Client, Target, delivered, repeated};
+use crate::control::gave_up;
 use crate::draft::started;
 use crate::start::Start;
 
@@ -39,6 +40,15 @@ impl Client {
         value: &T,
     ) -> Result<(), Error> {
         self.undelivered(self.delivery(of.into(), NewsKind::Settled, name, value)?).await
+    }
+
+    /// Refuses a pause that [`Client::pause`] would refuse; pauses nothing. `false` when the run has ended.
+    #[doc(hidden)]
+    pub fn rehearse_pause(view: &RunView) -> Result<bool, Error> {
+        match view.status {
+            Status::UndoFailed => Err(gave_up(view.record.id)),
+            status => Ok(!status.is_final()),
+        }
     }
 
     async fn undelivered(&self, delivery: Delivery) -> Result<(), Error> {

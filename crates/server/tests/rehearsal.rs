@@ -140,6 +140,21 @@ fn a_dry_run_refuses_what_the_command_would_refuse() {
 }
 
 #[test]
+fn a_dry_run_of_a_pause_refuses_a_run_whose_undo_gave_up_as_the_pause_does() {
+    let shop = quiet();
+    let file = rusqlite::Connection::open(shop.folder().join("outlast.db")).unwrap();
+    let give_up =
+        "update outlast_agenda set status = 7, undoing = 1, due_at = null, reason = 'the bank is closed'
+                   where id = (select run from outlast_keys where key = 'later')";
+    assert_eq!(file.execute(give_up, []).unwrap(), 1);
+    drop(file);
+    assert_eq!(shop.show("order/later")["status"], "undo_failed");
+    let refused = shop.refused(&["pause", "order/later"], 2);
+    assert!(refused.contains("its undo failed"), "{refused}");
+    assert_eq!(shop.refused(&["pause", "order/later", "--dry-run"], 2), refused);
+}
+
+#[test]
 fn where_nothing_can_be_rehearsed_a_dry_run_is_refused_and_reads_do_not_mind() {
     let shop = quiet();
     for command in ["dev", "serve", "bench", "backup copy.db", "man --out pages", "config edit"] {

@@ -1,6 +1,6 @@
 //! What would be done to runs that are named.
 
-use outlast::{Error, Filter, RunView, Status, Timestamp};
+use outlast::{Client, Error, Filter, RunView, Status, Timestamp};
 use outlast_core::check_reason;
 
 use super::Would;
@@ -97,9 +97,11 @@ pub(super) async fn pause(client: &Backend, args: &CancelArgs, format: Format) -
         let view = asked(client, "run.pause", text).await?;
         check_reason(&args.reason)?;
         let (run, status) = (view.record.id, view.status);
+        if !Client::rehearse_pause(&view)? {
+            return Err(closed(run, status));
+        }
         match status {
             Status::Paused => Would::nothing("run.pause", run, format!("{run} is paused")).tell(format),
-            status if status.is_final() => Err(closed(run, status)),
             _ => Would::new("run.pause", run, format!("{run} is {status} and would be paused")).tell(format),
         }
     })
