@@ -20,7 +20,7 @@ function Verdict({ status }: { status: string }) {
 }
 
 /// What it means that one is well, of those that say nothing then.
-const READY: Record<string, string> = { database: "it answers", schema: "this program's", not_stopping: "it takes requests" };
+const READY: Record<string, string> = { database: "it answers", writes: "it takes them", schema: "this program's", not_stopping: "it takes requests" };
 
 export function SystemPage() {
   const client = useQueryClient();
