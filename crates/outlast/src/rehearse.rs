@@ -1,15 +1,17 @@
 //! What a call would be answered: it is made in a transaction that is rolled back. So whatever stands against it is found by the
 //! very code that would refuse it, and nothing is changed.
 
+use std::marker::PhantomData;
+
 use outlast_core::{Error, RunId, Status};
 use outlast_store::adapters::Verb;
-use outlast_store::{Delivery, NewsKind, RunView};
+use outlast_store::{Delivery, NewRun, NewsKind, RunView};
 use serde::Serialize;
 
 use crate::client::{Client, Target, delivered, repeated};
 use crate::control::gave_up;
 use crate::draft::started;
-use crate::start::Start;
+use crate::start::{RunHandle, Start};
 
 impl Client {
     /// Does something, and takes it back.
@@ -62,9 +64,41 @@ impl<D: 'static> Start<D> {
     /// that one.
     #[doc(hidden)]
     pub async fn rehearse(self) -> Result<Option<RunId>, Error> {
+        self.prepared().await?.rehearse().await
+    }
+
+    /// All of it but the start itself, for whoever has to look at it first.
+    #[doc(hidden)]
+    pub async fn prepared(self) -> Result<Prepared<D>, Error> {
         let (client, run) = self.prepare().await?;
-        let answers = client.undone(std::slice::from_ref(&run)).await?;
-        let (id, created) = started(&run, answers.into_iter().next())?;
+        Ok(Prepared { client, run, kind: PhantomData })
+    }
+}
+
+/// A run about to be started, of which everything is known: what is looked at is what is started.
+#[doc(hidden)]
+pub struct Prepared<D> {
+    client: Client,
+    run: NewRun,
+    kind: PhantomData<fn() -> D>,
+}
+
+impl<D> Prepared<D> {
+    /// The queue in which it will be: the one that was asked for, or the definition's own.
+    pub fn queue(&self) -> &str {
+        &self.run.queue
+    }
+
+    /// As [`Start::rehearse`].
+    pub async fn rehearse(&self) -> Result<Option<RunId>, Error> {
+        let answers = self.client.undone(std::slice::from_ref(&self.run)).await?;
+        let (id, created) = started(&self.run, answers.into_iter().next())?;
         Ok((!created).then_some(id))
+    }
+
+    /// Starts it.
+    pub async fn start(self) -> Result<RunHandle<D>, Error> {
+        let (id, created) = self.client.start_run(self.run).await?;
+        Ok(RunHandle::new(self.client, id, created))
     }
 }

@@ -248,11 +248,7 @@ impl<D: 'static> IntoFuture for Start<D> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let (client, run) = self.prepare().await?;
-            let (id, created) = client.start_run(run).await?;
-            Ok(RunHandle::new(client, id, created))
-        })
+        Box::pin(async move { self.prepared().await?.start().await })
     }
 }
 

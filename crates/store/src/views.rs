@@ -108,6 +108,9 @@ pub struct Filter {
     /// In this queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// In one of these queues; empty means any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
     /// With this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,

@@ -94,6 +94,7 @@ pub struct BulkCall {
     reason: Option<String>,
     by: Option<String>,
     tenant: String,
+    queues: Vec<String>,
     key: Option<String>,
 }
 
@@ -132,6 +133,7 @@ impl Client {
             reason: None,
             by: None,
             tenant: String::new(),
+            queues: Vec::new(),
             key: None,
         }
     }
@@ -188,6 +190,12 @@ impl BulkCall {
         self
     }
 
+    /// It does something to runs in these queues alone, whatever the filter says and whichever runs are named.
+    pub fn queues(mut self, queues: impl IntoIterator<Item = String>) -> BulkCall {
+        self.queues.extend(queues);
+        self
+    }
+
     /// An idempotency key: the same bulk with the same key is never started twice.
     pub fn key(mut self, key: impl Into<String>) -> BulkCall {
         self.key = Some(key.into());
@@ -226,6 +234,9 @@ impl BulkCall {
         let mut filter = Filter { oldest_first: true, ..self.filter.clone() };
         if !self.tenant.is_empty() {
             filter.tenant = Some(self.tenant.clone());
+        }
+        if !self.queues.is_empty() {
+            filter.queues.clone_from(&self.queues);
         }
         if filter.statuses.is_empty() {
             let is_named = !self.runs.is_empty();

@@ -42,7 +42,7 @@ pub(super) async fn page(
     for run in &ask.runs[behind.named.min(end)..end] {
         match client.status(*run).await {
             Ok(view) if fits(&view, filter) => views.push(view),
-            // Another tenant's is as good as none.
+            // Another tenant's is as good as none, and so is one of a queue that is out of reach.
             Ok(view) if !is_of(&view, filter) => missing.push(*run),
             Ok(_) => {}
             Err(Error::UnknownRun { .. }) => missing.push(*run),
@@ -55,9 +55,10 @@ pub(super) async fn page(
 
 fn is_of(view: &RunView, filter: &Filter) -> bool {
     filter.tenant.as_ref().is_none_or(|tenant| *tenant == view.record.tenant)
+        && (filter.queues.is_empty() || filter.queues.contains(&view.record.queue))
 }
 
-/// Of a run that was named only tenant and status are looked at.
+/// Of a run that was named only tenant, queues and status are looked at.
 fn fits(view: &RunView, filter: &Filter) -> bool {
     is_of(view, filter) && (filter.statuses.is_empty() || filter.statuses.contains(&view.status))
 }

@@ -1,6 +1,6 @@
 //! Lists runs, newest or oldest first, page by page.
 //!
-//! Each shard gives the first that fit, and the first of those are the page. A filter that is not set
+//! Each shard (and each queue, where several are meant) gives the first that fit, and the first of those are the page. A filter that is not set
 //! is null and fits everything. There are a few texts ([`Way`], in `list_texts.rs`), so that the most selective filter finds its
 //! index; no text is ever made of what a user wrote.
 
@@ -26,14 +26,17 @@ pub(crate) async fn list(
     limit: u32,
     shards: ShardCount,
 ) -> Result<Page, StoreError> {
-    let way = way(tx, filter, false, shards).await?;
-    let sql = way.list(filter.oldest_first);
-    let mut flight = Flight::default();
+    let (mut flight, mut places) = (Flight::default(), Vec::<Place>::new());
     // One more than a page tells whether there is a next.
     let wanted = limit.saturating_add(1);
-    let places: Vec<Place> = shards_of(filter, shards)
-        .map(|shard| flight.add(sql.with(way.values(shard, filter, after, wanted))))
-        .collect();
+    for filter in &by_queue(filter) {
+        let way = way(tx, filter, false, shards).await?;
+        let sql = way.list(filter.oldest_first);
+        places.extend(
+            shards_of(filter, shards)
+                .map(|shard| flight.add(sql.with(way.values(shard, filter, after, wanted)))),
+        );
+    }
     let mut answers = flight.send(tx).await?;
 
     let rows = places.into_iter().flat_map(|place| answers.take(place));
@@ -60,18 +63,31 @@ pub(crate) async fn count(
 ) -> Result<u64, StoreError> {
     // In one order all come behind the first place.
     let filter = Filter { oldest_first: false, ..filter.clone() };
-    let way = way(tx, &filter, true, shards).await?;
-    let sql = way.count();
-    let mut flight = Flight::default();
-    let places: Vec<Place> = shards_of(&filter, shards)
-        .map(|shard| flight.add(sql.with(way.values(shard, &filter, None, cap))))
-        .collect();
+    let (mut flight, mut places) = (Flight::default(), Vec::<Place>::new());
+    for filter in &by_queue(&filter) {
+        let way = way(tx, filter, true, shards).await?;
+        let sql = way.count();
+        places.extend(
+            shards_of(filter, shards).map(|shard| flight.add(sql.with(way.values(shard, filter, None, cap)))),
+        );
+    }
     let mut answers = flight.send_last(tx).await?;
     let mut found = 0;
     for row in places.into_iter().flat_map(|place| answers.take(place)) {
         found += row.number::<u64>(0)?;
     }
     Ok(found.min(cap.into()))
+}
+
+/// A filter for each queue where several are meant, so that each finds its runs by the index that fits it.
+fn by_queue(filter: &Filter) -> Vec<Filter> {
+    if filter.queues.is_empty() {
+        return vec![filter.clone()];
+    }
+    let is_meant = |queue: &&String| filter.queue.as_ref().is_none_or(|one| one == *queue);
+    let meant: BTreeSet<&String> = filter.queues.iter().filter(is_meant).collect();
+    let one = |queue: &String| Filter { queue: Some(queue.clone()), queues: Vec::new(), ..filter.clone() };
+    meant.into_iter().map(one).collect()
 }
 
 /// A key of a known tenant and definition lives in one shard; everything else may be in any.

@@ -82,10 +82,18 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
     let tag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let none = Filter::default;
     let since = Some(before + MINUTE);
-    let cases: [(Filter, &[RunId]); 19] = [
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let unnamed = Filter { statuses: vec![Status::Completed, Status::Running], ..none() };
+    let cases: [(Filter, &[RunId]); 25] = [
         (Filter { tenant: name("acme"), ..none() }, &[tenant]),
         (Filter { definition: name("order"), ..none() }, &[other]),
         (Filter { queue: name("mail"), ..none() }, &[queue]),
+        (Filter { queues: names(&["mail"]), ..none() }, &[queue]),
+        (Filter { queues: names(&["mail", "nobody", "mail"]), ..none() }, &[queue]),
+        (Filter { queues: names(&["mail", "default"]), ..unnamed.clone() }, &[running, done.run]),
+        (Filter { queues: names(&["mail", "nobody"]), ..unnamed }, &[]),
+        (Filter { queues: names(&["mail", "default"]), queue: name("mail"), ..none() }, &[queue]),
+        (Filter { queues: names(&["default"]), queue: name("mail"), ..none() }, &[]),
         (Filter { key: name("k-1"), ..none() }, &[keyed]),
         (Filter { key: name("k-1"), tenant: name(""), definition: name("greet"), ..none() }, &[keyed]),
         (Filter { key: name("k-1"), tenant: name("acme"), definition: name("greet"), ..none() }, &[]),
@@ -119,6 +127,18 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
     let ready = Filter { statuses: vec![Status::Ready], since, ..none() };
     assert_eq!(listed(&world, &ready, 3).await.len(), 8);
     assert_eq!(listed(&world, &none(), 3).await.len(), 11);
+    let both = Filter { queues: names(&["default", "mail"]), ..none() };
+    assert_eq!(listed(&world, &both, 3).await, listed(&world, &none(), 3).await);
+    assert_eq!(world.store().count(&both, 100).await.unwrap(), 11);
+    assert_eq!(world.store().count(&Filter { queues: names(&["mail"]), ..none() }, 100).await.unwrap(), 1);
+    assert_eq!(
+        world
+            .store()
+            .count(&Filter { queues: names(&["mail"]), queue: name("x"), ..none() }, 9)
+            .await
+            .unwrap(),
+        0
+    );
 }
 
 #[store_test]
