@@ -60,6 +60,7 @@ pub(crate) fn token(view: &TokenView) -> Value {
         "subject": card.subject,
         "role": card.role,
         "tenant": card.tenant,
+        "queues": card.queues,
         "expires_at": card.expires_at.exact(),
         "revoked": view.revoked_at.is_some(),
     })

@@ -3,10 +3,10 @@
 use outlast_store::TokenView;
 use serde_json::json;
 
-use crate::backend::{Backend, MadeToken, TokenAsk};
+use crate::backend::{Backend, MadeToken};
 use crate::cli::{TokenArgs, TokenCommand};
 use crate::fault::{Exit, Fault};
-use crate::http::{self, TokenJson};
+use crate::http::{self, TokenAsk, TokenJson};
 use crate::output::{BOLD, Column, DIM, Format, Row, call, note, print, print_list, print_one, table};
 use crate::words::{ago, ahead};
 
@@ -20,9 +20,7 @@ pub(crate) async fn token(client: &Backend, command: TokenCommand, format: Forma
 }
 
 async fn create(client: &Backend, args: TokenArgs, format: Format) -> Result<(), Fault> {
-    let age = args.expires.unwrap_or(http::DEFAULT_AGE);
-    let ask = TokenAsk { subject: args.subject, role: args.role, tenant: args.tenant, age };
-    let MadeToken { view, secret, is_first } = client.create_token(ask).await?;
+    let MadeToken { view, secret, is_first } = client.create_token(token_ask(args)).await?;
     let mut shape = serde_json::to_value(TokenJson::new(&view, view.created_at)).unwrap_or_default();
     shape["secret"] = secret.clone().into();
     print_one(format, &shape, &secret, || secret.clone())?;
@@ -31,13 +29,32 @@ async fn create(client: &Backend, args: TokenArgs, format: Format) -> Result<(),
         let until = ahead(view.card.expires_at, view.created_at);
         let id = http::token_name(view.card.id);
         let (subject, role) = (&view.card.subject, &view.card.role);
-        note(&format!("{subject} may use the API as {role}; this expires {until} and is shown this once"));
+        let within = within(view.card.queues.as_deref());
+        note(&format!(
+            "{subject} may use the API as {role}{within}; this expires {until} and is shown this once"
+        ));
         note(&format!("`{}` takes it back", call(&format!("token revoke {id}"))));
         if is_first {
             note("every server of this database asks for a token from now on");
         }
     }
     Ok(())
+}
+
+/// To which queues it is bound, for people.
+pub(crate) fn within(queues: Option<&[String]>) -> String {
+    let told = |queues: &[String]| match queues {
+        [one] => format!(" in the queue {one}"),
+        several => format!(" in the queues {}", several.join(", ")),
+    };
+    queues.map(told).unwrap_or_default()
+}
+
+/// The token that a command asks for.
+pub(crate) fn token_ask(args: TokenArgs) -> TokenAsk {
+    let TokenArgs { subject, role, tenant, queues, expires } = args;
+    let queues = Some(queues).filter(|queues| !queues.is_empty());
+    TokenAsk { subject, role, tenant, queues, age: expires.unwrap_or(http::DEFAULT_AGE) }
 }
 
 async fn list(client: &Backend, format: Format) -> Result<(), Fault> {
@@ -54,6 +71,7 @@ async fn list(client: &Backend, format: Format) -> Result<(), Fault> {
         Column { head: "SUBJECT", spare: 0 },
         Column { head: "ROLE", spare: 0 },
         Column { head: "TENANT", spare: 2 },
+        Column { head: "QUEUES", spare: 2 },
         Column { head: "USED", spare: 1 },
         Column { head: "EXPIRES", spare: 0 },
         Column { head: "TOKEN", spare: 0 },
@@ -68,6 +86,7 @@ async fn list(client: &Backend, format: Format) -> Result<(), Fault> {
             view.card.subject.clone(),
             view.card.role.clone(),
             view.card.tenant.clone().unwrap_or_default(),
+            view.card.queues.clone().unwrap_or_default().join(", "),
             view.used_at.map_or("never".to_owned(), |used| ago(used, now)),
             expires,
             http::token_name(view.card.id),

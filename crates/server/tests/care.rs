@@ -115,6 +115,13 @@ fn goes_back(shop: &Shop, prefix: &str) {
     let told = shop.refused(&["migrate", "down", "--to", "22"], 4);
     assert!(told.contains("the chain of the audit log would be lost"), "{told}");
     assert!(shop.ok(&["token", "list"]).contains("ann"));
+    // Without its queues nobody could say what a token opens.
+    shop.ok(&["token", "create", "bob", "--queue", "mail"]);
+    let told = shop.refused(&["migrate", "down", "--to", "26"], 4);
+    assert!(
+        told.contains("without file 27 (queues_of_tokens) to which queues tokens are bound would be lost"),
+        "{told}"
+    );
 }
 
 #[test]

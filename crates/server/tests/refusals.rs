@@ -105,6 +105,9 @@ fn a_command_its_rehearsal_and_its_way_through_a_server_refuse_alike() {
         (&["queue", "pause", ".."], 3, "not_found"),
         (&["token", "create", ""], 2, "invalid_argument"),
         (&["token", "create", "bob", "--tenant", ""], 2, "invalid_argument"),
+        (&["token", "create", "bob", "--queue", ""], 2, "invalid_argument"),
+        (&["token", "create", "bob", "--queue", "mail,"], 2, "invalid_argument"),
+        (&["token", "create", "bob", "--queue", "outlast"], 2, "invalid_argument"),
         (&["list", "since:soon"], 2, "invalid_timestamp"),
         (&["list", "stuck:soon"], 2, "invalid_duration"),
         (&["show", "order/"], 2, "invalid_id"),
@@ -168,6 +171,44 @@ fn a_dry_run_refuses_whoever_may_not_and_the_audit_log_hears_nothing() {
         assert_eq!(answer.code, 0, "{}: {answer:?}", args.join(" "));
     }
     assert_eq!(stall.audit(), before);
+}
+
+#[test]
+fn whoever_is_bound_to_a_queue_does_with_commands_what_concerns_it_and_is_told_what_they_may_not() {
+    let stall = Stall::new();
+    let made = stall.through(
+        &stall.admin,
+        &["token", "create", "post", "--role", "operator", "--queue", "mail,reports", "-o", "json"],
+    );
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    assert_eq!(made["queues"], serde_json::json!(["mail", "reports"]));
+    let token = made["secret"].as_str().unwrap();
+    assert!(stall.shop.ok(&["token", "list", "-o", "wide"]).contains("mail, reports"));
+    let listed = stall.through(&stall.admin, &["token", "list", "-o", "json"]);
+    assert!(listed.out.contains("\"reports\""), "{listed:?}");
+    for args in [
+        &["start", "check_stock", "--input", "0"][..],
+        &["start", "check_stock", "--input", "0", "--queue", "default"],
+        &["queue", "pause", "default"],
+        &["schedule", "pause", "nightly"],
+        &["token", "create", "eve"],
+    ] {
+        let answer = stall.through(token, args);
+        assert_eq!(end(&answer), (5, "forbidden"), "{args:?}: {answer:?}");
+        let answer = stall.through(token, &[args, &["--dry-run"]].concat());
+        assert_eq!(end(&answer), (5, "forbidden"), "{args:?} --dry-run: {answer:?}");
+    }
+    for args in [&["list", "nodes"][..], &["list", "errors"], &["list", "queue:default"]] {
+        let answer = stall.through(token, args);
+        assert_eq!(end(&answer), (5, "forbidden"), "{args:?}: {answer:?}");
+    }
+    assert_eq!(end(&stall.through(token, &["cancel", "trip/alps"])), (3, "not_found"));
+    let own = ["start", "check_stock", "--input", "0", "--queue", "mail", "-o", "name"];
+    let own = stall.through(token, &own);
+    assert_eq!(own.code, 0, "{own:?}");
+    assert_eq!(stall.through(token, &["list", "-o", "name"]).out, own.out);
+    let cancel = stall.through(token, &["cancel", own.out.trim(), "--reason", "enough"]);
+    assert_eq!(cancel.code, 0, "{cancel:?}");
 }
 
 #[test]

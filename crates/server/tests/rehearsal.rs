@@ -85,6 +85,10 @@ const CHANGES: &[(&str, &str)] = &[
         "nightly has 2 times",
     ),
     ("token create bob --role operator", "bob might use the API as operator"),
+    (
+        "token create bob --role operator --queue reports --queue mail,mail",
+        "as operator in the queues mail, reports for",
+    ),
 ];
 
 #[test]

@@ -190,6 +190,7 @@ fn every_command_says_the_same_of_a_database_and_of_its_server() {
         "queue limit default --limit 3 --dry-run",
         "schedule pause stock-check --dry-run",
         "token create ann --dry-run",
+        "token create ann --queue mail --queue reports --dry-run",
     ] {
         let words: Vec<&str> = words.split(' ').chain(time).collect();
         let (code, out, _) = pair.same(&words);

@@ -65,6 +65,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         include_str!("../migrations/0026_told_of_nodes_and_failures.sql"),
         17,
     ),
+    added(27, "queues_of_tokens", include_str!("../migrations/0027_queues_of_tokens.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

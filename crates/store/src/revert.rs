@@ -64,6 +64,11 @@ const DOWNS: &[Down] = &[
         text: include_str!("../reverts/0026_told_of_nodes_and_failures.sql"),
         loses: &[("in which versions runs failed alike", "outlast.failure_versions")],
     },
+    Down {
+        number: 27,
+        text: include_str!("../reverts/0027_queues_of_tokens.sql"),
+        loses: &[("to which queues tokens are bound", "outlast.tokens where queues is not null")],
+    },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.

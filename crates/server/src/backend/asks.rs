@@ -6,8 +6,6 @@ use outlast::{Bulk, CatchUp, Filter, Overlap, Timestamp};
 use outlast_store::TokenView;
 use serde_json::value::RawValue;
 
-use crate::http::Role;
-
 /// A run to start.
 pub(crate) struct StartAsk {
     pub(crate) definition: String,
@@ -83,14 +81,6 @@ pub(crate) struct ScheduleAsk {
     pub(crate) catch_up: CatchUp,
     pub(crate) jitter: Duration,
     pub(crate) queue: Option<String>,
-}
-
-/// A token to make.
-pub(crate) struct TokenAsk {
-    pub(crate) subject: String,
-    pub(crate) role: Role,
-    pub(crate) tenant: Option<String>,
-    pub(crate) age: Duration,
 }
 
 /// A token that was made, with its secret.

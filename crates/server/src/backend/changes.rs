@@ -8,9 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::noted::{Change, Made};
-use super::{
-    Backend, BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Which, both, direct,
-};
+use super::{Backend, BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, Which, both, direct};
 use crate::fault::Fault;
 use crate::standing;
 use crate::words::took;
@@ -253,7 +251,7 @@ impl Backend {
             server => server.bulk(ask).await)
     }
 
-    pub(crate) async fn create_token(&self, ask: TokenAsk) -> Result<MadeToken, Fault> {
+    pub(crate) async fn create_token(&self, ask: crate::http::TokenAsk) -> Result<MadeToken, Fault> {
         both!(self, client => {
             let change = Change::new("token.create", &ask.subject);
             let made = |made: &MadeToken| Made {

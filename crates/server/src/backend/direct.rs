@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::noted::Change;
-use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version, Which};
+use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, Version, Which};
 use crate::deletion;
 use crate::errors::RANGE;
 use crate::fault::{Exit, Fault};
@@ -137,10 +137,10 @@ pub(super) fn schedule(ask: &ScheduleAsk) -> Schedule {
     ask.queue.iter().fold(schedule, |schedule, queue| schedule.queue(queue))
 }
 
-pub(super) async fn create_token(client: &Client, ask: TokenAsk) -> Result<MadeToken, Fault> {
+pub(super) async fn create_token(client: &Client, ask: http::TokenAsk) -> Result<MadeToken, Fault> {
     let by = user().unwrap_or_else(|| "command line".to_owned());
     let is_first = http::tokens(client).await? == http::Tokens::Never;
-    let (view, secret) = http::create_token(client, &ask.subject, ask.role, ask.tenant, ask.age, &by).await?;
+    let (view, secret) = http::create_token(client, ask, &by).await?;
     Ok(MadeToken { view, secret: secret.shown().to_owned(), is_first })
 }
 

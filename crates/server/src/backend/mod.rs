@@ -21,9 +21,7 @@ use outlast_store::{AuditList, FailureGroup, Link, Signal, TokenView};
 use serde_json::value::RawValue;
 use tokio::sync::broadcast::Receiver;
 
-pub(crate) use self::asks::{
-    BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Version,
-};
+pub(crate) use self::asks::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, Version};
 pub(crate) use self::noted::{stoppable, until};
 pub(crate) use self::remote::{Remote, ServerUrl};
 use crate::fault::{Exit, Fault};

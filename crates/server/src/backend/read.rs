@@ -406,6 +406,8 @@ pub(super) struct TokenDoc {
     subject: String,
     role: String,
     tenant: Option<String>,
+    #[serde(default)]
+    queues: Option<Vec<String>>,
     created_by: String,
     created_at: When,
     expires_at: When,
@@ -426,6 +428,7 @@ impl From<TokenDoc> for TokenView {
                 subject: doc.subject,
                 role: doc.role,
                 tenant: doc.tenant,
+                queues: doc.queues,
                 by: doc.created_by,
                 expires_at: doc.expires_at.0,
             },

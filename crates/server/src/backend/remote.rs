@@ -26,10 +26,10 @@ pub(crate) use self::wire::{Remote, ServerUrl};
 use super::read::{
     DefinitionDoc, EntryDoc, FailureDoc, Items, LogDoc, NodeDoc, QueueDoc, RunDoc, ScheduleDoc, TokenDoc,
 };
-use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, TokenAsk, Which};
+use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, Which};
 use crate::doctor::CheckJson;
 use crate::fault::{Exit, Fault};
-use crate::http::{AuditJson, ChainJson, DEFAULT_AGE, Role, may, write_link};
+use crate::http::{AuditJson, ChainJson, DEFAULT_AGE, Role, TokenAsk, may, write_link};
 use crate::shapes::millis;
 use crate::when::When;
 
@@ -139,11 +139,14 @@ impl Remote {
         struct Me {
             role: String,
             tenant: Option<String>,
+            #[serde(default)]
+            queues: Option<Vec<String>>,
         }
-        let Me { role, tenant } = self.get(&["me"]).await?;
+        let Me { role, tenant, queues } = self.get(&["me"]).await?;
         // What a role of a newer server may is that server's to say.
         let Some(role) = Role::of(&role) else { return Ok(()) };
-        may(action, role, tenant).map_err(|problem| Fault::new(Exit::Auth, problem.code.word, problem.detail))
+        may(action, role, tenant, queues)
+            .map_err(|problem| Fault::new(Exit::Auth, problem.code.word, problem.detail))
     }
 
     pub(super) async fn explain(&self, which: &Which) -> Result<Explained, Fault> {
@@ -346,6 +349,7 @@ impl Remote {
             .put("subject", &ask.subject)
             .put("role", ask.role.word())
             .maybe("tenant", &ask.tenant)
+            .maybe("queues", &ask.queues)
             .maybe("age_ms", &age.map(millis));
         // A secret is answered once: this request is not repeated.
         let request = Request::new(Method::POST, &["tokens"]).body(body).once();

@@ -31,6 +31,10 @@ pub(crate) struct TokenArgs {
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
 
+    /// Bind it to a queue, or to several: it sees, starts and changes runs of these alone
+    #[arg(long = "queue", value_name = "QUEUE", value_delimiter = ',')]
+    pub(crate) queues: Vec<String>,
+
     /// How long it opens something [default: 90d]
     #[arg(long, value_parser = parse_span, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) expires: Option<Duration>,

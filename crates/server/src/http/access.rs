@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
+use super::bound::Queues;
 use super::code::Code;
 use super::problem::Problem;
 use super::{Inner, sessions};
@@ -87,12 +88,14 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// The tenant to which they are bound; `None`: all of them.
     pub(crate) tenant: Option<String>,
+    /// The queues to which they are bound; `None`: all of them.
+    pub(crate) queues: Option<Queues>,
 }
 
 impl Caller {
     /// Whoever sits at this machine, where no token is asked for.
     pub(crate) fn local() -> Caller {
-        Caller { actor: "local".to_owned(), token: None, role: Role::Admin, tenant: None }
+        Caller { actor: "local".to_owned(), token: None, role: Role::Admin, tenant: None, queues: None }
     }
 
     /// Whose keys and rates these are.
@@ -175,32 +178,43 @@ fn digits(bytes: &[u8], count: usize) -> String {
 /// How long a token opens something unless said otherwise.
 pub(crate) const DEFAULT_AGE: Duration = Duration::from_secs(90 * 86_400);
 
-/// Accepts whom a token stands for, and the tenant to which it is bound.
-pub(crate) fn check_token(subject: &str, tenant: Option<&str>) -> Result<(), Error> {
-    check_name("subject", subject)?;
-    tenant.map_or(Ok(()), |tenant| check_name("tenant", tenant).map(drop))
+/// A token to make.
+pub(crate) struct TokenAsk {
+    /// Whom it stands for.
+    pub(crate) subject: String,
+    pub(crate) role: Role,
+    /// The tenant to which it is bound.
+    pub(crate) tenant: Option<String>,
+    /// The queues to which it is bound.
+    pub(crate) queues: Option<Vec<String>>,
+    pub(crate) age: Duration,
+}
+
+impl TokenAsk {
+    /// Accepts whom it stands for and what it is bound to; gives its queues as they are kept.
+    pub(crate) fn check(&self) -> Result<Option<Queues>, Error> {
+        check_name("subject", &self.subject)?;
+        if let Some(tenant) = &self.tenant {
+            check_name("tenant", tenant)?;
+        }
+        self.queues.clone().map(Queues::new).transpose()
+    }
 }
 
 /// Makes a token; the secret is nowhere but in what this gives.
-pub(crate) async fn create(
-    client: &Client,
-    subject: &str,
-    role: Role,
-    tenant: Option<String>,
-    age: Duration,
-    by: &str,
-) -> Result<(TokenView, Secret), Error> {
-    check_token(subject, tenant.as_deref())?;
+pub(crate) async fn create(client: &Client, ask: TokenAsk, by: &str) -> Result<(TokenView, Secret), Error> {
+    let queues = ask.check()?;
     let secret = Secret::new().map_err(|error| Error::misconfigured(error.to_string()))?;
     let now = client.store().now().await?;
     let card = TokenCard {
         id: Uuid::from_u128(fastrand::u128(..)),
         hash: bytes::Bytes::copy_from_slice(&secret.hash()),
-        subject: subject.to_owned(),
-        role: role.word().to_owned(),
-        tenant,
+        subject: ask.subject,
+        role: ask.role.word().to_owned(),
+        tenant: ask.tenant,
+        queues: queues.map(|queues| queues.names().to_vec()),
         by: by.to_owned(),
-        expires_at: now + age,
+        expires_at: now + ask.age,
     };
     let ask = Access::Token(card.clone());
     client.store().access(&ask).await?;
@@ -317,10 +331,14 @@ pub(crate) async fn is_shut(api: &Inner, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whom a token stands for; nobody, where its role is of a later version.
+/// Whom a token stands for; nobody, where its role is of a later version, or where nobody can say to which queues it is bound.
 pub(crate) fn caller_of(found: TokenView) -> Option<Caller> {
-    let TokenCard { id, subject, role, tenant, .. } = found.card;
-    Some(Caller { actor: subject, token: Some(id), role: Role::of(&role)?, tenant })
+    let TokenCard { id, subject, role, tenant, queues, .. } = found.card;
+    let queues = match queues {
+        Some(names) => Some(Queues::kept(names)?),
+        None => None,
+    };
+    Some(Caller { actor: subject, token: Some(id), role: Role::of(&role)?, tenant, queues })
 }
 
 /// When a token was last used is worth a write a minute, and nobody waits for it.

@@ -18,7 +18,7 @@ use super::query::Query;
 use super::reply::Answer;
 use super::route::{Call, Notes, Route, scope_word};
 use super::strangers::too_many;
-use super::{Inner, audit, body, replies};
+use super::{Inner, audit, body, bound, replies};
 use crate::redact::{hidden_at, hiding};
 
 /// Answers a request to one path, which has these routes.
@@ -148,14 +148,21 @@ fn allow(route: &Route, caller: &Caller) -> Result<(), Problem> {
             format!("{} is about what all tenants share: a token of one tenant may not", route.action);
         return Err(Problem::new(Code::FORBIDDEN, detail));
     }
-    Ok(())
+    bound::allow(route, caller)
 }
 
-/// The same for whoever only wants to know: whether somebody of this role and tenant may ask for this.
-pub(crate) fn may(action: &str, role: access::Role, tenant: Option<String>) -> Result<(), Problem> {
+/// The same for whoever only wants to know: whether somebody of this role, bound to this tenant and these queues, may ask
+/// for this.
+pub(crate) fn may(
+    action: &str,
+    role: access::Role,
+    tenant: Option<String>,
+    queues: Option<Vec<String>>,
+) -> Result<(), Problem> {
     let routes = super::routes::all();
     let route = routes.iter().find(|route| route.action == action);
-    route.map_or(Ok(()), |route| allow(route, &Caller { role, tenant, ..Caller::local() }))
+    let queues = queues.and_then(bound::Queues::kept);
+    route.map_or(Ok(()), |route| allow(route, &Caller { role, tenant, queues, ..Caller::local() }))
 }
 
 async fn read_body(

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::access::Caller;
 use super::code::Code;
 use super::pages::{CURSOR, LIMIT, Pages, page};
 use super::problem::Problem;
@@ -14,7 +15,7 @@ use super::query::{Param, texts};
 use super::reply::{Answer, Reply};
 use super::route::Call;
 use super::run_actions::Reason;
-use super::runs::find;
+use super::runs::find_where;
 use crate::list::filter;
 use crate::standing;
 use crate::when::When;
@@ -217,7 +218,7 @@ pub(crate) async fn create(call: Call) -> Answer {
     Ok(Reply::json(&BulkJson::new(&run.status().await?))?.status(202).with(header::LOCATION, location))
 }
 
-/// The bulk that is asked for, within the caller's tenant.
+/// The bulk that is asked for, within the caller's tenant and queues.
 async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
     let missing = |what: &str| {
         let detail = format!("{} needs {what}", ask.op);
@@ -252,7 +253,8 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
     let bulk = match &call.caller.tenant {
         Some(tenant) => bulk.tenant(tenant),
         None => bulk,
-    };
+    }
+    .queues(call.caller.queue_names());
     // The others say it themselves.
     let has_no_place = matches!(ask.op.as_str(), "resume" | "retry");
     let given = ask.reason.iter().filter(|reason| has_no_place && !reason.is_empty());
@@ -274,7 +276,11 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
         return refuse("the filter is empty: say which runs, or all: true", "/filter");
     }
     let bulk = ask.failure.iter().fold(bulk, |bulk, failure| bulk.failure(failure));
-    let bulk = bulk.filter(filter(&words, call.api.client.store().now().await?)?);
+    let wanted = filter(&words, call.api.client.store().now().await?)?;
+    if let Some(queue) = &wanted.queue {
+        call.caller.may_use(queue).map_err(|problem| problem.at("/filter"))?;
+    }
+    let bulk = bulk.filter(wanted);
     Ok(if ask.all { bulk.all() } else { bulk })
 }
 
@@ -289,11 +295,23 @@ pub(crate) async fn list(call: Call) -> Answer {
 
 /// The bulk that the path names.
 async fn found(call: &Call) -> Result<RunView, Problem> {
-    let view = find(call).await?;
+    let view = find_where(call, is_theirs).await?;
     match view.record.definition == DEFINITION {
         true => Ok(view),
         false => Err(Problem::not_found(format_args!("bulk {}", view.record.id))),
     }
+}
+
+/// Whether somebody may know of a bulk: whoever is bound to queues, of one that reaches no others.
+fn is_theirs(caller: &Caller, view: &RunView) -> bool {
+    let is_within = || {
+        let ask: Result<outlast::BulkAsk, _> = view.record.input.decode("a bulk");
+        ask.is_ok_and(|ask| {
+            let mut queues = ask.filter.queues.iter();
+            queues.len() > 0 && queues.all(|queue| caller.sees_queue(queue))
+        })
+    };
+    caller.sees(&view.record.tenant) && (caller.queues.is_none() || is_within())
 }
 
 pub(crate) async fn get(call: Call) -> Answer {

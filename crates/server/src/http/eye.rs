@@ -7,6 +7,7 @@ use outlast::{Error, Filter, RunId, RunView, Timestamp};
 use serde_json::json;
 
 use super::live::{Hub, Topic};
+use super::news::News;
 use crate::shapes::{LogJson, QueueJson};
 use crate::watch::OPEN;
 use crate::when::When;
@@ -104,13 +105,14 @@ impl Eye {
             }
         }
         self.seen_to = Some(now);
-        let mut changed: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        let mut changed: BTreeMap<String, Vec<(String, serde_json::Value)>> = BTreeMap::new();
         for view in &views {
             let now_seen = seen(view);
             if self.runs.get(&view.record.id) != Some(&now_seen) {
                 self.runs.insert(view.record.id, now_seen);
                 if !is_first {
-                    changed.entry(view.record.tenant.clone()).or_default().push(told(view));
+                    let told = (view.record.queue.clone(), told(view));
+                    changed.entry(view.record.tenant.clone()).or_default().push(told);
                 }
             }
         }
@@ -118,7 +120,7 @@ impl Eye {
         let listed: std::collections::HashSet<RunId> = views.iter().map(|view| view.record.id).collect();
         self.runs.retain(|run, seen| !seen.0.is_final() || listed.contains(run));
         for (tenant, changed) in changed {
-            hub.tell(Topic::Runs, Some(tenant), json!({ "changed": changed }));
+            hub.tell(Topic::Runs, News::of_runs(tenant, changed));
         }
         Ok(())
     }
@@ -145,7 +147,7 @@ impl Eye {
             if before.is_some() {
                 let mut told = told(&view);
                 told["position"] = position.into();
-                hub.tell(Topic::Run(run), Some(view.record.tenant), told);
+                hub.tell(Topic::Run(run), News::of_run(&view.record, told));
             }
         }
         Ok(())
@@ -158,8 +160,9 @@ impl Eye {
         let new: Vec<LogJson> = lines.iter().skip(from as usize).map(LogJson::new).collect();
         self.lines.insert(run, u32::try_from(lines.len()).unwrap_or(u32::MAX));
         if before.is_some() && !new.is_empty() {
-            let tenant = hub.client.status(run).await?.record.tenant;
-            hub.tell(Topic::Logs(run), Some(tenant), json!({ "id": run, "after": from, "lines": new }));
+            let record = hub.client.status(run).await?.record;
+            let told = json!({ "id": run, "after": from, "lines": new });
+            hub.tell(Topic::Logs(run), News::of_run(&record, told));
         }
         Ok(())
     }
@@ -173,14 +176,16 @@ impl Eye {
             })
             .collect();
         if let Some(before) = &self.queues {
-            let changed: Vec<QueueJson> = views
+            let changed: Vec<(String, serde_json::Value)> = views
                 .iter()
                 .filter(|view| before.get(&view.queue.name) != now.get(&view.queue.name))
-                .map(QueueJson::new)
+                .filter_map(|view| {
+                    Some((view.queue.name.clone(), serde_json::to_value(QueueJson::new(view)).ok()?))
+                })
                 .collect();
-            let gone: Vec<&String> = before.keys().filter(|name| !now.contains_key(*name)).collect();
+            let gone: Vec<String> = before.keys().filter(|name| !now.contains_key(*name)).cloned().collect();
             if !changed.is_empty() || !gone.is_empty() {
-                hub.tell(Topic::Queues, None, json!({ "changed": changed, "gone": gone }));
+                hub.tell(Topic::Queues, News::of_queues(changed, gone));
             }
         }
         self.queues = Some(now);

@@ -15,7 +15,6 @@ use bytes::Bytes;
 use futures_util::stream;
 use outlast::{Client, RunId};
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +22,7 @@ use super::Inner;
 use super::access::{Caller, is_shut};
 use super::code::Code;
 use super::eye::Eye;
+use super::news::News;
 use super::problem::Problem;
 use super::query::{Param, text};
 use super::reply::{Answer, Reply};
@@ -81,9 +81,7 @@ impl Topic {
 struct Message {
     number: u64,
     topic: Topic,
-    /// Whose it is; `None` where it is everybody's.
-    tenant: Option<String>,
-    data: String,
+    news: News,
 }
 
 /// Looks for all streams.
@@ -208,11 +206,10 @@ async fn look_while_wanted(hub: Arc<Hub>) {
 }
 
 impl Hub {
-    pub(super) fn tell(&self, topic: Topic, tenant: Option<String>, data: impl Serialize) {
-        let Ok(data) = serde_json::to_string(&data) else { return };
+    pub(super) fn tell(&self, topic: Topic, news: News) {
         let mut state = self.state.lock();
         state.number += 1;
-        let message = Arc::new(Message { number: state.number, topic, tenant, data });
+        let message = Arc::new(Message { number: state.number, topic, news });
         state.ring.push_back(message.clone());
         if state.ring.len() > RING {
             state.ring.pop_front();
@@ -304,25 +301,17 @@ fn begin(hub: &Hub, topics: &[Topic], caller: &Caller, headers: &HeaderMap) -> (
         None => (state.number, reset(hub, state.number)),
         Some(number) => {
             let missed = state.ring.iter().filter(|message| message.number > number);
-            let missed = missed.filter(|message| concerns(message, topics, caller));
-            (state.number, missed.map(|message| written(hub, message)).collect())
+            (state.number, missed.filter_map(|message| written(hub, message, topics, caller)).collect())
         }
     }
 }
 
-fn concerns(message: &Message, topics: &[Topic], caller: &Caller) -> bool {
-    topics.contains(&message.topic) && message.tenant.as_deref().is_none_or(|tenant| caller.sees(tenant))
-}
-
-fn written(hub: &Hub, message: &Message) -> String {
+/// A message as a stream has it; `None` where it is not for this one.
+fn written(hub: &Hub, message: &Message, topics: &[Topic], caller: &Caller) -> Option<String> {
+    let data = message.news.told_to(caller).filter(|_| topics.contains(&message.topic))?;
+    let (number, event) = (message.number, message.topic.event());
     // JSON has no line breaks of its own.
-    format!(
-        "id: {}:{}\nevent: {}\ndata: {}\n\n",
-        hub.epoch,
-        message.number,
-        message.topic.event(),
-        message.data
-    )
+    Some(format!("id: {}:{number}\nevent: {event}\ndata: {data}\n\n", hub.epoch))
 }
 
 fn reset(hub: &Hub, number: u64) -> String {
@@ -361,10 +350,11 @@ impl Reader {
                 }
                 news = self.news.recv() => match news {
                     Ok(message) if message.number <= self.last => {}
-                    Ok(message) if concerns(&message, &self.wants.topics, &self.caller) => {
-                        return Some(written(&hub, &message));
+                    Ok(message) => {
+                        if let Some(told) = written(&hub, &message, &self.wants.topics, &self.caller) {
+                            return Some(told);
+                        }
                     }
-                    Ok(_) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         let number = hub.state.lock().number;
                         self.last = number;

@@ -25,6 +25,7 @@ mod access;
 mod answer;
 mod audit;
 mod body;
+mod bound;
 mod bulks;
 mod chain;
 mod code;
@@ -38,6 +39,7 @@ mod health;
 mod idle;
 mod live;
 mod logs;
+mod news;
 mod openapi;
 mod openmetrics;
 mod pace;
@@ -64,15 +66,17 @@ mod shared;
 mod start;
 mod stats;
 mod strangers;
+mod sums;
 mod system;
 mod tls;
 mod tokens;
 #[cfg(feature = "embed")]
 mod ui_proxy;
 
-pub(crate) use self::access::{DEFAULT_AGE, Role, Tokens, check_token, create as create_token, tokens};
+pub(crate) use self::access::{DEFAULT_AGE, Role, TokenAsk, Tokens, create as create_token, tokens};
 pub(crate) use self::answer::may;
 pub(crate) use self::audit::{AuditJson, token_name};
+pub(crate) use self::bound::Queues;
 pub(crate) use self::chain::{ChainJson, LINES as CHAIN_LINES, look as look_at_chain, read_link, write_link};
 pub(crate) use self::code::Code;
 #[cfg(feature = "otlp")]

@@ -198,7 +198,7 @@ impl Proxy {
             None => None,
             Some(name) => Some(once(headers, name)?.to_owned()).filter(|tenant| tenant != "*"),
         };
-        Ok(Caller { actor: actor.to_owned(), token: None, role, tenant })
+        Ok(Caller { actor: actor.to_owned(), token: None, role, tenant, queues: None })
     }
 }
 

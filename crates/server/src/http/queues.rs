@@ -118,26 +118,40 @@ impl Limits {
 
 pub(crate) async fn list(call: Call) -> Answer {
     let views = call.api.client.queues().await?;
-    Reply::json(&QueuePage { items: views.iter().map(QueueJson::new).collect() })
+    let own = views.iter().filter(|view| call.caller.sees_queue(&view.queue.name));
+    Reply::json(&QueuePage { items: own.map(QueueJson::new).collect() })
+}
+
+/// The queue that the path names, if it is one of whoever asks.
+async fn named(call: &Call) -> Result<QueueCard, Problem> {
+    let name = call.part("name");
+    call.caller.may_use(name)?;
+    match known(&call.api.client, name).await {
+        // Which others there are is not for whoever is bound to some.
+        Err(fault) if fault.code() == "not_found" && call.caller.queues.is_some() => {
+            Err(Problem::not_found(format_args!("queue {name:?}")))
+        }
+        other => Ok(other?),
+    }
 }
 
 pub(crate) async fn get(call: Call) -> Answer {
-    let card = known(&call.api.client, call.part("name")).await?;
+    let card = named(&call).await?;
     told(&call, card).await
 }
 
 /// Its groups that run most.
 pub(crate) async fn groups(call: Call) -> Answer {
-    let QueueCard { name, rules, .. } = known(&call.api.client, call.part("name")).await?;
+    let QueueCard { name, rules, .. } = named(&call).await?;
     let found = call.api.client.store().queue_groups(&name, GROUPS).await?;
     let shape = |GroupView { name, running, in_line }| GroupJson { name, running, in_line };
     let limit = if rules.ordered { Some(1) } else { rules.per_group };
     Reply::json(&GroupPage { items: found.into_iter().map(shape).collect(), limit })
 }
 
-/// The queue that the path names.
+/// The queue that is to be changed.
 async fn found(call: &Call) -> Result<QueueCard, Problem> {
-    let card = known(&call.api.client, call.part("name")).await?;
+    let card = named(call).await?;
     call.was(|| standing::queue(&card));
     Ok(card)
 }

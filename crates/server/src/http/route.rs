@@ -39,6 +39,8 @@ pub(crate) struct Route {
     pub(crate) action: &'static str,
     /// Whether it concerns what all tenants share: then a token that is bound to one may not.
     pub(crate) shared: bool,
+    /// Whether its handler keeps to the queues of whoever is bound to some: without this they may not.
+    pub(crate) by_queue: bool,
     /// Whether it may take longer than others: it waits for something.
     pub(crate) patient: bool,
     /// Whether it only looks, whatever its method is: nothing of it is in the audit log.
@@ -61,7 +63,37 @@ where
 {
     let handler: Handler = Arc::new(move |call| Box::pin(handler(call)));
     let (docs, looks) = (Docs::default(), method == Method::GET);
-    Route { method, path, scope, action, shared: false, patient: false, looks, query: &[], docs, handler }
+    let (shared, by_queue, patient, query) = (false, false, false, &[]);
+    Route { method, path, scope, action, shared, by_queue, patient, looks, query, docs, handler }
+}
+
+/// A route that only looks.
+pub(crate) fn get<F>(path: &'static str, scope: Scope, action: &'static str, handler: fn(Call) -> F) -> Route
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    route(Method::GET, path, scope, action, handler)
+}
+
+/// A route that does something.
+pub(crate) fn post<F>(path: &'static str, scope: Scope, action: &'static str, handler: fn(Call) -> F) -> Route
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    route(Method::POST, path, scope, action, handler)
+}
+
+/// A route that takes something away.
+pub(crate) fn delete<F>(
+    path: &'static str,
+    scope: Scope,
+    action: &'static str,
+    handler: fn(Call) -> F,
+) -> Route
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    route(Method::DELETE, path, scope, action, handler)
 }
 
 impl Route {
@@ -74,6 +106,12 @@ impl Route {
     /// About what all tenants share.
     pub(crate) fn shared(mut self) -> Route {
         self.shared = true;
+        self
+    }
+
+    /// Keeps to the queues of whoever is bound to some.
+    pub(crate) fn by_queue(mut self) -> Route {
+        self.by_queue = true;
         self
     }
 

@@ -1,59 +1,21 @@
-//! Every route, with what it needs. Retry, resume, delete and the like are `operate`: they do what starting does, or more.
+//! Every route, with what it needs. Whoever is bound to queues may only use those that say `by_queue`: their handlers keep to
+//! these. Retry, resume, delete and the like are `operate`: they do what starting does, or more.
 
 use axum::http::Method;
 
 use super::access::Scope::{Admin, Operate, Public, Read, Start};
-use super::query::Param;
-use super::route::{Route, route};
+use super::route::{Route, delete, get, post, route};
 use super::run_actions::Reason;
 use super::{
     audit, bulks, chain, health, live, logs, openapi, payloads, queues, run_actions, runs, schedules,
     sessions, shared, start, stats, system, tokens,
 };
 
-const NONE: &[Param] = &[];
-
 /// All of them.
 pub(crate) fn all() -> Vec<Route> {
     let routes =
         [probes(), of_runs(), of_run_actions(), of_queues(), of_schedules(), of_bulks(), of_access()];
     routes.into_iter().flatten().collect()
-}
-
-fn get<F>(
-    path: &'static str,
-    scope: super::access::Scope,
-    action: &'static str,
-    handler: fn(super::route::Call) -> F,
-) -> Route
-where
-    F: Future<Output = super::reply::Answer> + Send + 'static,
-{
-    route(Method::GET, path, scope, action, handler).query(NONE)
-}
-
-fn post<F>(
-    path: &'static str,
-    scope: super::access::Scope,
-    action: &'static str,
-    handler: fn(super::route::Call) -> F,
-) -> Route
-where
-    F: Future<Output = super::reply::Answer> + Send + 'static,
-{
-    route(Method::POST, path, scope, action, handler)
-}
-
-fn delete<F>(
-    path: &'static str,
-    scope: super::access::Scope,
-    action: &'static str,
-    handler: fn(super::route::Call) -> F,
-) -> Route
-where
-    F: Future<Output = super::reply::Answer> + Send + 'static,
-{
-    route(Method::DELETE, path, scope, action, handler)
 }
 
 fn probes() -> Vec<Route> {
@@ -85,72 +47,89 @@ fn probes() -> Vec<Route> {
 fn of_runs() -> Vec<Route> {
     vec![
         get("/api/v1/runs", Read, "run.list", runs::list)
+            .by_queue()
             .query(runs::LIST)
             .about("Runs that fit, newest first")
             .gives::<runs::RunPage>(200),
         post("/api/v1/runs", Start, "run.start", start::start)
+            .by_queue()
             .about("Start a run; the same key never starts twice; with dry_run, say whether one would be started (a StartPlan)")
             .takes::<start::StartRun>()
             .gives::<start::Started>(200)
             .gives::<start::StartPlan>(200)
             .gives::<start::Started>(201),
         get("/api/v1/runs/count", Read, "run.count", runs::count)
+            .by_queue()
             .query(runs::COUNT)
             .about("How many runs fit, up to a cap")
             .gives::<runs::Count>(200),
         get("/api/v1/runs/{id}", Read, "run.get", runs::get)
+            .by_queue()
             .query(runs::GET)
             .about("One run")
             .gives::<crate::shapes::RunJson>(200),
         delete("/api/v1/runs/{id}", Operate, "run.delete", runs::delete)
+            .by_queue()
             .query(runs::REASON)
             .about("Delete a run that has ended or never began, with everything of it; one that never began ends as cancelled first")
             .gives_other(204, ""),
         get("/api/v1/runs/{id}/steps", Read, "run.steps", runs::steps)
+            .by_queue()
             .query(runs::STEPS)
             .about("What it did, operation by operation")
             .gives::<runs::Steps>(200),
         get("/api/v1/runs/{id}/history", Read, "run.history", runs::history)
+            .by_queue()
             .query(runs::HISTORY)
             .about("What it recorded, entry by entry")
             .gives::<runs::History>(200),
         get("/api/v1/runs/{id}/payload", Read, "run.payload", payloads::payload)
+            .by_queue()
             .query(payloads::PAYLOAD)
             .about("One payload of it, as a file; with preview, how it begins (a Preview)")
             .gives::<serde_json::Value>(200)
             .gives::<crate::preview::PreviewJson>(200),
         get("/api/v1/runs/{id}/queries/{name}", Read, "run.query", runs::query)
+            .by_queue()
             .about("What it last saved under a name, with Ctx::save")
             .gives::<runs::SavedValue>(200),
         get("/api/v1/runs/{id}/actions", Read, "run.actions", audit::of_run)
+            .by_queue()
             .about("What people asked of it through the API, newest first; at most 200")
             .gives::<audit::ActionPage>(200),
         get("/api/v1/runs/{id}/logs", Read, "run.logs", logs::logs)
+            .by_queue()
             .query(logs::LOGS)
             .about("What its handlers logged; with follow=1, as server-sent events (log, end)")
             .gives::<logs::Logs>(200),
         get("/api/v1/runs/{id}/explain", Read, "run.explain", runs::explain)
+            .by_queue()
             .about("Why it is not progressing, and what wakes it")
             .gives_other(200, "application/json"),
         get("/api/v1/runs/{id}/export", Read, "run.export", runs::export)
+            .by_queue()
             .about("The run with its journal, as a file for `outlast check` and `outlast show --file`")
             .gives_other(200, "application/json"),
         get("/api/v1/runs/{id}/result", Read, "run.result", runs::result)
+            .by_queue()
             .query(runs::RESULT)
             .patient()
             .about("How it ended; waits for that if asked to, and says 202 if it has not")
             .gives::<runs::RunResult>(200)
             .gives::<runs::RunResult>(202),
         post("/api/v1/runs/read", Read, "run.read", runs::read)
+            .by_queue()
             .changes_nothing()
             .about("What an exported run did: the file is read, and nothing is kept of it")
             .takes::<runs::ExportedRun>()
             .gives::<runs::ReadRun>(200),
         get("/api/v1/stats/summary", Read, "stats.summary", stats::summary)
+            .by_queue()
             .query(stats::RANGE)
             .about("How many runs there are, and how they ended lately")
             .gives::<stats::Summary>(200),
         get("/api/v1/stats/series", Read, "stats.series", stats::series)
+            .by_queue()
             .query(stats::SERIES)
             .about("How runs ended, how long they took and how long queues were, span by span")
             .gives::<stats::Series>(200),
@@ -159,6 +138,7 @@ fn of_runs() -> Vec<Route> {
             .about("Failures that are alike, the last first")
             .gives::<stats::ErrorPage>(200),
         get("/api/v1/live", Read, "live.stream", live::stream)
+            .by_queue()
             .query(live::QUERY)
             .about("What changes, as server-sent events")
             .gives_other(200, "text/event-stream"),
@@ -169,51 +149,62 @@ fn of_run_actions() -> Vec<Route> {
     use run_actions::{Acted, Due, Fork, Forked, Kept, Message, PlanJson, Replace, Rerun, Retry};
     vec![
         post("/api/v1/runs/{id}/events", Operate, "run.send", run_actions::send)
+            .by_queue()
             .about("Send an event; it is kept until the run waits for it; with dry_run, only refuse what would be refused")
             .takes::<Message>()
             .gives::<Acted>(200)
             .gives::<Kept>(202),
         post("/api/v1/runs/{id}/promises", Operate, "run.settle", run_actions::settle)
+            .by_queue()
             .about("Settle a promise; the first value stays; with dry_run, only refuse what would be refused")
             .takes::<Message>()
             .gives::<Acted>(200)
             .gives::<Kept>(202),
         post("/api/v1/runs/{id}/cancel", Operate, "run.cancel", run_actions::cancel)
+            .by_queue()
             .about("Ask it to stop; one that has ended stays as it is")
             .may_take::<Reason>()
             .gives::<Acted>(200),
         post("/api/v1/runs/{id}/kill", Operate, "run.kill", run_actions::kill)
+            .by_queue()
             .about("End it at once, without undoing what it did")
             .may_take::<Reason>()
             .gives::<Acted>(200),
         post("/api/v1/runs/{id}/pause", Operate, "run.pause", run_actions::pause)
+            .by_queue()
             .about("Hold it back until it is resumed")
             .may_take::<Reason>()
             .gives::<Acted>(200),
         post("/api/v1/runs/{id}/resume", Operate, "run.resume", run_actions::resume)
+            .by_queue()
             .about("Let it go on")
             .may_take::<Reason>()
             .gives::<Acted>(200),
         post("/api/v1/runs/{id}/due", Operate, "run.due", run_actions::due)
+            .by_queue()
             .about("Have it go on now, or at another time, where it would go on later by itself")
             .may_take::<Due>()
             .gives::<Acted>(200),
         post("/api/v1/runs/{id}/retry", Operate, "run.retry", run_actions::retry)
+            .by_queue()
             .about("Try it again, from where it went wrong; with dry_run, say what would run again (a Plan)")
             .may_take::<Retry>()
             .gives::<Acted>(200)
             .gives::<PlanJson>(200),
         post("/api/v1/runs/{id}/replace", Operate, "run.replace", run_actions::replace)
+            .by_queue()
             .about("Give a step another result; with dry_run, say what would run again (a Plan)")
             .takes::<Replace>()
             .gives::<Acted>(200)
             .gives::<PlanJson>(200),
         post("/api/v1/runs/{id}/fork", Operate, "run.fork", run_actions::fork)
+            .by_queue()
             .about("Start another run from a step of it; with dry_run, say what would run again")
             .may_take::<Fork>()
             .gives::<PlanJson>(200)
             .gives::<Forked>(201),
         post("/api/v1/runs/{id}/rerun", Operate, "run.rerun", run_actions::rerun)
+            .by_queue()
             .about("Start another run that does all of it again")
             .may_take::<Rerun>()
             .gives::<Forked>(201),
@@ -222,9 +213,10 @@ fn of_run_actions() -> Vec<Route> {
 
 fn of_queues() -> Vec<Route> {
     use crate::shapes::QueueJson;
-    let change = |route: Route, about| route.shared().about(about).gives::<QueueJson>(200);
+    let change = |route: Route, about| route.shared().by_queue().about(about).gives::<QueueJson>(200);
     vec![
         get("/api/v1/queues", Read, "queue.list", queues::list)
+            .by_queue()
             .shared()
             .about("Every queue that has rules or unfinished runs")
             .gives::<queues::QueuePage>(200),
@@ -252,6 +244,7 @@ fn of_queues() -> Vec<Route> {
             "Back to what code says",
         ),
         get("/api/v1/queues/{name}/groups", Read, "queue.groups", queues::groups)
+            .by_queue()
             .shared()
             .about("Its groups of which the most runs are in hand, and how many each may have")
             .gives::<queues::GroupPage>(200),
@@ -281,13 +274,16 @@ fn of_queues() -> Vec<Route> {
             .about("The settings that the server goes by, without secrets, and where each comes from")
             .gives::<system::Config>(200),
         get("/api/v1/suggest", Read, "suggest.get", shared::suggest)
+            .by_queue()
             .query(shared::SUGGEST)
             .about("What a filter's field can be followed by")
             .gives::<shared::Suggestions>(200),
         get("/api/v1/definitions", Read, "definition.list", shared::definitions)
+            .by_queue()
             .about("What nodes know how to run")
             .gives::<shared::DefinitionPage>(200),
         get("/api/v1/definitions/{name}", Read, "definition.get", shared::definition)
+            .by_queue()
             .about("All versions of one workflow or job")
             .gives::<shared::DefinitionPage>(200),
     ]
@@ -347,14 +343,17 @@ fn of_bulks() -> Vec<Route> {
             .about("Bulks, newest first")
             .gives::<bulks::BulkPage>(200),
         post("/api/v1/bulk", Operate, "bulk.create", bulks::create)
+            .by_queue()
             .about("Do one thing to all runs that fit a filter; with dry_run, say what it would do")
             .takes::<bulks::NewBulk>()
             .gives::<bulks::BulkPreview>(200)
             .gives::<bulks::BulkJson>(202),
         get("/api/v1/bulk/{id}", Read, "bulk.get", bulks::get)
+            .by_queue()
             .about("How far a bulk is")
             .gives::<bulks::BulkJson>(200),
         post("/api/v1/bulk/{id}/abort", Operate, "bulk.abort", bulks::abort)
+            .by_queue()
             .may_take::<Reason>()
             .about("Stop a bulk after the runs in hand; what it did stays")
             .gives::<bulks::BulkJson>(200),
@@ -371,6 +370,7 @@ fn of_access() -> Vec<Route> {
             .about("Log out: the cookie opens nothing any more")
             .gives_other(204, ""),
         get("/api/v1/me", Read, "access.me", tokens::me)
+            .by_queue()
             .about("Who asks, and what they may do")
             .gives::<tokens::Me>(200),
         get("/api/v1/tokens", Admin, "token.list", tokens::list)

@@ -209,7 +209,8 @@ fn data(given: Option<Box<RawValue>>) -> Result<Box<RawValue>, Problem> {
 async fn addressed(call: &Call) -> Result<Target, Problem> {
     let (target, text) = (call.run()?, call.part("id"));
     match call.api.client.find(target.clone()).await {
-        Err(Error::UnknownRun { .. }) if text.contains('/') => {
+        // In which queue a run will be that is not there yet nobody knows.
+        Err(Error::UnknownRun { .. }) if text.contains('/') && call.caller.queues.is_none() => {
             let (definition, _) = text.rsplit_once('/').unwrap_or_default();
             call.api.client.definition(definition).await?;
             call.to(text);

@@ -116,19 +116,31 @@ pub(crate) struct History {
 
 /// The run that the path names, if whoever asks may know of it.
 pub(crate) async fn find(call: &Call) -> Result<RunView, Problem> {
+    find_where(call, Caller::sees_run).await
+}
+
+/// The same where something else says who may know of it.
+pub(crate) async fn find_where(
+    call: &Call,
+    sees: impl FnOnce(&Caller, &RunView) -> bool,
+) -> Result<RunView, Problem> {
     let run = call.api.client.find(call.run()?).await?;
-    let view = visible(&call.api.client, &call.caller, run).await?;
+    let view = call.api.client.status(run).await?;
+    if !sees(&call.caller, &view) {
+        // Named as it was asked for: whoever knows a key is not told the id.
+        return Err(Error::UnknownRun { run: call.part("id").to_owned() }.into());
+    }
     call.to(run);
     call.of_tenant(&view.record.tenant);
     call.was(|| standing::run(&view));
     Ok(view)
 }
 
-/// A run, unless it is another tenant's: then it is as if there were none.
+/// A run, unless it is another tenant's or of a queue out of reach: then it is as if there were none.
 pub(crate) async fn visible(client: &Client, caller: &Caller, run: RunId) -> Result<RunView, Problem> {
     let unknown = || Problem::from(Error::UnknownRun { run: run.to_string() });
     match client.status(run).await {
-        Ok(view) if caller.sees(&view.record.tenant) => Ok(view),
+        Ok(view) if caller.sees_run(&view) => Ok(view),
         Ok(_) => Err(unknown()),
         Err(error) => Err(error.into()),
     }
@@ -137,9 +149,7 @@ pub(crate) async fn visible(client: &Client, caller: &Caller, run: RunId) -> Res
 /// What a query asks for, within what the caller may see.
 async fn asked(call: &Call) -> Result<Filter, Problem> {
     let now = call.api.client.store().now().await?;
-    let mut filter = filter(&words(&call.query)?, now)?;
-    filter.tenant = call.caller.tenant.clone();
-    Ok(filter)
+    call.caller.within(filter(&words(&call.query)?, now)?)
 }
 
 /// Parameters as the words of the command line's filters.
@@ -182,7 +192,8 @@ pub(crate) async fn list(call: Call) -> Answer {
         }
     };
     // As they were sent: two hours ago is another time on the next page.
-    let what = format!("runs\n{:?}\n{}\n{:?}", filter.tenant, filter.oldest_first, words(&call.query)?);
+    let who = (&filter.tenant, &filter.queues);
+    let what = format!("runs\n{who:?}\n{}\n{:?}", filter.oldest_first, words(&call.query)?);
     let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
     Reply::json(&RunPage { items: told(&call, &runs).await?, next_cursor, prev_cursor })
 }

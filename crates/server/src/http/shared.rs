@@ -41,11 +41,11 @@ pub(crate) const SUGGEST: &[Param] =
 
 /// What a filter's field can be followed by.
 pub(crate) async fn suggest(call: Call) -> Answer {
-    let client = &call.api.client;
     let mut items: Vec<String> = match call.query.one("field") {
         Some("status") => outlast::Status::ALL.iter().map(|status| status.word().to_owned()).collect(),
-        Some("def") => client.definitions().await?.into_iter().map(|card| card.name).collect(),
-        Some("queue") => client.definitions().await?.into_iter().map(|card| card.queue).collect(),
+        Some("def") => cards(&call).await?.into_iter().map(|card| card.name).collect(),
+        Some("queue") if call.caller.queues.is_some() => call.caller.queue_names(),
+        Some("queue") => cards(&call).await?.into_iter().map(|card| card.queue).collect(),
         other => {
             let detail = format!("field is status, def or queue, not {:?}", other.unwrap_or_default());
             return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
@@ -70,15 +70,22 @@ pub(crate) async fn lost_nodes(call: Call) -> Answer {
     Reply::json(&LostNodePage { items: nodes.into_iter().map(LostNodeJson::new).collect() })
 }
 
+/// What nodes know how to run; for whoever is bound to queues, what is run in those unless said otherwise.
+async fn cards(call: &Call) -> Result<Vec<DefinitionCard>, Problem> {
+    let mut cards = call.api.client.definitions().await?;
+    cards.retain(|card| call.caller.sees_queue(&card.queue));
+    Ok(cards)
+}
+
 pub(crate) async fn definitions(call: Call) -> Answer {
-    let cards = call.api.client.definitions().await?;
+    let cards = cards(&call).await?;
     Reply::json(&DefinitionPage { items: cards.iter().map(DefinitionJson::new).collect() })
 }
 
 /// All versions of one.
 pub(crate) async fn definition(call: Call) -> Answer {
     let name = call.part("name");
-    let cards = call.api.client.definitions().await?;
+    let cards = cards(&call).await?;
     let names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
     let versions: Vec<&DefinitionCard> = cards.iter().filter(|card| card.name == name).collect();
     if versions.is_empty() {

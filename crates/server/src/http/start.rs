@@ -1,7 +1,7 @@
 //! Starts runs: what is asked for, and whether it is there already.
 
 use axum::http::header;
-use outlast::{Client, Error};
+use outlast::{Error, RunId};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
@@ -14,6 +14,7 @@ use super::guard::{traceparent, tracestate};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use super::runs::visible;
 use crate::standing;
 
 /// A run to start.
@@ -173,11 +174,22 @@ pub(crate) async fn start(call: Call) -> Answer {
         start = start.seed(time, random);
     }
     call.to(&ask.definition);
-    if ask.dry_run {
-        let run = taken(client, start.rehearse().await).await?;
-        return Reply::json(&StartPlan { dry_run: true, run: run.map(|run| run.to_string()) });
+    let start = start.prepared().await?;
+    call.caller.may_use(start.queue()).map_err(|problem| problem.at("/queue"))?;
+    // What stands for its kind elsewhere would be given, or replaced: so it is looked at first.
+    if ask.dry_run || call.caller.queues.is_some() {
+        let run = taken(&call, start.rehearse().await).await?;
+        if let Some(run) = run {
+            reached(&call, run).await?;
+        }
+        if ask.dry_run {
+            return Reply::json(&StartPlan { dry_run: true, run: run.map(|run| run.to_string()) });
+        }
     }
-    let run = taken(client, start.await).await?;
+    let run = taken(&call, start.start().await).await?;
+    if !run.created() {
+        reached(&call, run.id()).await?;
+    }
     call.to(run.id());
     call.is_now(|| json!({ "created": run.created(), "definition": ask.definition, "input": standing::hash(input.as_bytes()) }));
     let location = call.address(&format!("/runs/{}", run.id()));
@@ -193,9 +205,25 @@ pub(super) fn seed_parts(seed: uuid::Uuid) -> (outlast::Timestamp, u64) {
     (outlast::Timestamp::from_micros(millis * 1000), low)
 }
 
+/// Refuses a run that is there already, and of which whoever asks may not know: not even its id is told.
+async fn reached(call: &Call, run: RunId) -> Result<(), Problem> {
+    match visible(&call.api.client, &call.caller, run).await {
+        Err(problem) if problem.code == Code::NOT_FOUND => {
+            let detail = "a run with this key, or of this kind, is in a queue that this token does not reach: use another key, or a \
+                          token that reaches it";
+            Err(Problem::new(Code::FORBIDDEN, detail))
+        }
+        other => other.map(drop),
+    }
+}
+
 /// What a start gives; of a key that belongs to a run with another input, also since when.
-async fn taken<T>(client: &Client, started: Result<T, Error>) -> Result<T, Problem> {
+async fn taken<T>(call: &Call, started: Result<T, Error>) -> Result<T, Problem> {
+    if let Err(Error::KeyConflict { run, .. } | Error::AlreadyExists { run, .. }) = &started {
+        reached(call, *run).await?;
+    }
     let Err(Error::KeyConflict { key, run }) = started else { return Ok(started?) };
+    let client = &call.api.client;
     let since =
         client.status(run).await.map(|view| format!(" at {}", view.record.created_at)).unwrap_or_default();
     let detail =

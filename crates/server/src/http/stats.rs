@@ -7,9 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outlast::{Filter, Status, Timestamp};
-use outlast_store::{
-    Access, Accessed, DepthAsk, DepthPoint, FailureAsk, FailureGroup, Measure, Roll, SeriesAsk, SeriesPoint,
-};
+use outlast_store::{Access, Accessed, DepthPoint, FailureAsk, FailureGroup, Measure, Roll, SeriesPoint};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -19,6 +17,7 @@ use super::problem::Problem;
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use super::sums::{depths, floor, micros, points};
 use crate::shapes::millis;
 use crate::when::When;
 
@@ -132,12 +131,11 @@ pub(crate) struct ErrorPage {
 /// How things stand.
 pub(crate) async fn summary(call: Call) -> Answer {
     let (client, range) = (&call.api.client, range(&call)?);
-    let tenant = call.caller.tenant.clone();
     let definition = call.query.one("def").map(str::to_owned);
     let count = async |statuses: &[Status]| {
-        let (tenant, definition) = (tenant.clone(), definition.clone());
-        let filter = Filter { statuses: statuses.to_vec(), tenant, definition, ..Filter::default() };
-        client.count(&filter, CAP).await
+        let definition = definition.clone();
+        let filter = Filter { statuses: statuses.to_vec(), definition, ..Filter::default() };
+        Ok::<u64, Problem>(client.count(&call.caller.within(filter)?, CAP).await?)
     };
     let points = points(&call, range, range, MINUTE).await?;
     let mut all = SeriesPoint::default();
@@ -147,9 +145,13 @@ pub(crate) async fn summary(call: Call) -> Answer {
         all.cancelled += point.cancelled;
         all.times.extend(point.times);
     }
-    let oldest = match tenant {
+    let oldest = match call.caller.tenant {
         Some(_) => None,
-        None => client.queues().await?.into_iter().filter_map(|view| view.oldest).min(),
+        None => {
+            let views = client.queues().await?.into_iter();
+            let own = views.filter(|view| call.caller.sees_queue(&view.queue.name));
+            own.filter_map(|view| view.oldest).min()
+        }
     };
     Reply::json(&Summary {
         range_ms: millis(range),
@@ -212,50 +214,6 @@ fn range(call: &Call) -> Result<Duration, Problem> {
         }
         (Some(_), range) => Ok(range),
     }
-}
-
-fn floor(time: i64, step: i64) -> i64 {
-    time - time.rem_euclid(step.max(1))
-}
-
-/// The sums from the beginning of that span on in which `range` ago was.
-async fn points(
-    call: &Call,
-    range: Duration,
-    step: Duration,
-    span: Duration,
-) -> Result<Vec<SeriesPoint>, Problem> {
-    let store = call.api.client.store();
-    let now = store.now().await?.micros();
-    let ask = SeriesAsk {
-        tenant: call.caller.tenant.clone(),
-        definition: call.query.one("def").map(str::to_owned),
-        queue: call.query.one("queue").map(str::to_owned),
-        from: Timestamp::from_micros(floor(now - micros(range), micros(span))),
-        to: Timestamp::from_micros(now),
-        step,
-    };
-    Ok(store.series(&ask).await?)
-}
-
-/// How long queues were. What all tenants share is not told of one, and queues know no definitions.
-async fn depths(call: &Call, range: Duration, step: Duration) -> Result<Vec<DepthPoint>, Problem> {
-    if call.caller.tenant.is_some() || call.query.one("def").is_some() {
-        return Ok(Vec::new());
-    }
-    let store = call.api.client.store();
-    let now = store.now().await?.micros();
-    let ask = DepthAsk {
-        queue: call.query.one("queue").map(str::to_owned),
-        from: Timestamp::from_micros(floor(now - micros(range), micros(step))),
-        to: Timestamp::from_micros(now),
-        step,
-    };
-    Ok(store.depths(&ask).await?)
-}
-
-fn micros(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Point {

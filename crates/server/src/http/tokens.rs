@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::access::{DEFAULT_AGE, Role, Scope, create as create_token};
+use super::access::{DEFAULT_AGE, Role, Scope, TokenAsk, create as create_token};
 use super::audit::token_name;
 use super::body::Millis;
 use super::code::Code;
@@ -25,6 +25,8 @@ pub(crate) struct Me {
     capabilities: Vec<Scope>,
     /// The tenant to which the token is bound; `null`: all of them.
     tenant: Option<String>,
+    /// The queues to which the token is bound; `null`: all of them.
+    queues: Option<Vec<String>>,
     token: Option<String>,
     /// The database's time, by which everything is judged.
     now: When,
@@ -38,6 +40,8 @@ pub(crate) struct TokenJson {
     pub(crate) subject: String,
     pub(crate) role: String,
     pub(crate) tenant: Option<String>,
+    /// The queues to which it is bound; `null`: all of them.
+    pub(crate) queues: Option<Vec<String>>,
     created_by: String,
     created_at: When,
     pub(crate) expires_at: When,
@@ -65,6 +69,9 @@ pub(crate) struct NewToken {
     /// A tenant to which it is bound.
     #[serde(default)]
     tenant: Option<String>,
+    /// Queues to which it is bound: at least one, at most 20. It sees, starts and changes runs of these alone.
+    #[serde(default)]
+    queues: Option<Vec<String>>,
     /// How long it opens something, in milliseconds: 90 days unless said.
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_162_240_000_000i64)]
@@ -86,6 +93,7 @@ impl TokenJson {
             subject: view.card.subject.clone(),
             role: view.card.role.clone(),
             tenant: view.card.tenant.clone(),
+            queues: view.card.queues.clone(),
             created_by: view.card.by.clone(),
             created_at: When(view.created_at),
             expires_at: When(view.card.expires_at),
@@ -108,6 +116,7 @@ pub(crate) async fn me(call: Call) -> Answer {
         role: caller.role,
         capabilities: caller.role.scopes().to_vec(),
         tenant: caller.tenant.clone(),
+        queues: caller.queues.as_ref().map(|queues| queues.names().to_vec()),
         token: caller.token.map(token_name),
         now: When(call.api.client.store().now().await?),
     })
@@ -121,7 +130,7 @@ pub(crate) async fn list(call: Call) -> Answer {
 }
 
 pub(crate) async fn create(call: Call) -> Answer {
-    let NewToken { subject, role, tenant, age_ms } = call.json()?;
+    let NewToken { subject, role, tenant, queues, age_ms } = call.json()?;
     call.to(&subject);
     let role = Role::of(&role).ok_or_else(|| {
         let detail = format!("role is viewer, operator or admin, not {role:?}");
@@ -133,8 +142,8 @@ pub(crate) async fn create(call: Call) -> Answer {
         return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
     }
     let age = age_ms.map_or(DEFAULT_AGE, |age| age.0);
-    let (view, secret) =
-        create_token(&call.api.client, &subject, role, tenant, age, &call.caller.actor).await?;
+    let ask = TokenAsk { subject, role, tenant, queues, age };
+    let (view, secret) = create_token(&call.api.client, ask, &call.caller.actor).await?;
     call.api.door.close();
     call.to(token_name(view.card.id));
     call.is_now(|| standing::token(&view));

@@ -10,7 +10,7 @@ use crate::http;
 use crate::output::Format;
 use crate::queue_commands;
 use crate::schedule_commands::{find, schedule_ask, times};
-use crate::token_commands::unknown;
+use crate::token_commands::{token_ask, unknown, within};
 use crate::words::{count, took};
 
 pub(super) async fn queue(client: &Backend, command: &QueueCommand, format: Format) -> Result<(), Fault> {
@@ -133,18 +133,18 @@ async fn backfill(client: &Backend, args: &BackfillArgs, format: Format) -> Resu
 
 pub(super) async fn create_token(client: &Backend, args: TokenArgs, format: Format) -> Result<(), Fault> {
     let is_first = client.tokens().await?.is_empty();
-    http::check_token(&args.subject, args.tenant.as_deref())?;
-    let age = args.expires.unwrap_or(http::DEFAULT_AGE);
-    let tenant = args.tenant.map(|tenant| format!(" of {tenant}")).unwrap_or_default();
+    let ask = token_ask(args);
+    let queues = within(ask.check()?.as_ref().map(http::Queues::names));
+    let tenant = ask.tenant.map(|tenant| format!(" of {tenant}")).unwrap_or_default();
     let first =
         if is_first { "; every server of this database would ask for a token from then on" } else { "" };
     let would = format!(
-        "{} might use the API as {}{tenant} for {}{first}",
-        args.subject,
-        args.role.word(),
-        took(age)
+        "{} might use the API as {}{tenant}{queues} for {}{first}",
+        ask.subject,
+        ask.role.word(),
+        took(ask.age)
     );
-    Would::new("token.create", &args.subject, would).tell(format)
+    Would::new("token.create", &ask.subject, would).tell(format)
 }
 
 pub(super) async fn revoke_token(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {

@@ -212,12 +212,33 @@ impl Lab {
         panic!("{run} is not {status}");
     }
 
+    /// Waits until these runs wait for something, as somebody who may see them.
+    pub(crate) async fn until_waiting(&self, secret: &str, runs: &[&str]) {
+        for run in runs {
+            let path = format!("/api/v1/runs/{run}");
+            for _ in 0..600 {
+                let view = told(self.request("GET", &path).bearer_auth(secret)).await.json();
+                if view["status"] == "waiting" {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
     /// A token that was made in the database; gives its secret.
     pub(crate) async fn token(&self, role: &str, tenant: Option<&str>) -> String {
-        let tenant = tenant.map_or("null".to_owned(), |tenant| format!("{tenant:?}"));
-        let body = format!(r#"{{"subject":"{role}","role":"{role}","tenant":{tenant}}}"#);
+        self.token_of(&json!({ "subject": role, "role": role, "tenant": tenant })).await
+    }
+
+    /// A token that is bound to queues; gives its secret.
+    pub(crate) async fn bound(&self, role: &str, queues: &[&str]) -> String {
+        self.token_of(&json!({ "subject": role, "role": role, "queues": queues })).await
+    }
+
+    async fn token_of(&self, body: &Value) -> String {
         let ask = self.http.post(format!("{}/api/v1/tokens", self.open_url));
-        let made = told(with_json(ask, &body)).await;
+        let made = told(with_json(ask, &body.to_string())).await;
         assert_eq!(made.status, 201, "{made:?}");
         made.json()["secret"].as_str().unwrap().to_owned()
     }

@@ -7,20 +7,20 @@ use serde_json::Value;
 use crate::lab::{Lab, told, with_json};
 
 /// A stream that is read event by event.
-struct Stream {
+pub(crate) struct Stream {
     answer: reqwest::Response,
     read: String,
 }
 
 #[derive(Debug)]
-struct Event {
+pub(crate) struct Event {
     id: String,
-    name: String,
-    data: Value,
+    pub(crate) name: String,
+    pub(crate) data: Value,
 }
 
 impl Stream {
-    async fn open(lab: &Lab, topics: &str, last: Option<&str>, secret: Option<&str>) -> Stream {
+    pub(crate) async fn open(lab: &Lab, topics: &str, last: Option<&str>, secret: Option<&str>) -> Stream {
         let mut ask = lab.request("GET", &format!("/api/v1/live?topics={topics}"));
         if let Some(last) = last {
             ask = ask.header("last-event-id", last);
@@ -37,7 +37,7 @@ impl Stream {
     }
 
     /// The next event; `None` when the stream has ended.
-    async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((block, rest)) = self.read.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
@@ -61,7 +61,7 @@ impl Stream {
     }
 
     /// The next event in which a run is in a status.
-    async fn until(&mut self, run: &str, status: &str) -> Event {
+    pub(crate) async fn until(&mut self, run: &str, status: &str) -> Event {
         loop {
             let event = self.next().await.expect("the stream goes on");
             let changed = event.data["changed"].as_array().cloned().unwrap_or(vec![event.data.clone()]);

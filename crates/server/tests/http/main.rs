@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod bad_input;
+mod bound;
 #[cfg(feature = "embed")]
 mod dashboard;
 mod deaths;

@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Walked> {
 /// A body that every route that takes one refuses or accepts, but reads.
 const BODY: &str = r#"{"dry_run":true}"#;
 
-async fn ask(lab: &Lab, route: &Walked, path: &str, secret: Option<&str>) -> Told {
+pub(crate) async fn ask(lab: &Lab, route: &Walked, path: &str, secret: Option<&str>) -> Told {
     let mut request = lab.request(&route.method, path);
     if let Some(secret) = secret {
         request = request.bearer_auth(secret);

@@ -132,6 +132,8 @@ pub struct TokenCard {
     pub role: String,
     /// The tenant to which it is bound; `None`: all of them.
     pub tenant: Option<String>,
+    /// The queues to which it is bound; `None`: all of them. With none in it, it opens nothing.
+    pub queues: Option<Vec<String>>,
     /// Who made it.
     pub by: String,
     /// From when on it opens nothing.

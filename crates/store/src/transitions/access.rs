@@ -25,10 +25,11 @@ pub(crate) async fn access(tx: &mut dyn Tx, ask: &Access) -> Result<Accessed, St
             card.id,
             card.hash.clone(),
             &*card.subject,
-            &*card.role,
+            kept_role(card),
             card.tenant.clone(),
             &*card.by,
             card.expires_at,
+            card.queues.as_ref().map(|queues| serde_json::json!(queues).to_string()),
         ])),
         Access::Revoke { token } => {
             flight.add(TOKEN_REVOKE.with(cells![HOME, *token]));
@@ -121,15 +122,30 @@ async fn reserve(tx: &mut dyn Tx, ask: &Reserve) -> Result<Accessed, StoreError>
     Ok(answer)
 }
 
+/// How the role of a token begins that is bound to queues. A program that knows nothing of those would let it do the same
+/// everywhere: but it knows no such role, and lets nobody in with it.
+const BOUND: &str = "queues:";
+
+fn kept_role(card: &TokenCard) -> String {
+    [if card.queues.is_some() { BOUND } else { "" }, &card.role].concat()
+}
+
 /// A token from `token_columns!`.
 pub(crate) fn read_token(row: &Row) -> Result<TokenView, StoreError> {
+    // What cannot be read binds it to no queue at all.
+    let queues: Option<Vec<String>> =
+        row.opt_text(10)?.map(|text| serde_json::from_str(&text).unwrap_or_default());
+    let kept = row.text(3)?;
+    // Without its queues it has a role that nobody knows.
+    let role = kept.strip_prefix(BOUND).filter(|_| queues.is_some()).unwrap_or(&kept).to_owned();
     Ok(TokenView {
         card: TokenCard {
             id: row.id(0)?,
             hash: row.bytes(1)?,
             subject: row.text(2)?,
-            role: row.text(3)?,
+            role,
             tenant: row.opt_text(4)?,
+            queues,
             by: row.text(5)?,
             expires_at: row.time(7)?,
         },
@@ -143,7 +159,7 @@ pub(crate) fn read_token(row: &Row) -> Result<TokenView, StoreError> {
 macro_rules! token_columns {
     () => {
         "select t.id, t.hash, t.subject, t.role, t.tenant, t.created_by, t.created_at, t.expires_at, t.used_at,
-                t.revoked_at
+                t.revoked_at, t.queues
            from outlast.tokens as t where t.shard = {p1} "
     };
 }
@@ -184,10 +200,20 @@ static KEY_LOOK: Sql =
 
 static TOKEN_PUT: Sql = Sql::new(
     "token_put",
-    "insert into outlast.tokens (shard, id, hash, subject, role, tenant, created_by, created_at, expires_at)
-     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {p7}, {now}, {p8}) on conflict do nothing",
+    "insert into outlast.tokens (shard, id, hash, subject, role, tenant, created_by, created_at, expires_at, queues)
+     values ({p1}, {p2}, {p3}, {p4}, {p5}, {p6}, {p7}, {now}, {p8}, {p9}) on conflict do nothing",
 )
-.takes(&[Type::Int, Type::Id, Type::Bytes, Type::Text, Type::Text, Type::Text, Type::Text, Type::Int]);
+.takes(&[
+    Type::Int,
+    Type::Id,
+    Type::Bytes,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Text,
+    Type::Int,
+    Type::Text,
+]);
 
 static TOKEN_REVOKE: Sql = Sql::new(
     "token_revoke",

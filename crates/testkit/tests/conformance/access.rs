@@ -20,6 +20,7 @@ pub(crate) fn token(id: u128, expires_at: Timestamp) -> TokenCard {
         subject: "ann".into(),
         role: "operator".into(),
         tenant: Some("acme".into()),
+        queues: None,
         by: "root".into(),
         expires_at,
     }
@@ -90,6 +91,24 @@ async fn a_token_is_found_by_its_hash_until_it_is_revoked_or_over(world: World) 
         world.store().tokens().await.unwrap(),
         [world.store().token(&card.hash).await.unwrap().unwrap()]
     );
+}
+
+#[store_test]
+async fn a_token_that_is_bound_to_queues_has_a_role_that_nobody_knows_without_them(world: World) {
+    let queues = Some(vec!["mail".to_owned(), "reports \"x\"".to_owned()]);
+    let card = TokenCard { queues, ..token(7, world.now().await + DAY) };
+    access(&world, Access::Token(card.clone())).await;
+    let look = async || world.store().token(&card.hash).await.unwrap().unwrap().card;
+    assert_eq!(look().await, card);
+    assert_eq!(world.store().tokens().await.unwrap()[0].card, card);
+    // As a program sees it that knows nothing of queues.
+    let kept = world.count("select count(*) from outlast.tokens where role = 'queues:operator'").await;
+    assert_eq!(kept, 1);
+    // What nobody can read binds it to nothing, and does not set it free.
+    world.raw("update outlast.tokens set queues = 'mail'").await;
+    assert_eq!((look().await.queues, look().await.role), (Some(Vec::new()), "operator".to_owned()));
+    world.raw("update outlast.tokens set queues = null").await;
+    assert_eq!((look().await.queues, look().await.role), (None, "queues:operator".to_owned()));
 }
 
 #[store_test]

@@ -1,0 +1,1 @@
+alter table outlast.tokens drop column queues;
