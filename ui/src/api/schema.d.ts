@@ -1612,6 +1612,8 @@ export interface components {
             capabilities: components["schemas"]["Scope"][];
             /** @description The database's time, by which everything is judged. */
             now: components["schemas"]["Time"];
+            /** @description The queues to which the token is bound; `null`: all of them. */
+            queues?: string[] | null;
             role: components["schemas"]["Role"];
             /** @description The tenant to which the token is bound; `null`: all of them. */
             tenant?: string | null;
@@ -1660,6 +1662,8 @@ export interface components {
              * @description How long it opens something, in milliseconds: 90 days unless said.
              */
             age_ms?: number | null;
+            /** @description Queues to which it is bound: at least one, at most 20. It sees, starts and changes runs of these alone. */
+            queues?: string[] | null;
             /** @description `viewer`, `operator` or `admin`. */
             role: string;
             /** @description Whom it stands for. */
@@ -2295,6 +2299,8 @@ export interface components {
             id: string;
             /** @description Whether it opens anything now. */
             live: boolean;
+            /** @description The queues to which it is bound; `null`: all of them. */
+            queues?: string[] | null;
             revoked_at?: components["schemas"]["Time"] | null;
             role: string;
             subject: string;

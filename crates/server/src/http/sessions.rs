@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::Inner;
-use super::access::{Caller, DEFAULT_AGE, Role, Secret, caller_of, create, refused};
+use super::access::{Caller, DEFAULT_AGE, Role, Secret, TokenAsk, caller_of, create, refused};
 use super::audit::note_session;
 use super::code::Code;
 use super::guard::is_own_page;
@@ -84,8 +84,9 @@ async fn by_ticket(call: &Call, ticket: &str, cookie: &str) -> Result<Caller, Pr
 /// What a server tells whoever starts it for the first time: a ticket that opens one session, as an admin. The token behind it
 /// is like any other, can be revoked like any other, and nobody knows its secret.
 pub(crate) async fn first_ticket(client: &Client) -> Result<String, Error> {
-    let by = "the first start";
-    let (token, _) = create(client, "first", Role::Admin, None, DEFAULT_AGE, by).await?;
+    let (subject, age) = ("first".to_owned(), DEFAULT_AGE);
+    let ask = TokenAsk { subject, role: Role::Admin, tenant: None, queues: None, age };
+    let (token, _) = create(client, ask, "the first start").await?;
     let ticket = random()?;
     let ask = Access::Session { hash: hash_of_ticket(&ticket), token: token.card.id, idle: IDLE };
     client.store().access(&ask).await?;

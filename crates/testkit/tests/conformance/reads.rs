@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outlast_core::{Entry, RunId, Status, Timestamp};
 use outlast_store::{Address, Batch, Ended, Filter, Hold, NewRun, Next, RunCommit};
-use outlast_testkit::{World, event, key, step, store_test};
+use outlast_testkit::{QUEUE, World, event, key, step, store_test};
 
 use crate::{DAY, MINUTE};
 
@@ -90,10 +90,10 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
         (Filter { queue: name("mail"), ..none() }, &[queue]),
         (Filter { queues: names(&["mail"]), ..none() }, &[queue]),
         (Filter { queues: names(&["mail", "nobody", "mail"]), ..none() }, &[queue]),
-        (Filter { queues: names(&["mail", "default"]), ..unnamed.clone() }, &[running, done.run]),
+        (Filter { queues: names(&["mail", QUEUE]), ..unnamed.clone() }, &[running, done.run]),
         (Filter { queues: names(&["mail", "nobody"]), ..unnamed }, &[]),
-        (Filter { queues: names(&["mail", "default"]), queue: name("mail"), ..none() }, &[queue]),
-        (Filter { queues: names(&["default"]), queue: name("mail"), ..none() }, &[]),
+        (Filter { queues: names(&["mail", QUEUE]), queue: name("mail"), ..none() }, &[queue]),
+        (Filter { queues: names(&[QUEUE]), queue: name("mail"), ..none() }, &[]),
         (Filter { key: name("k-1"), ..none() }, &[keyed]),
         (Filter { key: name("k-1"), tenant: name(""), definition: name("greet"), ..none() }, &[keyed]),
         (Filter { key: name("k-1"), tenant: name("acme"), definition: name("greet"), ..none() }, &[]),
@@ -127,7 +127,7 @@ async fn every_filter_finds_what_fits_and_nothing_else(world: World) {
     let ready = Filter { statuses: vec![Status::Ready], since, ..none() };
     assert_eq!(listed(&world, &ready, 3).await.len(), 8);
     assert_eq!(listed(&world, &none(), 3).await.len(), 11);
-    let both = Filter { queues: names(&["default", "mail"]), ..none() };
+    let both = Filter { queues: names(&[QUEUE, "mail"]), ..none() };
     assert_eq!(listed(&world, &both, 3).await, listed(&world, &none(), 3).await);
     assert_eq!(world.store().count(&both, 100).await.unwrap(), 11);
     assert_eq!(world.store().count(&Filter { queues: names(&["mail"]), ..none() }, 100).await.unwrap(), 1);
