@@ -21,7 +21,7 @@ use crate::standing;
 use crate::when::When;
 
 /// The definition of which bulks are runs.
-const DEFINITION: &str = "outlast.bulk";
+pub(super) const DEFINITION: &str = "outlast.bulk";
 /// What of a filter is a time.
 const TIMES: [&str; 4] = ["since", "until", "stuck_since", "ended_since"];
 

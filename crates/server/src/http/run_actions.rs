@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::body::Time;
+use super::bulks;
 use super::code::Code;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
@@ -355,13 +356,26 @@ pub(crate) async fn due(call: Call) -> Answer {
     acted(&call, run, changed).await
 }
 
+/// Refuses to have a bulk do something else: what it may reach was looked at when it was made, and stands in its input.
+fn check_input(view: &RunView, input: Option<&RawValue>) -> Result<(), Problem> {
+    match input {
+        Some(_) if view.record.definition == bulks::DEFINITION => {
+            let detail = "a bulk does what it was made for: make another (POST /api/v1/bulk)";
+            Err(Problem::new(Code::INVALID_ARGUMENT, detail).at("/input"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Tries it again.
 pub(crate) async fn retry(call: Call) -> Answer {
     let Retry { from, input, reason, dry_run } = call.json()?;
     if dry_run {
         call.only_asks();
     }
-    let run = find(&call).await?.record.id;
+    let view = find(&call).await?;
+    check_input(&view, input.as_deref())?;
+    let run = view.record.id;
     call.because(reason.as_deref());
     if let Some(changed) = call.done {
         return acted(&call, run, changed).await;
@@ -421,6 +435,7 @@ pub(crate) async fn rerun(call: Call) -> Answer {
 
 async fn forked(call: Call, ask: Fork) -> Answer {
     let view: RunView = find(&call).await?;
+    check_input(&view, ask.input.as_deref())?;
     let run = view.record.id;
     for (both, names) in [
         (ask.from.is_some() && ask.from_start, "from and from_start"),

@@ -231,3 +231,28 @@ async fn a_tenant_sees_and_changes_nothing_of_another_on_any_route() {
     let shared = lab.request("GET", "/api/v1/live?topics=queues").bearer_auth(&acme);
     assert_eq!(told(shared).await.code(), "forbidden");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_of_one_tenant_cannot_be_made_one_of_all() {
+    let lab = Lab::guarded().await;
+    let (acme, all) = (lab.token("operator", Some("acme")).await, lab.token("admin", None).await);
+    let post = async |secret: &str, path: &str, body: &str| {
+        told(with_json(lab.request("POST", path), body).bearer_auth(secret)).await
+    };
+    let other = post(&all, "/api/v1/runs", r#"{"definition":"approve"}"#).await.json();
+    let bulk = post(&acme, "/api/v1/bulk", r#"{"op":"resume","all":true}"#).await.json();
+    let bulk = bulk["id"].as_str().unwrap();
+    lab.app.bulk_run(bulk.parse().unwrap()).result().await.unwrap();
+    // What it may reach stands in its input.
+    let input = r#"{"input":{"op":{"op":"kill","reason":"x"},"filter":{}}}"#;
+    for what in ["rerun", "fork", "retry"] {
+        let refused = post(&acme, &format!("/api/v1/runs/{bulk}/{what}"), input).await;
+        assert_eq!(refused.code(), "invalid_argument", "{what}");
+        assert!(refused.text.contains("make another"), "{what}: {refused:?}");
+    }
+    let again = post(&acme, &format!("/api/v1/runs/{bulk}/rerun"), "{}").await;
+    assert_eq!(again.status, 201, "as it was made it can be done again: {again:?}");
+    let view = format!("/api/v1/runs/{}", other["id"].as_str().unwrap());
+    let view = told(lab.request("GET", &view).bearer_auth(&all)).await.json();
+    assert_ne!(view["status"], "cancelled");
+}
