@@ -83,6 +83,10 @@ mod tests {
         let mut told = Vec::new();
         for row in docs.lines().filter(|line| line.starts_with("| outlast_")) {
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            // Roles of a database are called so, too.
+            if !["counter", "gauge", "histogram"].contains(&cells[2]) {
+                continue;
+            }
             told.push((cells[1].split('{').next().unwrap(), cells[2], cells[3]));
         }
         let described = METRICS.iter().map(|(name, kind, words)| match kind {
