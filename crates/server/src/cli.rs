@@ -188,7 +188,7 @@ pub(crate) enum Command {
     Replace(ReplaceArgs),
     /// Wait for a run's end and print its output
     Wait(WaitArgs),
-    /// Delete runs that have ended or never began
+    /// Delete runs that have ended; by id also runs that never began
     Delete(CancelArgs),
     /// Delete runs that ended long ago
     Purge(PurgeArgs),

@@ -275,7 +275,7 @@ fn what_a_database_refuses_its_server_refuses_with_the_same_code() {
         ("show nonsense", 2, "(invalid_id)"),
         ("explain order/none", 3, "(not_found)"),
         ("export order/none", 3, "(not_found)"),
-        ("delete heartbeat/one", 4, "(conflict)"),
+        ("delete order/order-1", 4, "(conflict)"),
         ("delete order/none", 3, "(not_found)"),
         ("send order/large approval", 4, "(run_closed)"),
         ("queue pause mial", 3, "(not_found)"),

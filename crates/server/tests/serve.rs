@@ -170,6 +170,11 @@ fn the_first_token_shuts_the_door_of_a_server_that_is_up() {
 #[test]
 fn the_first_start_lets_in_one_browser_once_and_nobody_else() {
     let shop = shop();
+    // One that lets nobody in before it stops is as if it had not been.
+    let (unseen, _) = serve_guarded(&shop, &["--listen", "127.0.0.1:0"]);
+    until("it says how", || unseen.told().contains("#ticket=").then_some(()));
+    drop(unseen);
+    assert!(shop.refused(&["serve", "--listen", "0.0.0.0:0"], 4).contains("there is no token"));
     let (server, address) = serve_guarded(&shop, &["--listen", "127.0.0.1:0"]);
     assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401, "nobody is let in without a token");
     until("it says how", || server.told().contains("#ticket=").then_some(()));
@@ -196,7 +201,8 @@ fn the_first_start_lets_in_one_browser_once_and_nobody_else() {
     assert_eq!(ask(&address, "GET", "/api/v1/me", &cookie(session)).0, 200, "what was opened stays open");
     assert!(!again.told().contains("#ticket="));
     let listed = shop.ok(&["token", "list"]);
-    assert!(listed.contains("first") && listed.contains("admin"), "{listed}");
+    assert_eq!(listed.matches("first").count(), 1, "{listed}");
+    assert!(listed.contains("admin") && !listed.contains("never"), "it was used: {listed}");
 }
 
 #[test]

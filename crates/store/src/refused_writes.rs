@@ -37,7 +37,8 @@ fn is_refusal(error: &StoreError) -> bool {
     match error {
         // A file that was open is found to be read-only; a server that lets nobody in is found by those who read, too.
         StoreError::Full(_) | StoreError::Address(_) => true,
-        StoreError::Unavailable(error) => postgres::is_read_only(error) || error.is::<rusqlite::Error>(),
+        StoreError::Unavailable(error) if error.is::<rusqlite::Error>() => true,
+        StoreError::Unavailable(error) | StoreError::Refused(error) => postgres::is_want_of_leave(error),
         _ => false,
     }
 }

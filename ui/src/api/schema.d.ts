@@ -886,7 +886,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Log in with a token: a browser is given a cookie for it */
+        /** Log in with a token, or with the ticket of a server's first start: a browser is given a cookie for it */
         post: operations["session_open"];
         /** Log out: the cookie opens nothing any more */
         delete: operations["session_close"];
@@ -1107,7 +1107,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether it can serve: the database answers, its schema is of this version, and it is not about to stop */
+        /** Whether it can serve: the database answers and takes writes, its schema is of this version, and it is not about to stop */
         get: operations["health_ready"];
         put?: never;
         post?: never;

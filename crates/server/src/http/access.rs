@@ -203,11 +203,21 @@ impl TokenAsk {
 
 /// Makes a token; the secret is nowhere but in what this gives.
 pub(crate) async fn create(client: &Client, ask: TokenAsk, by: &str) -> Result<(TokenView, Secret), Error> {
+    create_as(client, Uuid::from_u128(fastrand::u128(..)), ask, by).await
+}
+
+/// The same, with this id; where there is one of it already, nothing is made.
+pub(super) async fn create_as(
+    client: &Client,
+    id: Uuid,
+    ask: TokenAsk,
+    by: &str,
+) -> Result<(TokenView, Secret), Error> {
     let queues = ask.check()?;
     let secret = Secret::new().map_err(|error| Error::misconfigured(error.to_string()))?;
     let now = client.store().now().await?;
     let card = TokenCard {
-        id: Uuid::from_u128(fastrand::u128(..)),
+        id,
         hash: bytes::Bytes::copy_from_slice(&secret.hash()),
         subject: ask.subject,
         role: ask.role.word().to_owned(),
@@ -224,7 +234,7 @@ pub(crate) async fn create(client: &Client, ask: TokenAsk, by: &str) -> Result<(
 /// What there is of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tokens {
-    /// Nobody ever made one.
+    /// Nobody ever made one: that of a first start which let nobody in is none.
     Never,
     /// All that were made are revoked or over. Whoever wanted tokens once is not open to everybody for that.
     Over,
@@ -235,7 +245,8 @@ pub(crate) enum Tokens {
 /// What there is of tokens now.
 pub(crate) async fn tokens(client: &Client) -> Result<Tokens, StoreError> {
     let now = client.store().now().await?;
-    let all = client.store().tokens().await?;
+    let mut all = client.store().tokens().await?;
+    all.retain(|token| !sessions::is_unopened(token, now));
     Ok(match all.iter().any(|token| token.is_live(now)) {
         true => Tokens::Valid,
         false if all.is_empty() => Tokens::Never,

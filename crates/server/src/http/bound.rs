@@ -13,6 +13,8 @@ use super::route::Route;
 
 /// The most queues of one token: each is looked up by itself.
 const MOST: usize = 20;
+/// What bulks are runs of.
+const BULK: &str = "outlast.bulk";
 /// The queue of bulks: whoever reached it would reach what bulks do everywhere.
 const BULKS: &str = "outlast";
 
@@ -87,6 +89,10 @@ impl Caller {
     pub(crate) fn within(&self, filter: Filter) -> Result<Filter, Problem> {
         if let Some(queue) = &filter.queue {
             self.may_use(queue)?;
+        }
+        // They are in a queue of their own: an empty list would say that there is none.
+        if filter.definition.as_deref() == Some(BULK) {
+            self.may_use(BULKS)?;
         }
         Ok(Filter { tenant: self.tenant.clone(), queues: self.queue_names(), ..filter })
     }

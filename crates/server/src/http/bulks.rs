@@ -295,15 +295,15 @@ pub(crate) async fn list(call: Call) -> Answer {
 
 /// The bulk that the path names.
 async fn found(call: &Call) -> Result<RunView, Problem> {
-    let view = find_where(call, is_theirs).await?;
+    let view = find_where(call, |caller, view| caller.sees_run(view) || is_theirs(caller, view)).await?;
     match view.record.definition == DEFINITION {
         true => Ok(view),
         false => Err(Problem::not_found(format_args!("bulk {}", view.record.id))),
     }
 }
 
-/// Whether somebody may know of a bulk: whoever is bound to queues, of one that reaches no others.
-fn is_theirs(caller: &Caller, view: &RunView) -> bool {
+/// Whether this is a bulk of which somebody may know: whoever is bound to queues, of one that reaches no others.
+pub(super) fn is_theirs(caller: &Caller, view: &RunView) -> bool {
     let is_within = || {
         let ask: Result<outlast::BulkAsk, _> = view.record.input.decode("a bulk");
         ask.is_ok_and(|ask| {
@@ -311,7 +311,8 @@ fn is_theirs(caller: &Caller, view: &RunView) -> bool {
             queues.len() > 0 && queues.all(|queue| caller.sees_queue(queue))
         })
     };
-    caller.sees(&view.record.tenant) && (caller.queues.is_none() || is_within())
+    let is_bulk = view.record.definition == DEFINITION;
+    is_bulk && caller.sees(&view.record.tenant) && (caller.queues.is_none() || is_within())
 }
 
 pub(crate) async fn get(call: Call) -> Answer {

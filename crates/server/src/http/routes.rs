@@ -24,7 +24,7 @@ fn probes() -> Vec<Route> {
             .about("Whether the process is alive; asks nobody")
             .gives::<health::Alive>(200),
         get("/readyz", Public, "health.ready", health::ready)
-            .about("Whether it can serve: the database answers, its schema is of this version, and it is not about to stop")
+            .about("Whether it can serve: the database answers and takes writes, its schema is of this version, and it is not about to stop")
             .gives::<health::Ready>(200)
             .gives::<health::Ready>(503),
         get("/startupz", Public, "health.started", health::started)
@@ -363,7 +363,7 @@ fn of_bulks() -> Vec<Route> {
 fn of_access() -> Vec<Route> {
     vec![
         post("/api/v1/session", Public, "session.open", sessions::open)
-            .about("Log in with a token: a browser is given a cookie for it")
+            .about("Log in with a token, or with the ticket of a server's first start: a browser is given a cookie for it")
             .takes::<sessions::Login>()
             .gives_other(204, ""),
         delete("/api/v1/session", Public, "session.close", sessions::close)

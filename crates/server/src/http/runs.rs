@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::access::Caller;
+use super::bulks;
 use super::code::Code;
 use super::pages::{CURSOR, LIMIT, Pages, page};
 use super::payloads::{PREVIEW, enough};
@@ -127,8 +128,12 @@ pub(crate) async fn find_where(
     let run = call.api.client.find(call.run()?).await?;
     let view = call.api.client.status(run).await?;
     if !sees(&call.caller, &view) {
-        // Named as it was asked for: whoever knows a key is not told the id.
-        return Err(Error::UnknownRun { run: call.part("id").to_owned() }.into());
+        // Named as one that is not there: whoever knows a key is not told the id, nor that it is one.
+        let run = match call.part("id").rsplit_once('/') {
+            Some((definition, key)) => format!("{definition} with key {key:?}"),
+            None => run.to_string(),
+        };
+        return Err(Error::UnknownRun { run }.into());
     }
     call.to(run);
     call.of_tenant(&view.record.tenant);
@@ -218,7 +223,9 @@ pub(crate) async fn count(call: Call) -> Answer {
 /// One run.
 pub(crate) async fn get(call: Call) -> Answer {
     let most = enough(&call)?;
-    Reply::json(&RunJson::new(&find(&call).await?).in_part(most))
+    // A bulk is in a queue of its own, and somebody's all the same.
+    let sees = |caller: &Caller, view: &RunView| caller.sees_run(view) || bulks::is_theirs(caller, view);
+    Reply::json(&RunJson::new(&find_where(&call, sees).await?).in_part(most))
 }
 
 /// What it did, operation by operation.

@@ -10,14 +10,15 @@ use axum::http::{HeaderMap, Method, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use outlast::{Client, Error};
-use outlast_store::{Access, Accessed, SessionView};
+use outlast::{Client, Error, Timestamp};
+use outlast_store::{Access, Accessed, SessionView, TokenView};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::Inner;
-use super::access::{Caller, DEFAULT_AGE, Role, Secret, TokenAsk, caller_of, create, refused};
+use super::access::{Caller, DEFAULT_AGE, Role, Secret, TokenAsk, caller_of, create_as, refused};
 use super::audit::note_session;
 use super::code::Code;
 use super::guard::is_own_page;
@@ -76,21 +77,37 @@ async fn by_token(call: &Call, token: &str, cookie: &str) -> Result<Caller, Prob
 async fn by_ticket(call: &Call, ticket: &str, cookie: &str) -> Result<Caller, Problem> {
     let store = call.api.client.store();
     let ask = Access::Redeem { ticket: hash_of_ticket(ticket), hash: hash(cookie), within: TICKET };
-    let Accessed::Token(Some(token)) = store.access(&ask).await? else { return Err(refused()) };
+    let Accessed::Token(Some(token)) = store.access(&ask).await? else { return Err(spent()) };
+    store.access(&Access::Used { token: token.card.id }).await?;
     let is_live = token.is_live(store.now().await?);
     caller_of(token).filter(|_| is_live).ok_or_else(refused)
 }
+
+/// Why a ticket opens nothing.
+fn spent() -> Problem {
+    let detail = "this ticket has been used, or its hour is over: `outlast token create NAME --role admin` makes a token to log in with";
+    Problem::new(Code::UNAUTHENTICATED, detail)
+}
+
+/// The id of the token that a first start makes: of any number of servers that start at once one makes it.
+const FIRST: Uuid = Uuid::from_u128(1);
 
 /// What a server tells whoever starts it for the first time: a ticket that opens one session, as an admin. The token behind it
 /// is like any other, can be revoked like any other, and nobody knows its secret.
 pub(crate) async fn first_ticket(client: &Client) -> Result<String, Error> {
     let (subject, age) = ("first".to_owned(), DEFAULT_AGE);
     let ask = TokenAsk { subject, role: Role::Admin, tenant: None, queues: None, age };
-    let (token, _) = create(client, ask, "the first start").await?;
+    create_as(client, FIRST, ask, "the first start").await?;
     let ticket = random()?;
-    let ask = Access::Session { hash: hash_of_ticket(&ticket), token: token.card.id, idle: IDLE };
+    let ask = Access::Session { hash: hash_of_ticket(&ticket), token: FIRST, idle: IDLE };
     client.store().access(&ask).await?;
     Ok(ticket)
+}
+
+/// Whether a token is that of a first start, and its ticket has let nobody in: the next start is the first again, also of a
+/// server that died before it could tell anybody.
+pub(super) fn is_unopened(token: &TokenView, now: Timestamp) -> bool {
+    token.card.id == FIRST && token.used_at.is_none() && token.is_live(now)
 }
 
 /// 256 random bits as text.

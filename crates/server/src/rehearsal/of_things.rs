@@ -139,7 +139,7 @@ pub(super) async fn create_token(client: &Backend, args: TokenArgs, format: Form
     let first =
         if is_first { "; every server of this database would ask for a token from then on" } else { "" };
     let would = format!(
-        "{} might use the API as {}{tenant}{queues} for {}{first}",
+        "{} would be able to use the API as {}{tenant}{queues} for {}{first}",
         ask.subject,
         ask.role.word(),
         took(ask.age)

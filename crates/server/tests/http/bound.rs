@@ -299,7 +299,7 @@ async fn a_bulk_reaches_the_queues_of_its_token_and_no_further() {
         async |id: &str| two.get(&two.all, &format!("/api/v1/runs/{id}")).await.json()["status"].clone();
     assert_eq!((status(&two.own).await, status(&two.other).await), (json!("cancelled"), json!("waiting")));
 
-    // A bulk is known to those who reach all that it does, and to nobody through what runs have.
+    // A bulk is known to those who reach all that it does, and to nobody else.
     let both = two.lab.bound("operator", &["mail", "reports"]).await;
     let reports = two.lab.bound("operator", &["reports"]).await;
     let look =
@@ -309,8 +309,12 @@ async fn a_bulk_reaches_the_queues_of_its_token_and_no_further() {
     assert_eq!(look(&two.mail, wide["id"].as_str().unwrap()).await, 404);
     let all = two.post(&two.all, "/api/v1/bulk", r#"{"op":"resume","all":true}"#).await.json();
     assert_eq!(look(&both, all["id"].as_str().unwrap()).await, 404);
-    assert_eq!(two.get(&two.mail, &format!("/api/v1/runs/{made}")).await.code(), "not_found");
+    // Whoever waits for one of their own looks at it as at any run, and at nothing more of it.
+    let run = async |secret: &str| two.get(secret, &format!("/api/v1/runs/{made}")).await.status.as_u16();
+    assert_eq!((run(&two.mail).await, run(&reports).await), (200, 404));
+    assert_eq!(two.get(&two.mail, &format!("/api/v1/runs/{made}/steps")).await.code(), "not_found");
     assert_eq!(two.get(&two.mail, "/api/v1/bulk").await.code(), "forbidden");
+    assert_eq!(two.get(&two.mail, "/api/v1/runs?def=outlast.bulk").await.code(), "forbidden");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -326,7 +330,8 @@ async fn queues_and_definitions_are_those_of_the_token() {
     };
     assert_eq!(names(&two.get(&two.mail, "/api/v1/queues").await.json()), ["mail"]);
     assert_eq!(names(&two.get(&two.mail, "/api/v1/definitions").await.json()), ["fail"]);
-    assert_eq!(two.get(&two.mail, "/api/v1/definitions/greet").await.code(), "not_found");
+    // One that is named can be started in any queue that is theirs.
+    assert_eq!(two.get(&two.mail, "/api/v1/definitions/greet").await.status.as_u16(), 200);
     assert_eq!(two.get(&two.mail, "/api/v1/suggest?field=queue").await.json()["items"], json!(["mail"]));
     assert_eq!(two.get(&two.mail, "/api/v1/suggest?field=def").await.json()["items"], json!(["fail"]));
     for act in ["pause", "drain", "resume"] {

@@ -109,10 +109,10 @@ pub(crate) fn is_about_values(error: &crate::DriverError) -> bool {
     code.is_none_or(|code| matches!(code.code().get(..2), Some("22" | "23" | "54")))
 }
 
-/// Whether a server that only reads was asked to write: a standby, or one that was told so.
-pub(crate) fn is_read_only(error: &crate::DriverError) -> bool {
+/// Whether a server was asked to write that only reads (a standby, or one that was told so), or that does not let our role.
+pub(crate) fn is_want_of_leave(error: &crate::DriverError) -> bool {
     let code = error.downcast_ref::<PgError>().and_then(|said| said.code.as_ref());
-    code == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+    matches!(code, Some(&SqlState::READ_ONLY_SQL_TRANSACTION | &SqlState::INSUFFICIENT_PRIVILEGE))
 }
 
 fn conflict(error: &StoreError) -> Option<&str> {

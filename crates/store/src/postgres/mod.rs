@@ -8,7 +8,7 @@
 mod adapters;
 mod cells;
 mod error;
-pub(crate) use error::{is_about_values, is_duplicate, is_read_only};
+pub(crate) use error::{is_about_values, is_duplicate, is_want_of_leave};
 mod listen;
 mod migrate;
 mod pool;
