@@ -84,7 +84,7 @@ const CHANGES: &[(&str, &str)] = &[
         "schedule backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-03T00:00:00Z",
         "nightly has 2 times",
     ),
-    ("token create bob --role operator", "bob might use the API as operator"),
+    ("token create bob --role operator", "bob would be able to use the API as operator"),
     (
         "token create bob --role operator --queue reports --queue mail,mail",
         "as operator in the queues mail, reports for",
