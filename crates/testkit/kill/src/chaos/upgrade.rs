@@ -99,7 +99,7 @@ fn plan(rng: &mut Rng) -> Plan {
 /// Starts a run with the command line of the schema before: no client of ours would leave that schema alone.
 fn start(cli: &Path, url: &str, key: &str, plan: &Plan) -> Result<RunId> {
     let mut command = Command::new(cli);
-    command.args(["--database-url", url, "--output", "name", "start", "play", "--key", key]);
+    command.args(["--database-url", url, "-o", "name", "start", "play", "--key", key]);
     command.args(["--input", &serde_json::to_string(plan)?]);
     let answer = command.output().with_context(|| format!("cannot run {}", cli.display()))?;
     let said = String::from_utf8_lossy(&answer.stderr);
