@@ -33,6 +33,7 @@ mod user_tx;
 mod verified;
 mod views;
 mod vitals;
+mod whole_look;
 
 pub use backup::backup;
 pub use chain::{ChainBreak, ChainChecked, ChainPage, ChainView, Link, check_chain};
@@ -53,6 +54,7 @@ pub use user_tx::{UserTx, Value, ValueRow};
 pub use verified::{Contradiction, Unwakeable, VerifyMark, VerifyPage};
 pub use views::*;
 pub use vitals::{PoolUse, PostgresVitals, SqliteVitals, TableSize, TableVitals, Upkeep, Vitals, VitalsKind};
+pub use whole_look::WholeLook;
 
 /// For `crates/testkit/instructions`, which counts what a commit costs before a database has anything to do: over a
 /// transaction of its own, whose answers are made before. Not for people.

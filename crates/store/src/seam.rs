@@ -16,10 +16,10 @@ use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
-    KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun,
-    News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll, RunView,
-    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, StoreError, Sweep, Swept, TableSize,
-    TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode, Measure,
+    NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll,
+    RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, StoreError, Sweep, Swept,
+    TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 
 /// Where runs live.
@@ -165,6 +165,9 @@ pub trait Reads: Send + Sync + 'static {
     /// stop; `None` when nothing is.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
+    /// Which of these queues have somebody in line, over all shards.
+    async fn lines(&self, queues: &[String]) -> Result<Lines, StoreError>;
+
     /// What a run's handlers logged, oldest first, at most `limit`.
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError>;
 
@@ -269,6 +272,9 @@ pub struct OpenOptions {
     /// Whoever changes something gets the answer when other processes have heard of it: for a process that ends right
     /// after it, and would take the hint with it. Otherwise they hear of it a moment later, and nobody waits for that.
     pub tells_first: bool,
+    /// Takes every look at all that is due for a slow one, after which things are remembered: for tests of that.
+    #[doc(hidden)]
+    pub slow_looks: bool,
 }
 
 /// A store behind its seam.

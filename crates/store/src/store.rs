@@ -10,12 +10,14 @@ use futures_util::future::BoxFuture;
 use outlast_core::{NodeId, RunId, ShardCount};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use crate::address::{Place, place, refused};
 use crate::gather::Gather;
 use crate::held::holder;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
+use crate::transitions::{LineMemory, QueueMemory, SweepMemory};
 use crate::{
     Access, Accessed, AuditNote, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled,
     Delivered, Delivery, DynStore, Fire, Fired, Hold, KvWrite, KvWritten, Listen, Listened, Measure, NewRun,
@@ -56,23 +58,25 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<DynStore, StoreErro
         return refused(format!("{} shards are too many: at most {}", options.shards, RunId::MAX_SHARDS));
     }
     let options = OpenOptions { no_migrate: options.no_migrate || options.read_only, ..options };
-    let read_only = options.read_only;
+    let (read_only, slow_looks) = (options.read_only, options.slow_looks);
     let database = match place(url)? {
         Place::Memory => Database::Sqlite(Arc::new(sqlite::open(None, options).await?)),
         Place::File(file) => Database::Sqlite(Arc::new(sqlite::open(Some(file), options).await?)),
         Place::Postgres(url) => Database::Postgres(postgres::open(&url.0, options).await?),
     };
-    let starts = Arc::new(Gather::on(Handle::current()));
-    let notes = Arc::new(Gather::on(Handle::current()));
-    Ok(Arc::new(SqlStore { database, read_only, starts, notes }))
+    Ok(Arc::new(SqlStore::new(database, read_only, slow_looks, &Handle::current())))
 }
 
 /// A store on SQLite or PostgreSQL.
 pub struct SqlStore {
     database: Database,
     read_only: bool,
+    slow_looks: bool,
     starts: Arc<Gather<StartCall, Vec<Started>>>,
     notes: Arc<Gather<AuditNote, ()>>,
+    queues: Arc<QueueMemory>,
+    lines: Arc<LineMemory>,
+    sweeps: SweepMemory,
 }
 
 /// A call of [`Store::start`].
@@ -148,9 +152,15 @@ fn if_new<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
 
 impl SqlStore {
     pub(crate) fn on_sqlite(database: Sqlite) -> SqlStore {
-        let starts = Arc::new(Gather::on(Handle::current()));
-        let notes = Arc::new(Gather::on(Handle::current()));
-        SqlStore { database: Database::Sqlite(Arc::new(database)), read_only: false, starts, notes }
+        SqlStore::new(Database::Sqlite(Arc::new(database)), false, false, &Handle::current())
+    }
+
+    fn new(database: Database, read_only: bool, slow_looks: bool, runtime: &Handle) -> SqlStore {
+        let starts = Arc::new(Gather::on(runtime.clone()));
+        let notes = Arc::new(Gather::on(runtime.clone()));
+        let (queues, sweeps) = (Arc::new(QueueMemory::new(slow_looks)), SweepMemory::new(slow_looks));
+        let lines = Arc::new(LineMemory::new(slow_looks));
+        SqlStore { database, read_only, slow_looks, starts, notes, queues, lines, sweeps }
     }
 
     /// Refuses what changes something, where nothing may be changed.
@@ -220,8 +230,9 @@ impl Store for SqlStore {
     }
 
     async fn claim_queue(&self, ask: &QueueClaim) -> Result<Claims, StoreError> {
-        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
-        self.transact(TxKind::Fenced, work!(|tx, ask| transitions::claim_queue(tx, &ask, shards))).await
+        let (ask, shards, memory) = (Arc::new(ask.clone()), self.shards(), self.queues.clone());
+        let work = work!(|tx, ask, memory| transitions::claim_queue(tx, &ask, shards, &memory));
+        self.transact(TxKind::Fenced, work).await
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
@@ -349,11 +360,19 @@ impl Store for SqlStore {
         if let Database::Postgres(database) = &self.database {
             database.keep_statistics().await;
         }
-        if !self.transact(TxKind::Read, work!(|tx, look| transitions::to_sweep(tx, &look))).await? {
+        let from = self.sweeps.recall(ask.shard);
+        let began = Instant::now();
+        let to_sweep = work!(|tx, look| transitions::to_sweep(tx, &look, from));
+        let found = self.transact(TxKind::Read, to_sweep).await?;
+        if let Database::Postgres(_) = &self.database {
+            self.sweeps.keep(&ask, from, began.elapsed(), (found.first, found.now));
+        }
+        if !found.is_any {
             return Ok(Swept::default());
         }
         let (late, old, page) = (ask.clone(), ask.clone(), ask.clone());
-        let mut swept = self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask))).await?;
+        let mut swept =
+            self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask, from))).await?;
         swept.expired =
             self.transact(TxKind::Fenced, work!(|tx, late| transitions::expire(tx, &late))).await?;
         self.transact(TxKind::Fenced, work!(|tx, old| transitions::forget(tx, &old))).await?;
@@ -435,8 +454,6 @@ impl Store for SqlStore {
     fn apart(&self, runtime: &Handle) -> Option<DynStore> {
         let Database::Postgres(database) = &self.database else { return None };
         let database = Database::Postgres(Arc::new(database.apart(runtime)));
-        let starts = Arc::new(Gather::on(runtime.clone()));
-        let notes = Arc::new(Gather::on(runtime.clone()));
-        Some(Arc::new(SqlStore { database, read_only: self.read_only, starts, notes }))
+        Some(Arc::new(SqlStore::new(database, self.read_only, self.slow_looks, runtime)))
     }
 }

@@ -26,6 +26,8 @@ pub(super) const EARLY: Duration = Duration::from_millis(200);
 /// How soon after something was done a node looks again that cannot hear of others' work. It waits twice as long after
 /// each look that finds nothing, up to [`Settings::poll_every`](super::Settings::poll_every).
 const DEAF_PAUSE: Duration = Duration::from_millis(100);
+/// How long more slots are waited for at most.
+const LONGEST_REST: Duration = Duration::from_millis(20);
 /// How long hints gather before news are looked up.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -46,7 +48,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
         tokio::select! {
             biased;
             () = engine.stop.cancelled() => return,
-            () = engine.slots.some() => {}
+            () = free_slots(&engine, &looks) => {}
         }
         engine.claiming.store(true, Ordering::SeqCst);
         let found = match quiet {
@@ -77,8 +79,9 @@ pub(super) async fn run(engine: Arc<Engine>) {
             Some(left) => (left - EARLY / 2, true),
             None => (poll, false),
         };
-        let before_time = before_time && found.rest.is_none_or(|rest| rest >= pause);
-        let pause = pause.min(found.rest.unwrap_or(pause)).min(poll);
+        let rest = found.rest.into_iter().chain(found.look_again).min();
+        let before_time = before_time && rest.is_none_or(|rest| rest >= pause);
+        let pause = pause.min(rest.unwrap_or(pause)).min(poll);
         locked_pause = if found.locked { (locked_pause * 2).min(LOCKED_PAUSE.1) } else { LOCKED_PAUSE.0 };
         quiet = false;
         tokio::select! {
@@ -96,6 +99,17 @@ pub(super) async fn run(engine: Arc<Engine>) {
     }
 }
 
+/// Waits for a slot; for some of them where the last claim got all that it could take: a claim for the first that comes
+/// free would cost as much as one for all.
+async fn free_slots(engine: &Engine, looks: &Looks) {
+    engine.slots.some().await;
+    if let Some(rest) = looks.rest {
+        let some = engine.settings.concurrency.min(MOST) / 2;
+        // Whether in time or not: by then there is at least one.
+        let _ = tokio::time::timeout(rest.min(LONGEST_REST), engine.slots.several(some)).await;
+    }
+}
+
 /// What a round of claims found.
 #[derive(Default)]
 pub(super) struct Found {
@@ -108,7 +122,15 @@ pub(super) struct Found {
     /// Something was begun.
     has_begun: bool,
     /// When the next run is due.
-    next_due: Option<Timestamp>,
+    pub(super) next_due: Option<Timestamp>,
+    /// How soon a look at everything is worth it, where looks did not begin at the front.
+    look_again: Option<Duration>,
+}
+
+impl Found {
+    pub(super) fn looks_again(&mut self, after: Option<Duration>) {
+        self.look_again = self.look_again.into_iter().chain(after).min();
+    }
 }
 
 /// What is remembered from one round to the next.
@@ -118,6 +140,8 @@ struct Looks {
     rounds: u64,
     /// Whether the last round got all that it could take.
     is_full: bool,
+    /// How long that claim took: for as long more slots may come free before the next.
+    rest: Option<Duration>,
 }
 
 /// Claims if a look, which costs the database less, says that there is something to claim.
@@ -162,6 +186,7 @@ impl Round {
     ) {
         metrics::histogram!("outlast_claim_seconds").record(asked.at.elapsed().as_secs_f64());
         self.found.next_due = self.found.next_due.into_iter().chain(claims.next_due).min();
+        self.found.looks_again(claims.look_again);
         if claims.runs.is_empty() {
             return;
         }
@@ -231,6 +256,7 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
     if plain.is_empty() {
         return;
     }
+    looks.rest = None;
     let mut shards: Vec<u16> = (0..engine.store.shards()).collect();
     in_turn(&mut shards, in_turn(&mut plain, round.turn()));
     for shard in shards.into_iter().take_while(|_| !engine.stop.is_cancelled()) {
@@ -258,9 +284,12 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
             looks.floors.told(&ask, &claims, asked.at.elapsed());
             let is_due = claims.next_due.is_some_and(|due| due <= claims.now);
             // Due and not taken: it stood before the floor, or somebody has locked it.
-            round.is_full |= claims.runs.len() == slots.count;
-            round.found.maybe_more |= claims.runs.len() == slots.count || (is_due && ask.from.is_some());
+            let is_full = claims.runs.len() == slots.count;
+            round.is_full |= is_full;
+            looks.rest = looks.rest.max(is_full.then(|| asked.at.elapsed()));
+            round.found.maybe_more |= is_full || (is_due && ask.from.is_some());
             round.found.locked |= is_due && ask.from.is_none();
+            round.found.looks_again(looks.floors.look_again(&ask).filter(|_| !is_full));
             round.begin(engine, claims, slots, asked).await;
         }
         round.opened.push(open);

@@ -9,20 +9,9 @@
 use std::time::Duration;
 
 use outlast_core::Timestamp;
-use outlast_store::{Claim, Claims};
-use tokio::time::Instant;
+use outlast_store::{Claim, Claims, WholeLook};
 
 use crate::bulk;
-
-/// How long whole lines are not looked at.
-const SOON: Duration = Duration::from_millis(500);
-/// The same where a look takes long, which must not take more than a part of the time.
-const LATEST: Duration = Duration::from_secs(5);
-const PART: u32 = 20;
-/// How long a look at whole lines takes that is worth avoiding.
-const SLOW: Duration = Duration::from_millis(5);
-/// How long transactions take at most that make runs due, but for a few: so far before the last look the next begins.
-const BACK: Duration = Duration::from_secs(2);
 
 /// The floors of all shards.
 #[derive(Default)]
@@ -33,17 +22,20 @@ struct Floor {
     /// Nothing that is due before this was left.
     at: Option<Timestamp>,
     /// When the whole line was looked at.
-    since: Option<Instant>,
-    /// How long that took.
-    took: Duration,
+    whole: Option<WholeLook>,
 }
 
 impl Floors {
     /// Where a claim may begin; `None` for a look at everything.
     pub(super) fn of(&self, shard: u16) -> Option<Timestamp> {
         let floor = self.0.get(usize::from(shard)).copied()?;
-        let rest = (floor.took * PART).clamp(SOON, LATEST);
-        floor.at.filter(|_| floor.since.is_some_and(|since| since.elapsed() < rest))
+        floor.at.filter(|_| floor.whole.is_some_and(|whole| whole.is_recent()))
+    }
+
+    /// How soon a look at everything is worth it, for a claim that began at a floor: nothing else tells of those before it.
+    pub(super) fn look_again(&self, ask: &Claim) -> Option<Duration> {
+        ask.from?;
+        Some(self.0.get(usize::from(ask.shard))?.whole?.left())
     }
 
     /// What a claim took, and how long it took itself.
@@ -52,13 +44,13 @@ impl Floors {
         self.0.resize(self.0.len().max(shard + 1), Floor::default());
         let floor = &mut self.0[shard];
         if ask.from.is_none() {
-            (floor.since, floor.took) = (Some(Instant::now()), took);
+            floor.whole = Some(WholeLook::over(took));
         }
         floor.at = if claims.runs.len() < ask.limit as usize {
             // Whoever is due and was not taken is locked, and must be found as soon as that is over.
             let is_left = claims.next_due.is_some_and(|due| due <= claims.now);
-            let back = Timestamp::from_micros(claims.now.micros() - BACK.as_micros() as i64);
-            (floor.took >= SLOW && !is_left).then_some(back)
+            let is_slow = floor.whole.is_some_and(|whole| whole.is_slow());
+            (is_slow && !is_left).then(|| WholeLook::back(claims.now))
         } else {
             // Only what stood in one line tells where the next may begin.
             let first = claims.runs.first().map(|run| run.priority);
@@ -79,6 +71,7 @@ mod tests {
     use super::*;
 
     const QUICK: Duration = Duration::from_millis(1);
+    const SLOW: Duration = Duration::from_millis(5);
 
     fn run(number: u64, priority: u8) -> Claimed {
         Claimed {
@@ -132,7 +125,7 @@ mod tests {
         assert_eq!(floors.of(1), None);
         floors.told(&ask(&["a", "b"]), &took(&[run(3, 5), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), None);
-        floors.told(&Claim { early: SOON, ..ask(&["a"]) }, &took(&[run(3, 5), run(7, 5)]), QUICK);
+        floors.told(&Claim { early: SLOW, ..ask(&["a"]) }, &took(&[run(3, 5), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), None, "what is taken early stands behind what is due");
     }
 
@@ -153,20 +146,16 @@ mod tests {
         assert_eq!(floors.of(1), None, "quick again: whoever has no need for it sees everything");
     }
 
-    #[test]
-    fn the_whole_line_is_looked_at_again_soon() {
+    #[tokio::test(start_paused = true)]
+    async fn the_whole_line_is_looked_at_again_soon() {
         let mut floors = Floors::default();
-        let at = Some(Timestamp::from_micros(7));
-        let ago = |time: Duration| Instant::now().checked_sub(time);
-        floors.0 = vec![Floor::default(), Floor { at, since: ago(SOON), took: QUICK }];
-        assert_eq!(floors.of(1), None);
-        floors.0[1] = Floor { at, since: ago(SOON), took: SOON / 10 };
-        assert_eq!(floors.of(1), at, "less often where it takes long");
-        floors.0[1] = Floor { at, since: ago(LATEST), took: LATEST };
-        assert_eq!(floors.of(1), None);
+        floors.told(&ask(&["a"]), &took(&[run(3, 5), run(7, 5)]), QUICK);
+        tokio::time::advance(Duration::from_millis(400)).await;
         // A claim that began at a floor was no look at the whole line.
-        let from = Claim { from: at, ..ask(&["a"]) };
+        let from = Claim { from: floors.of(1), ..ask(&["a"]) };
         floors.told(&from, &took(&[run(8, 5), run(9, 5)]), QUICK);
+        assert_eq!(floors.of(1), Some(Timestamp::from_micros(9)));
+        tokio::time::advance(Duration::from_millis(400)).await;
         assert_eq!(floors.of(1), None);
         floors.told(&ask(&["a"]), &took(&[run(8, 5), run(9, 5)]), QUICK);
         assert_eq!(floors.of(1), Some(Timestamp::from_micros(9)));

@@ -17,6 +17,10 @@ pub(super) struct Running {
     pub(super) who: Holder,
     /// How it ended, once that is durable.
     pub(super) ended: Option<Ended>,
+    /// The right to run it, until its turn is over.
+    pub(super) slot: Option<Slot>,
+    /// The turn is over and waits without a slot until that is durable.
+    pub(super) is_ending: bool,
 }
 
 /// Who works on it.

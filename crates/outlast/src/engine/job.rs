@@ -317,6 +317,7 @@ impl JobTurn {
             ..RunCommit::new(self.record.id, self.epoch)
         };
         self.engine.committer.submit(commit, 0, self.clone());
+        self.engine.turn_is_over(self.record.id, self.epoch);
         std::future::poll_fn(|cx| {
             self.waker.register(cx.waker());
             let state = self.state.lock();

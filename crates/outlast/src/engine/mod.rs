@@ -35,7 +35,7 @@ mod verify;
 mod warm;
 
 use std::any::{Any, TypeId};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -95,6 +95,8 @@ pub(crate) struct Engine {
     /// The right to run runs that processes died with.
     suspects: Arc<Semaphore>,
     running: Mutex<HashMap<RunId, Running>>,
+    /// How many of those wait without a slot until their end is durable.
+    ending: AtomicUsize,
     warm: Mutex<Warm>,
     claims: Mutex<ClaimNumbers>,
     /// Something may be due, or a slot came free.
@@ -158,6 +160,7 @@ impl Engine {
             slots: Slots::new(settings.concurrency),
             suspects: Arc::new(Semaphore::new(crashes::PLACES as usize)),
             running: Mutex::default(),
+            ending: AtomicUsize::new(0),
             warm: Mutex::new(Warm::new(settings.warm, settings.warm_for)),
             claims: Mutex::default(),
             work: Notify::new(),
@@ -374,9 +377,11 @@ impl Engine {
         Slot { permit, node: self.node() }
     }
 
+    /// Opens a claim. Its number is the time, or a little more: whoever counts what was taken since some time finds it.
     pub(crate) fn open_claim(self: &Arc<Self>) -> OpenClaim {
+        let now = self.clock.at_least();
         let mut claims = self.claims.lock();
-        claims.last += 1;
+        claims.last = now.micros().max(claims.last + 1);
         let number = claims.last;
         claims.open.insert(number);
         OpenClaim { engine: self.clone(), hold: Hold { node: self.node(), claim: number } }
@@ -429,15 +434,44 @@ impl Engine {
         }
     }
 
+    /// A turn is over but for its commit: another run may have its slot. As many as run at once may wait like that, so
+    /// that a database which takes its time is not asked for ever more work.
+    fn turn_is_over(&self, run: RunId, epoch: i64) {
+        let mut running = self.running.lock();
+        let held = running.get_mut(&run).filter(|held| held.epoch == epoch && held.slot.is_some());
+        let Some(held) = held else { return };
+        let more = |ending: usize| (ending < self.settings.concurrency).then_some(ending + 1);
+        if self.ending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return;
+        }
+        held.is_ending = true;
+        let slot = held.slot.take();
+        drop(running);
+        // A claim loop that waits for a slot wakes by this alone.
+        drop(slot);
+    }
+
+    /// A run is no longer in hand.
+    fn give_back(&self, slot: Option<Slot>, is_ending: bool) {
+        drop(slot);
+        self.ending.fetch_sub(usize::from(is_ending), Ordering::Relaxed);
+    }
+
+    /// How many runs in hand have a slot.
+    fn busy(&self) -> usize {
+        let running = self.running.lock().len();
+        running.saturating_sub(self.ending.load(Ordering::Relaxed))
+    }
+
     /// Whether as many runs are in hand as may be.
     fn is_full(&self) -> bool {
-        self.running.lock().len() >= self.settings.concurrency
+        self.busy() >= self.settings.concurrency
     }
 
     /// How many runs more may be taken before their time: as long as half of what may run at once is free for
     /// others. Slots say nothing about that, for a claim on its way holds as many as it can get.
     fn room(&self) -> usize {
-        (self.settings.concurrency / 2).saturating_sub(self.running.lock().len())
+        (self.settings.concurrency / 2).saturating_sub(self.busy())
     }
 
     /// Whether a run whose next timer goes off at `time` stays in hand until then: one that was taken for it does,

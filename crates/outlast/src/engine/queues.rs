@@ -132,6 +132,7 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
     let mut queues: Vec<String> =
         engine.served().iter().filter(|queue| engine.queues.is_managed(queue)).cloned().collect();
     in_turn(&mut queues, round.turn());
+    leave_empty(engine, &mut queues, round).await;
     for queue in queues {
         if engine.stop.is_cancelled() {
             return;
@@ -176,6 +177,21 @@ pub(super) async fn claim_all(engine: &Arc<Engine>, round: &mut Round) {
         }
         round.opened.push(open);
     }
+}
+
+/// Leaves out those of several queues in which nobody is due: one look at all of them costs less than a claim from each.
+async fn leave_empty(engine: &Engine, queues: &mut Vec<String>, round: &mut Round) {
+    if queues.len() < 2 {
+        return;
+    }
+    // Whoever cannot look asks each of them.
+    let Ok(lines) = engine.store.lines(queues).await else { return };
+    let now = engine.clock.at_most();
+    let (due, later): (Vec<_>, Vec<_>) = lines.due.into_iter().partition(|(_, due)| *due <= now);
+    queues.retain(|queue| due.iter().any(|(name, _)| name == queue));
+    round.found.looks_again(lines.look_again);
+    let next = later.into_iter().map(|(_, due)| due);
+    round.found.next_due = round.found.next_due.into_iter().chain(next).min();
 }
 
 /// How many runs of a queue are in hand here.

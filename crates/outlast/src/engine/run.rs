@@ -152,41 +152,41 @@ struct InHand {
     engine: Arc<Engine>,
     id: RunId,
     epoch: i64,
-    slot: Option<Slot>,
 }
 
 impl InHand {
     fn new(engine: &Arc<Engine>, (id, epoch): (RunId, i64), slot: Option<Slot>, who: Holder) -> InHand {
-        hold(engine, id, epoch, who);
-        InHand { engine: engine.clone(), id, epoch, slot }
+        let mut running = engine.running.lock();
+        let held = Running { epoch, who, ended: None, slot, is_ending: false };
+        let before = running.insert(id, held);
+        metrics::gauge!("outlast_running").set(running.len() as f64);
+        drop(running);
+        before.into_iter().for_each(|before| engine.give_back(before.slot, before.is_ending));
+        InHand { engine: engine.clone(), id, epoch }
     }
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        release(&self.engine, self.id, self.epoch, self.slot.take());
+        release(&self.engine, self.id, self.epoch);
     }
 }
 
-fn hold(engine: &Engine, id: RunId, epoch: i64, who: Holder) {
-    let mut running = engine.running.lock();
-    running.insert(id, Running { epoch, who, ended: None });
-    metrics::gauge!("outlast_running").set(running.len() as f64);
-}
-
-fn release(engine: &Engine, id: RunId, epoch: i64, slot: Option<Slot>) {
+fn release(engine: &Engine, id: RunId, epoch: i64) {
     let mut running = engine.running.lock();
     let is_ours = running.get(&id).is_some_and(|held| held.epoch == epoch);
     let gone = is_ours.then(|| running.remove(&id)).flatten();
     metrics::gauge!("outlast_running").set(running.len() as f64);
     drop(running);
-    // A claim loop that waits for a slot wakes by this alone.
-    drop(slot);
+    let ended = gone.and_then(|held| {
+        engine.give_back(held.slot, held.is_ending);
+        held.ended
+    });
     engine.queues.note_change();
     if engine.queues.take_full() {
         engine.nudge();
     }
-    if let Some(ended) = gone.and_then(|held| held.ended) {
+    if let Some(ended) = ended {
         engine.client.tell_end(id, &ended);
     }
     engine.changed.notify_waiters();
@@ -277,7 +277,9 @@ async fn begin_workflow(
     let turn =
         Turn::new(engine.clone(), loaded.record, loaded.entries, loaded.doing, arrival(engine, claimed));
     let turn = Arc::new(turn);
-    hold(engine, id, epoch, Holder::Workflow(turn.clone()));
+    if let Some(held) = engine.running.lock().get_mut(&id).filter(|held| held.epoch == epoch) {
+        held.who = Holder::Workflow(turn.clone());
+    }
     let Body::Workflow(call) = &definition.body else { return };
     if let Some(differs) = strict::differs(&turn, &definition) {
         turn.submit(Some(Next::Block { reason: differs.to_string() }));

@@ -32,6 +32,12 @@ impl Slots {
         let _ = self.free.acquire().await;
     }
 
+    /// Waits until so many are free.
+    pub(super) async fn several(&self, count: usize) {
+        // Never closed.
+        let _ = self.free.acquire_many(u32::try_from(count).unwrap_or(u32::MAX)).await;
+    }
+
     /// A free one, or one that a claim may do without.
     pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
         self.free.clone().try_acquire_owned().ok().or_else(|| self.aside.lock().pop())

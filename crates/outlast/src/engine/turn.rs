@@ -291,9 +291,12 @@ impl Turn {
             next,
         };
         state.submitted = commit.entries.last().map_or(state.submitted, |entry| entry.pos);
-        let upto = state.submitted;
+        let (upto, is_over, epoch) = (state.submitted, commit.next.is_some(), commit.epoch);
         drop(state);
         self.engine.committer.submit(commit, upto, self.clone());
+        if is_over {
+            self.engine.turn_is_over(self.id(), epoch);
+        }
     }
 
     // ---- what operations do

@@ -55,6 +55,18 @@ pub struct Claims {
     /// Runs are due that may not go on before others end (or whoever has locked them lets them go). Only in the
     /// answer to a [`QueueClaim`].
     pub is_full: bool,
+    /// Somebody may be due before all that was looked at, and is found after this long. Only in the answer to a
+    /// [`QueueClaim`].
+    pub look_again: Option<Duration>,
+}
+
+/// Who stands in line where: a look, which claims nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lines {
+    /// Queues in which somebody is due, or will be, and since or from when.
+    pub due: Vec<(String, Timestamp)>,
+    /// Somebody may be due before all that was looked at, and is found after this long.
+    pub look_again: Option<Duration>,
 }
 
 /// One claimed run: what the hot table knows, and its unread news.

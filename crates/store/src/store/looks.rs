@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use outlast_core::{Entry, Explained, RunId, Status, Timestamp, Wait};
 
 use super::{Database, SqlStore, boxed};
+use crate::transitions;
 use crate::{
     Address, AuditList, AuditView, ChainList, ChainPage, Cursor, DefinitionCard, Definitions, DepthAsk,
-    DepthPoint, Ended, FailureAsk, FailureGroup, Filter, GroupView, KvEntry, KvList, KvName, KvPage, Loaded,
-    LogLine, LostNode, News, NodeView, Page, QueueCard, QueueView, Reads, RunView, ScheduleView, SeriesAsk,
-    SeriesPoint, SessionView, Store, StoreError, TableSize, TokenView, TxKind, Upkeep, VerifyMark,
+    DepthPoint, Ended, FailureAsk, FailureGroup, Filter, GroupView, KvEntry, KvList, KvName, KvPage, Lines,
+    Loaded, LogLine, LostNode, News, NodeView, Page, QueueCard, QueueView, Reads, RunView, ScheduleView,
+    SeriesAsk, SeriesPoint, SessionView, Store, StoreError, TableSize, TokenView, TxKind, Upkeep, VerifyMark,
     VerifyPage, Vitals, reads,
 };
 
@@ -58,6 +59,15 @@ impl Reads for SqlStore {
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let shards = self.shards();
         self.transact(TxKind::Read, work!(|tx| reads::next_due(tx, shards))).await
+    }
+
+    async fn lines(&self, queues: &[String]) -> Result<Lines, StoreError> {
+        let (queues, shards, memory) = (Arc::<[String]>::from(queues), self.shards(), self.lines.clone());
+        self.transact(
+            TxKind::Read,
+            work!(|tx, queues, memory| transitions::lines(tx, &queues, shards, &memory)),
+        )
+        .await
     }
 
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use outlast_core::{NodeId, Status, not_served};
+use outlast_core::{NodeId, Status, Timestamp, not_served};
 
 use super::flight::Flight;
 use super::forget::GROUP_REST;
@@ -19,13 +19,20 @@ const LOOKS: u32 = 10;
 
 /// Frees the runs of dead nodes, blocks overdue runs that no live node will take, deletes values whose time is over
 /// and forgets old deliveries and writes. At most `ask.limit` of each.
-pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreError> {
+///
+/// Nothing that was due before `from` is overdue, as far as is known.
+pub(crate) async fn sweep(
+    tx: &mut dyn Tx,
+    ask: &Sweep,
+    from: Option<Timestamp>,
+) -> Result<Swept, StoreError> {
     let overdue_since = micros(ask.unknown_after);
     let mut flight = Flight::default();
     let dead = flight.add(NODES_DEAD.with(cells![ask.shard, ask.limit, ask.by]));
     let nodes = flight.add(NODES_ALL.with(cells![ask.shard]));
     let looks = ask.limit.saturating_mul(LOOKS).min(i32::MAX as u32);
-    let overdue = OVERDUE.with(cells![ask.shard, overdue_since, ask.after.at, ask.after.run, looks]);
+    let after = from.map_or(ask.after, |at| ask.after.max(Mark { at, ..Mark::default() }));
+    let overdue = OVERDUE.with(cells![ask.shard, overdue_since, after.at, after.run, looks]);
     let overdue = flight.add(overdue);
     let mut answers = flight.send(tx).await?;
 
@@ -93,13 +100,31 @@ pub(crate) async fn sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<Swept, StoreEr
     Ok(swept)
 }
 
+/// What a look found before a sweep.
+pub(crate) struct ToSweep {
+    /// Whether there is anything to sweep.
+    pub(crate) is_any: bool,
+    /// Since when the first overdue run is due.
+    pub(crate) first: Option<Timestamp>,
+    /// The database's now.
+    pub(crate) now: Timestamp,
+}
+
 /// Whether there is anything to sweep: a look that nobody waits for, and that changes nothing.
-pub(crate) async fn to_sweep(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, StoreError> {
+pub(crate) async fn to_sweep(
+    tx: &mut dyn Tx,
+    ask: &Sweep,
+    from: Option<Timestamp>,
+) -> Result<ToSweep, StoreError> {
     let mut flight = Flight::default();
     let (overdue, old) = (micros(ask.unknown_after), micros(ask.forget_after));
-    let look = flight.add(TO_SWEEP.with(cells![ask.shard, ask.by, overdue, old, micros(GROUP_REST)]));
-    let found = flight.send_last(tx).await?.take(look);
-    found.first().map_or(Ok(0), |row| row.int(0)).map(|found| found == 1)
+    let from = from.map_or(i64::MIN, Timestamp::micros);
+    let look = flight.add(TO_SWEEP.with(cells![ask.shard, ask.by, overdue, old, micros(GROUP_REST), from]));
+    let mut answers = flight.send_last(tx).await?;
+    let rows = answers.take(look);
+    let row = rows.first().ok_or_else(|| StoreError::Refused("a look answers nothing".into()))?;
+    let first = row.opt_time(1)?;
+    Ok(ToSweep { is_any: row.int(0)? == 1 || first.is_some(), first, now: row.time(2)? })
 }
 
 /// The code that live nodes know, from the rows of [`NODES_LIVE`].
@@ -172,8 +197,6 @@ static TO_SWEEP: Sql = Sql::new(
     "select case when exists (select 1 from outlast.nodes as n
                                where n.shard = {p1} and n.lease_until < {now} and n.id <> {p2})
                    or exists (select 1 from outlast.agenda as a
-                               where a.shard = {p1} and a.due_at < {now} - {p3})
-                   or exists (select 1 from outlast.agenda as a
                                where a.shard = {p1} and a.reason is not null and a.expires_at <= {now})
                    or exists (select 1 from outlast.orphans as o where o.shard = {p1})
                    or exists (select 1 from outlast.deliveries as d
@@ -184,9 +207,12 @@ static TO_SWEEP: Sql = Sql::new(
                                where w.shard = {p1} and w.at < {now} - {p4})
                    or exists (select 1 from outlast.kv as k
                                where k.shard = {p1} and k.expires_at <= {now} and k.version < {now})
-            then 1 else 0 end",
+            then 1 else 0 end,
+            (select a.due_at from outlast.agenda as a
+              where a.shard = {p1} and a.due_at >= {p6} and a.due_at < {now} - {p3} order by a.due_at limit 1),
+            {now}",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int, Type::Int])
 .by("agenda_next");
 
 // A batch of the node that is still under way holds its row: then it is not dead yet.

@@ -12,10 +12,10 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
-    KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun,
-    News, Next, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll,
-    RunKind, RunRecord, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store,
-    StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode, Measure,
+    NewRun, News, Next, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
+    Roll, RunKind, RunRecord, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started,
+    Store, StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -90,7 +90,7 @@ impl Store for Made {
         let count = due.len().min(ask.limit as usize);
         let (runs, loaded): (Vec<_>, Vec<_>) = due.drain(..count).unzip();
         lock(&self.claimed).extend(loaded);
-        Ok(Claims { runs, now: self.clock.local_now(), next_due: None, is_full: false })
+        Ok(Claims { runs, now: self.clock.local_now(), next_due: None, is_full: false, look_again: None })
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
@@ -242,6 +242,10 @@ impl Reads for Made {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         not_made("next_due")
+    }
+
+    async fn lines(&self, _queues: &[String]) -> Result<Lines, StoreError> {
+        not_made("lines")
     }
 
     async fn kv_get(&self, _name: &KvName) -> Result<Option<KvEntry>, StoreError> {

@@ -10,7 +10,7 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold,
-    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode,
+    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode,
     Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
     Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError,
     Sweep, Swept, TableSize, TokenView, TurnEnd, Upkeep, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
@@ -223,6 +223,10 @@ impl Reads for Faulty {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         self.way.call("next_due", || self.store.next_due()).await
+    }
+
+    async fn lines(&self, queues: &[String]) -> Result<Lines, StoreError> {
+        self.way.call("lines", || self.store.lines(queues)).await
     }
 
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {

@@ -10,10 +10,10 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
-    KvList, KvName, KvPage, KvWrite, KvWritten, Listen, Listened, Loaded, LogLine, LostNode, Measure, NewRun,
-    News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed, Roll,
-    RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError, Sweep,
-    Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode, Measure,
+    NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
+    Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError,
+    Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 
@@ -216,6 +216,10 @@ impl Reads for Watched {
         let answer = pass_on!(self.next_due());
         held(&self.holds_next_due).await;
         answer
+    }
+
+    async fn lines(&self, queues: &[String]) -> Result<Lines, StoreError> {
+        pass_on!(self.lines(queues))
     }
 
     async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {

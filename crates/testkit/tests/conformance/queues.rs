@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use outlast_core::{QueueRules, QueueState, Rate, RunId};
-use outlast_store::{NewRun, NodeCard, Parent, QueueChange};
+use outlast_store::{Claim, NewRun, NodeCard, Parent, QueueChange, QueueClaim};
 use outlast_testkit::{LEASE, QUEUE, Turn, World, card, store_test};
 
 use crate::{MINUTE, SECOND};
@@ -420,4 +420,58 @@ async fn a_node_that_says_nothing_new_of_a_queue_joins_although_somebody_has_its
     claims.query(&world.named("select name from outlast.queues for update"), &[]).await.unwrap();
     world.store().join(&node("two")).await.expect("nobody waits for the row");
     claims.rollback().await.unwrap();
+}
+
+// Where looks are slow, a claim asks for those who ran by the last look and for those who were taken since: by numbers of
+// claims that are times, and by those of older nodes, which count from one.
+#[store_test]
+async fn whoever_was_taken_by_another_process_counts_whatever_this_one_remembers(world: World) {
+    world.rules(QUEUE, limit(4)).await;
+    for _ in 0..10 {
+        world.start("greet").await;
+    }
+    let others = world.second_store().await;
+    let ours = world.turns_of("ours", QUEUE, 1).await;
+    let more = world.turns_of("ours", QUEUE, 1).await;
+    let theirs = world.ask("theirs", 0).await;
+    let counted = world.ask("older", 0).await;
+    let claim = async |ask: &Claim, number| {
+        let ask =
+            QueueClaim { node: ask.node, number, queue: QUEUE.into(), codes: ask.codes.clone(), limit: 1 };
+        others.claim_queue(&ask).await.unwrap()
+    };
+    assert_eq!(claim(&theirs, theirs.number).await.runs.len(), 1);
+    assert_eq!(claim(&counted, 7).await.runs.len(), 1);
+    let full = world.claim_queue("ours", QUEUE, 10).await;
+    assert_eq!((full.runs.len(), full.is_full), (0, true), "two of ours, and one of each of the others");
+
+    ours[0].completed("done").await;
+    assert_eq!(
+        world.claim_queue("ours", QUEUE, 10).await.runs.len(),
+        1,
+        "one of those it remembered has ended"
+    );
+    more[0].completed("done").await;
+    let stale = claim(&theirs, theirs.number - 60_000_000).await;
+    assert_eq!(
+        (stale.runs.len(), stale.is_full),
+        (0, true),
+        "others would not find what it took: it asks again"
+    );
+    assert_eq!(claim(&theirs, world.number()).await.runs.len(), 1);
+    assert!(world.claim_queue("ours", QUEUE, 10).await.runs.is_empty());
+}
+
+#[store_test]
+async fn a_line_is_looked_at_from_its_first_whatever_was_taken_before(world: World) {
+    world.rules(QUEUE, limit(100)).await;
+    let first = world.start("greet").await;
+    assert_eq!(world.turns_of("node", QUEUE, 1).await[0].run, first.id);
+    let behind = world.start("greet").priority(9).await;
+    let urgent = world.start("greet").priority(0).await;
+    let second = world.start("greet").await;
+    for expected in [urgent, second, behind] {
+        assert_eq!(world.turns_of("node", QUEUE, 1).await[0].run, expected.id);
+        world.pass(SECOND).await;
+    }
 }

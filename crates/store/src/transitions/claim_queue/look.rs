@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use outlast_core::{Candidate, QueueRules, ShardCount, Timestamp};
 
 use super::Line;
+use super::floors::{Firsts, Floors};
 use crate::rows::{ReadRow, cells};
 use crate::transitions::claim::LEAST_URGENT;
 use crate::transitions::flight::{Answers, Flight, Place};
@@ -34,6 +35,7 @@ pub(super) struct Looked {
     pub(super) upto: Option<String>,
     /// From where the next claim looks for runs without a group, where this one looked for them.
     pub(super) loose: Option<Mark>,
+    pub(super) firsts: Firsts,
 }
 
 /// Where the heads of the lines stand in a flight.
@@ -46,13 +48,14 @@ pub(super) fn add_heads(
     ask: &QueueClaim,
     rules: Option<&QueueRules>,
     shards: ShardCount,
+    floors: &Floors,
 ) -> Heads {
     let most = match rules {
         Some(rules) if rules.fair => return Heads(Vec::new(), 0),
         Some(rules) if !rules.is_grouped() => ask.limit,
         _ => ask.limit + ask.limit / 2 + SPARE,
     };
-    let line = |shard| flight.each(&QUEUE_LINE, priorities(), cells![shard, &*ask.queue, codes(ask), most]);
+    let line = |shard| flight.each(&QUEUE_LINE, floors.lines(), cells![shard, &*ask.queue, codes(ask), most]);
     Heads((0..shards).filter_map(line).collect(), most as usize)
 }
 
@@ -73,17 +76,27 @@ pub(super) fn add_drain(
 }
 
 /// Those at the head of the line.
-pub(super) fn found_heads(answers: &mut Answers, Heads(places, most): Heads) -> Looked {
+pub(super) fn found_heads(answers: &mut Answers, Heads(places, most): Heads) -> Result<Looked, StoreError> {
     // Who was not asked for may be there.
-    let mut looked = Looked { is_cut: places.is_empty(), ..Looked::default() };
+    let (is_cut, firsts) = match places.is_empty() {
+        true => (true, Firsts::default()),
+        false => (false, Firsts::of_all()),
+    };
+    let mut looked = Looked { is_cut, firsts, ..Looked::default() };
     for place in places {
         let mut rows = answers.take(place);
         looked.is_cut |= rows.len() >= most;
         // The less urgent of somebody who has more urgent ones behind the cut would pass them.
         rows.truncate(most);
+        for row in &rows {
+            looked.firsts.found(row.number(2)?, row.opt_int(3)?);
+        }
+        if let Some(last) = rows.last().filter(|_| rows.len() >= most) {
+            looked.firsts.cut_behind(last.number(2)?);
+        }
         looked.rows.append(&mut rows);
     }
-    looked
+    Ok(looked)
 }
 
 /// Goes from group to group, beginning behind the one that was served last, and looks at the first few of each that
@@ -106,11 +119,15 @@ pub(super) async fn by_turns(
     let (mut walks, mut loose) = (Vec::new(), Vec::new());
     for shard in 0..shards {
         let asked = cells![shard, &*ask.queue, turns + full.len() as u32 + 1, walk];
-        walks.extend(flight.each(&QUEUE_WALK, segments(&line.served), asked).map(|place| (shard, place)));
+        walks.extend(
+            flight
+                .each(&QUEUE_WALK, segments(&line.served, line.floors()), asked)
+                .map(|place| (shard, place)),
+        );
         for from in BTreeSet::from([Mark::default(), line.loose]) {
             let Mark { at: due, run: id } = from;
             let asked = cells![shard, &*ask.queue, codes(ask), most, room + LOOSE, due, id];
-            loose.extend(flight.each(&QUEUE_LOOSE, priorities(), asked).map(|place| (from, place)));
+            loose.extend(flight.each(&QUEUE_LOOSE, line.floors().lines(), asked).map(|place| (from, place)));
         }
     }
     let mut answers = flight.send(tx).await?;
@@ -159,7 +176,10 @@ pub(super) async fn by_turns(
     let mut flight = Flight::default();
     let mut places = Vec::new();
     for (shard, names) in groups {
-        let names = names.into_iter().map(|(priority, name)| cells![priority, name]).collect();
+        let from =
+            |priority: i64| u8::try_from(priority).map_or(i64::MIN, |priority| line.floors().of(priority));
+        let names =
+            names.into_iter().map(|(priority, name)| cells![priority, name, from(priority)]).collect();
         places.extend(flight.each(&QUEUE_GROUP, names, cells![shard, &*ask.queue, codes(ask), each]));
     }
     if !places.is_empty() {
@@ -193,10 +213,11 @@ pub(super) fn priorities() -> Vec<Vec<Cell>> {
 }
 
 /// At every priority the groups behind the one that was served last, then those before it.
-fn segments(served: &str) -> Vec<Vec<Cell>> {
+fn segments(served: &str, floors: &Floors) -> Vec<Vec<Cell>> {
     let both = |priority| {
-        let behind = cells![priority, served, Cell::Null];
-        let before = (!served.is_empty()).then(|| cells![priority, "", served]);
+        let from = floors.of(priority);
+        let behind = cells![priority, served, Cell::Null, from];
+        let before = (!served.is_empty()).then(|| cells![priority, "", served, from]);
         std::iter::once(behind).chain(before)
     };
     (0..=LEAST_URGENT).flat_map(both).collect()
@@ -222,7 +243,13 @@ macro_rules! due {
             " and a.due_at <= {now} and a.code {in:p3}"
         )
     };
+    ($priority:literal, $from:literal) => {
+        concat!(due!($priority), " and a.due_at >= ", $from)
+    };
 }
+
+/// A line, and since when those are due who are looked at.
+const LINE: &[(&str, Type)] = &[("priority", Type::Int), ("since", Type::Int)];
 
 // No locks: whoever was let go is locked when it is taken.
 static QUEUE_LINE: Sql = Sql::new(
@@ -231,7 +258,7 @@ static QUEUE_LINE: Sql = Sql::new(
         "select c.* from {batch} cross join lateral (select ",
         columns!(),
         " from outlast.agenda as a where ",
-        due!("b.priority"),
+        due!("b.priority", "b.since"),
         " order by a.due_at, a.id limit {p4}) as c limit {p4}"
     ),
 )
@@ -239,10 +266,10 @@ static QUEUE_LINE: Sql = Sql::new(
     "select ",
     columns!(),
     " from outlast.agenda as a where ",
-    due!("{b:priority}"),
+    due!("{b:priority}", "{b:since}"),
     " order by a.due_at, a.id limit {p4}"
 ))
-.rows(&[("priority", Type::Int)])
+.rows(LINE)
 .takes(&[Type::Int, Type::Text, Type::Texts, Type::Int])
 .by("agenda_due");
 
@@ -280,7 +307,7 @@ static QUEUE_WALK: Sql = Sql::new(
                from (select a.group_key as name, a.due_at from outlast.agenda as a
                       where a.shard = {p1} and a.queue = {p2} and a.priority = b.priority
                         and a.group_key > b.behind and a.group_key <= coalesce(b.upto, a.group_key)
-                        and a.due_at is not null
+                        and a.due_at >= b.since
                       order by a.group_key, a.due_at limit 1) as x
              union all
              select x.name, x.due_at, w.n + 1
@@ -288,7 +315,7 @@ static QUEUE_WALK: Sql = Sql::new(
                      select a.group_key as name, a.due_at from outlast.agenda as a
                       where a.shard = {p1} and a.queue = {p2} and a.priority = b.priority
                         and a.group_key > w.name and a.group_key <= coalesce(b.upto, a.group_key)
-                        and a.due_at is not null
+                        and a.due_at >= b.since
                       order by a.group_key, a.due_at limit 1) as x
               where w.n < {p4}
          )
@@ -301,13 +328,13 @@ static QUEUE_WALK: Sql = Sql::new(
          select (select a.group_key from outlast.agenda as a
                   where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
                     and a.group_key > {b:behind} and a.group_key <= coalesce({b:upto}, a.group_key)
-                    and a.due_at is not null
+                    and a.due_at >= {b:since}
                   order by a.group_key limit 1), 1
          union all
          select (select a.group_key from outlast.agenda as a
                   where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
                     and a.group_key > w.name and a.group_key <= coalesce({b:upto}, a.group_key)
-                    and a.due_at is not null
+                    and a.due_at >= {b:since}
                   order by a.group_key limit 1), w.n + 1
            from walk as w where w.name is not null and w.n < {p4}
      )
@@ -315,11 +342,11 @@ static QUEUE_WALK: Sql = Sql::new(
        from (select w.name, w.n,
                     (select min(a.due_at) from outlast.agenda as a indexed by outlast_agenda_groups
                       where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
-                        and a.group_key = w.name and a.due_at is not null) <= {now} as is_due
+                        and a.group_key = w.name and a.due_at >= {b:since}) <= {now} as is_due
                from walk as w where w.name is not null) as s
       where s.is_due or s.n = {p4} limit {p3}",
 )
-.rows(&[("priority", Type::Int), ("behind", Type::Text), ("upto", Type::Text)])
+.rows(&[("priority", Type::Int), ("behind", Type::Text), ("upto", Type::Text), ("since", Type::Int)])
 .takes(&[Type::Int, Type::Text, Type::Int, Type::Int])
 .by("agenda_groups");
 
@@ -329,7 +356,7 @@ static QUEUE_GROUP: Sql = Sql::new(
         "select c.* from {batch} cross join lateral (select ",
         columns!(),
         " from outlast.agenda as a where ",
-        due!("b.priority"),
+        due!("b.priority", "b.since"),
         " and a.group_key = b.name order by a.due_at, a.id limit {p4}) as c"
     ),
 )
@@ -338,21 +365,21 @@ static QUEUE_GROUP: Sql = Sql::new(
     columns!(),
     // Without statistics the index of all due times looks as good.
     " from outlast.agenda as a indexed by outlast_agenda_groups where ",
-    due!("{b:priority}"),
+    due!("{b:priority}", "{b:since}"),
     " and a.group_key = {b:name} order by a.due_at, a.id limit {p4}"
 ))
-.rows(&[("priority", Type::Int), ("name", Type::Text)])
+.rows(&[("priority", Type::Int), ("name", Type::Text), ("since", Type::Int)])
 .takes(&[Type::Int, Type::Text, Type::Texts, Type::Int])
 .by("agenda_groups");
 
 /// Those without a group, among the first behind a place in line; and the last of those.
 macro_rules! loose {
-    ($priority:literal) => {
+    ($priority:literal, $since:literal) => {
         concat!(
             "select a.* from (select a.*, row_number() over (order by a.due_at, a.id) as n from (select ",
             columns!(),
             " from outlast.agenda as a where ",
-            due!($priority),
+            due!($priority, $since),
             " and (a.due_at, a.id) > ({p6}, {p7}) order by a.due_at, a.id limit {p5}) as a) as a
               where a.group_key is null or a.n = {p5} limit {p4}"
         )
@@ -361,9 +388,9 @@ macro_rules! loose {
 
 static QUEUE_LOOSE: Sql = Sql::new(
     "queue_loose",
-    concat!("select c.* from {batch} cross join lateral (", loose!("b.priority"), ") as c"),
+    concat!("select c.* from {batch} cross join lateral (", loose!("b.priority", "b.since"), ") as c"),
 )
-.on_sqlite(loose!("{b:priority}"))
-.rows(&[("priority", Type::Int)])
+.on_sqlite(loose!("{b:priority}", "{b:since}"))
+.rows(LINE)
 .takes(&[Type::Int, Type::Text, Type::Texts, Type::Int, Type::Int, Type::Int, Type::Id])
 .by("agenda_due");

@@ -8,7 +8,10 @@
 //! The cost does not depend on how many stand in line: a line is one range of an index, and groups are found by
 //! going from one to the next, beginning behind the one that was served last.
 
+mod floors;
+mod lines;
 mod look;
+mod memory;
 mod order;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,7 +20,11 @@ use outlast_core::{
     Admission, Admitted, Candidate, QueueRules, QueueState, RunId, ShardCount, Status, Timestamp, Window,
 };
 
+use self::floors::Floors;
+pub(crate) use self::lines::{LineMemory, lines};
 use self::look::{Heads, Looked, candidate, codes, priorities};
+pub(crate) use self::memory::Memory;
+use self::memory::{Held, Recalled, Seen, is_stale};
 use super::agenda::{by_shard, fence};
 use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
@@ -33,9 +40,10 @@ pub(crate) async fn claim_queue(
     tx: &mut dyn Tx,
     ask: &QueueClaim,
     shards: ShardCount,
+    memory: &Memory,
 ) -> Result<Claims, StoreError> {
     let shards = shards.max(1);
-    let Some(mut line) = open(tx, ask, shards).await? else {
+    let Some(mut line) = open(tx, ask, shards, memory).await? else {
         Flight::default().send_last(tx).await?;
         return Ok(Claims::default());
     };
@@ -51,7 +59,8 @@ pub(crate) async fn claim_queue(
         tell(&mut claims.runs, unread)?;
         return Ok(claims);
     }
-    if line.is_empty {
+    if line.is_empty || line.is_doubtful || is_stale(ask, claims.now) {
+        claims.is_full = !line.is_empty;
         Flight::default().send_last(tx).await?;
         return Ok(claims);
     }
@@ -66,6 +75,8 @@ pub(crate) async fn claim_queue(
     // What stays as it was is not written again.
     picked.loose = picked.loose.filter(|next| *next != loose);
     take(tx, ask, &mut picked, &mut claims, shards).await?;
+    // Somebody may be due before all that was looked at: nothing else tells of them.
+    claims.look_again = line.recalled.whole_in.filter(|_| claims.runs.len() < ask.limit as usize);
     Ok(claims)
 }
 
@@ -80,12 +91,32 @@ struct Line {
     before: Vec<Row>,
     /// Nobody stands in it, as far as somebody looked.
     is_empty: bool,
+    /// What was remembered of it cannot be true: it has to be asked again.
+    is_doubtful: bool,
     heads: Looked,
+    /// What was known of it before.
+    recalled: Recalled,
+}
+
+impl Line {
+    /// Before these times nobody is due, as far as is known.
+    fn floors(&self) -> &Floors {
+        &self.recalled.floors
+    }
 }
 
 /// Locks the queue's row, counts who runs and looks who is first. Nothing when the node has lost its lease.
-async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<Option<Line>, StoreError> {
+async fn open(
+    tx: &mut dyn Tx,
+    ask: &QueueClaim,
+    shards: ShardCount,
+    memory: &Memory,
+) -> Result<Option<Line>, StoreError> {
     let mut flight = Flight::default();
+    let recalled = match tx.dialect() {
+        Dialect::Postgres => memory.recall(ask),
+        Dialect::Sqlite => Recalled::default(),
+    };
     let fences: Vec<Place> = (0..shards).map(|shard| flight.add(fence(shard, ask.node))).collect();
     let locked = flight.add(QUEUE_LOCK.with(cells![queue::home(&ask.queue, shards), &*ask.queue]));
     let now = flight.add(NOW.with([]));
@@ -99,7 +130,10 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
         Dialect::Sqlite => (0..shards).map(anybody).collect(),
     };
     // Where a flight costs a round trip, all is asked before it is known what the rules need.
-    let asked = (tx.dialect() == Dialect::Postgres).then(|| add_state(&mut flight, ask, None, shards));
+    let asked =
+        (tx.dialect() == Dialect::Postgres).then(|| add_state(&mut flight, ask, None, shards, &recalled));
+    // Behind the lock and before it was looked at anything, and afterwards: nobody else's time is in between.
+    let looked_at = asked.is_some().then(|| flight.add(NOW.with([])));
     let mut answers = flight.send(tx).await?;
     if fences.into_iter().any(|place| answers.take(place).is_empty()) {
         return Ok(None);
@@ -115,28 +149,36 @@ async fn open(tx: &mut dyn Tx, ask: &QueueClaim, shards: ShardCount) -> Result<O
     }
     admission.rules = card.rules.clone();
     let before: Vec<Row> = before.into_iter().flat_map(|place| answers.take(place)).collect();
-    if asked.is_none() && anybody.into_iter().all(|place| answers.take(place).is_empty()) {
-        let heads = Looked::default();
-        return Ok(Some(Line { card, served, loose, admission, before, is_empty: true, heads }));
+    let (is_doubtful, heads) = (false, Looked::default());
+    let is_empty = asked.is_none() && anybody.into_iter().all(|place| answers.take(place).is_empty());
+    let mut line = Line { card, served, loose, admission, before, is_empty, is_doubtful, heads, recalled };
+    if is_empty {
+        return Ok(Some(line));
     }
     let (held, heads) = match asked {
         Some(asked) => asked,
         None => {
             let mut flight = Flight::default();
-            let asked = add_state(&mut flight, ask, Some(&card.rules), shards);
+            let asked = add_state(&mut flight, ask, Some(&line.card.rules), shards, &line.recalled);
             answers = flight.send(tx).await?;
             asked
         }
     };
-    for row in held.into_iter().flat_map(|place| answers.take(place)) {
-        let count: u32 = row.number(1)?;
-        admission.held += count;
-        if let Some(group) = row.opt_text(0)? {
-            *admission.held_by_group.entry(group).or_default() += count;
+    let (counts, names) = held.map_or(Ok(Default::default()), |held| held.read(&mut answers))?;
+    for (group, count) in counts {
+        line.admission.held += count;
+        if let Some(group) = group {
+            *line.admission.held_by_group.entry(group).or_default() += count;
         }
     }
-    let heads = look::found_heads(&mut answers, heads);
-    Ok(Some(Line { card, served, loose, admission, before, is_empty: false, heads }))
+    line.heads = look::found_heads(&mut answers, heads)?;
+    if let Some(looked_at) = looked_at {
+        let now = line.admission.now;
+        let over = answers.take(looked_at).first().map(|row| row.time(0)).transpose()?.unwrap_or(now);
+        let seen = Seen { now, took: over.since(now), ordered: line.card.rules.ordered };
+        line.is_doubtful = !memory.keep(ask, &line.recalled, seen, names, &line.heads.firsts);
+    }
+    Ok(Some(line))
 }
 
 /// Adds looks at who runs and at who is first: only those that the rules need, where they are known.
@@ -145,11 +187,11 @@ fn add_state(
     ask: &QueueClaim,
     rules: Option<&QueueRules>,
     shards: ShardCount,
-) -> (Vec<Place>, Heads) {
+    recalled: &Recalled,
+) -> (Option<Held>, Heads) {
     let counts = rules.is_none_or(|rules| rules.limit.is_some() || rules.slots_per_group() < u32::MAX);
-    let held = |shard| flight.add(QUEUE_HELD.with(cells![shard, &*ask.queue]));
-    let held = if counts { (0..shards).map(held).collect() } else { Vec::new() };
-    (held, look::add_heads(flight, ask, rules, shards))
+    let held = counts.then(|| recalled.add(flight, &ask.queue, shards));
+    (held, look::add_heads(flight, ask, rules, shards, &recalled.floors))
 }
 
 /// Who was let go.
@@ -179,7 +221,7 @@ async fn pick(
     if let Some(since) = line.card.since.filter(|_| line.card.state == QueueState::Draining) {
         let mut flight = Flight::default();
         let heads = look::add_drain(&mut flight, ask, since, shards);
-        let heads = look::found_heads(&mut flight.send(tx).await?, heads);
+        let heads = look::found_heads(&mut flight.send(tx).await?, heads)?;
         return admit(tx, ask, line, heads, line.admission.rules.fair, shards).await;
     }
     let heads = std::mem::take(&mut line.heads);
@@ -362,9 +404,8 @@ fn earliest(rows: impl Iterator<Item = Row>) -> Result<Option<Timestamp>, StoreE
 }
 
 pub(crate) fn statements() -> Vec<&'static Sql> {
-    let own: &[&Sql] =
-        &[&QUEUE_LOCK, &QUEUE_HELD, &QUEUE_ANYBODY, &QUEUE_TAKE, &QUEUE_NOTE, &GROUPS_NOTE, &QUEUE_NEXT];
-    [own, look::STATEMENTS, order::STATEMENTS].concat()
+    let own: &[&Sql] = &[&QUEUE_LOCK, &QUEUE_ANYBODY, &QUEUE_TAKE, &QUEUE_NOTE, &GROUPS_NOTE, &QUEUE_NEXT];
+    [own, lines::STATEMENTS, look::STATEMENTS, memory::STATEMENTS, order::STATEMENTS].concat()
 }
 
 static QUEUE_LOCK: Sql = Sql::new(
@@ -373,15 +414,6 @@ static QUEUE_LOCK: Sql = Sql::new(
       where q.shard = {p1} and q.name = {p2} {for_update}",
 )
 .takes(&[Type::Int, Type::Text]);
-
-// Behind the lock, in a statement of its own: it sees what the one before took.
-static QUEUE_HELD: Sql = Sql::new(
-    "queue_held",
-    "select a.group_key, count(*) from outlast.agenda as a
-      where a.shard = {p1} and a.node is not null and a.queue = {p2} group by a.group_key",
-)
-.takes(&[Type::Int, Type::Text])
-.by("agenda_node");
 
 static QUEUE_ANYBODY: Sql = Sql::new("queue_anybody", "")
     .on_sqlite(

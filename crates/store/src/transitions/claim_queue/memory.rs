@@ -1,0 +1,310 @@
+//! What a process remembers of a queue from one claim to the next: who ran, and from where its line is worth a look.
+//!
+//! Only on PostgreSQL, and only where looks at everything have become slow (see [`WholeLook`]). Nothing is believed that
+//! may have changed: whoever ran then is asked for one by one, and beside them whoever was taken since. Whoever claims
+//! from a queue does so behind its lock and with a number that is a recent time, so that all who were taken since a look
+//! behind the same lock have numbers that are not much smaller than its time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use outlast_core::{RunId, ShardCount, Timestamp};
+use parking_lot::Mutex;
+
+use super::floors::{Firsts, Floors};
+use crate::rows::{ReadRow, cells, ids};
+use crate::transitions::flight::{Answers, Flight, Place};
+use crate::{QueueClaim, Row, Sql, StoreError, Type, WholeLook};
+
+/// How old the number of a claim may be. One that waited for longer takes nothing and comes again with another.
+const OLDEST: Duration = Duration::from_secs(5);
+/// So much before a look those begin who are asked for as taken since: twice as much, since clocks of one database may differ.
+const SINCE: Duration = Duration::from_secs(10);
+/// Nobody's time is so small: nodes of older versions count their claims from one.
+const COUNTS: i64 = 100_000_000_000_000;
+/// More than so many are not asked for one by one.
+const MOST: usize = 1000;
+
+/// What is remembered of every queue that this process claims from.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    queues: Mutex<HashMap<String, Kept>>,
+    /// Every look counts as slow.
+    slow_looks: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    whole: WholeLook,
+    /// The database's time of that.
+    at: Timestamp,
+    /// The code of the runs that were looked at: others may be due before them.
+    codes: Vec<String>,
+    ran: Ran,
+    floors: Floors,
+}
+
+/// Who ran when everything was looked at.
+#[derive(Debug, Clone)]
+enum Ran {
+    /// They were only counted.
+    Unasked,
+    /// Too many to ask for them one by one.
+    Many,
+    These(Vec<RunId>),
+}
+
+/// How a claim looks.
+#[derive(Debug, Default)]
+pub(super) struct Recalled {
+    who: Who,
+    pub(super) floors: Floors,
+    /// The time of the look that is remembered, where this one is not at everything.
+    at: Option<Timestamp>,
+    /// How soon everything is worth a look, where this one is not.
+    pub(super) whole_in: Option<Duration>,
+}
+
+/// What a look found beside runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// The database's time of it.
+    pub(super) now: Timestamp,
+    pub(super) took: Duration,
+    /// Whether groups go in order: then whoever was there first must not be passed over, however late they are seen.
+    pub(super) ordered: bool,
+}
+
+#[derive(Debug, Default)]
+enum Who {
+    /// All who run, counted.
+    #[default]
+    Counted,
+    /// All who run, by name, to be remembered.
+    Named,
+    /// Those who ran then, as far as they still do, and those who were taken since.
+    Since(Timestamp, Vec<RunId>),
+}
+
+/// Where those who run stand in a flight.
+pub(super) struct Held(Vec<Place>);
+
+impl Memory {
+    pub(crate) fn new(slow_looks: bool) -> Memory {
+        Memory { slow_looks, ..Memory::default() }
+    }
+
+    /// How to look at a queue.
+    pub(super) fn recall(&self, ask: &QueueClaim) -> Recalled {
+        let queues = self.queues.lock();
+        let kept = queues.get(&ask.queue).filter(|kept| kept.whole.is_slow() && kept.codes == ask.codes);
+        let Some(kept) = kept else { return Recalled::default() };
+        let who = match &kept.ran {
+            Ran::These(runs) if kept.whole.is_recent() => Who::Since(kept.at, runs.clone()),
+            Ran::Many if kept.whole.is_recent() => Who::Counted,
+            _ => return Recalled { who: Who::Named, ..Recalled::default() },
+        };
+        let whole_in = (kept.floors != Floors::default()).then(|| kept.whole.left());
+        Recalled { who, floors: kept.floors, at: Some(kept.at), whole_in }
+    }
+
+    /// Keeps what a look found; says whether what was recalled may be believed. It may not when time went back, or where
+    /// groups have to go in order since.
+    pub(super) fn keep(
+        &self,
+        ask: &QueueClaim,
+        recalled: &Recalled,
+        seen: Seen,
+        names: Vec<RunId>,
+        firsts: &Firsts,
+    ) -> bool {
+        let mut queues = self.queues.lock();
+        let went_back = recalled.at.is_some_and(|at| seen.now < at);
+        if went_back || (seen.ordered && recalled.floors != Floors::default()) {
+            queues.remove(&ask.queue);
+            return false;
+        }
+        let floors = match seen.ordered {
+            true => Floors::default(),
+            false => firsts.floors(WholeLook::back(seen.now)),
+        };
+        let Some(at) = recalled.at else {
+            let ran = match recalled.who {
+                Who::Named if names.len() <= MOST => Ran::These(names),
+                Who::Named => Ran::Many,
+                Who::Since(..) | Who::Counted => Ran::Unasked,
+            };
+            let whole = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(seen.took) };
+            let codes = ask.codes.clone();
+            queues.insert(ask.queue.clone(), Kept { whole, at: seen.now, codes, ran, floors });
+            return true;
+        };
+        // Whoever looked at everything meanwhile knows more.
+        if let Some(kept) = queues.get_mut(&ask.queue).filter(|kept| kept.at == at && kept.codes == ask.codes)
+        {
+            kept.floors = floors;
+        }
+        true
+    }
+}
+
+impl Recalled {
+    /// Adds looks at who runs.
+    pub(super) fn add(&self, flight: &mut Flight, queue: &str, shards: ShardCount) -> Held {
+        let look = |shard: u16| match &self.who {
+            Who::Counted => flight.add(QUEUE_HELD.with(cells![shard, queue])),
+            Who::Named => flight.add(QUEUE_HELD_NAMED.with(cells![shard, queue])),
+            Who::Since(at, held) => {
+                let here: Vec<RunId> = held.iter().copied().filter(|run| run.shard() == shard).collect();
+                let since = at.micros() - SINCE.as_micros() as i64;
+                flight.add(QUEUE_HELD_SINCE.with(cells![shard, queue, ids(&here), since, COUNTS]))
+            }
+        };
+        Held((0..shards).map(look).collect())
+    }
+}
+
+impl Held {
+    /// How many of each group run, and who, where they were asked for by name.
+    pub(super) fn read(
+        self,
+        answers: &mut Answers,
+    ) -> Result<(Vec<(Option<String>, u32)>, Vec<RunId>), StoreError> {
+        let rows: Vec<Row> = self.0.into_iter().flat_map(|place| answers.take(place)).collect();
+        let (mut counts, mut names) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            counts.push((row.opt_text(0)?, row.number(1)?));
+            names.extend(row.opt_id(2)?.map(RunId::from_uuid));
+        }
+        Ok((counts, names))
+    }
+}
+
+/// Whether a claim's number is too old for those who look for what was taken since their last look.
+pub(super) fn is_stale(ask: &QueueClaim, now: Timestamp) -> bool {
+    ask.number >= COUNTS && ask.number < now.micros() - OLDEST.as_micros() as i64
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&QUEUE_HELD, &QUEUE_HELD_NAMED, &QUEUE_HELD_SINCE];
+
+// Behind the lock, in a statement of its own: it sees what the one before took.
+static QUEUE_HELD: Sql = Sql::new(
+    "queue_held",
+    "select a.group_key, count(*), null from outlast.agenda as a
+      where a.shard = {p1} and a.node is not null and a.queue = {p2} group by a.group_key",
+)
+.takes(&[Type::Int, Type::Text])
+.by("agenda_node");
+
+static QUEUE_HELD_NAMED: Sql = Sql::new(
+    "queue_held_named",
+    "select a.group_key, 1, a.id from outlast.agenda as a
+      where a.shard = {p1} and a.node is not null and a.queue = {p2}",
+)
+.on_sqlite("")
+.takes(&[Type::Int, Type::Text])
+.by("agenda_node");
+
+// Node by node: the numbers of their claims are in the index behind them.
+static QUEUE_HELD_SINCE: Sql = Sql::new(
+    "queue_held_since",
+    "select h.group_key, count(*), null from (
+         select a.id, a.group_key from unnest({p3}) as k(id) cross join lateral (
+             select a.id, a.group_key from outlast.agenda as a
+              where a.shard = {p1} and a.id = k.id and a.node is not null and a.queue = {p2} offset 0) as a
+         union
+         select a.id, a.group_key from outlast.nodes as n cross join lateral (
+             select a.id, a.group_key from outlast.agenda as a
+              where a.shard = {p1} and a.node = n.id and a.claim >= {p4} and a.queue = {p2}
+             union all
+             select a.id, a.group_key from outlast.agenda as a
+              where a.shard = {p1} and a.node = n.id and a.claim < {p5} and a.queue = {p2}) as a
+          where n.shard = {p1}
+     ) as h group by h.group_key",
+)
+.on_sqlite("")
+.takes(&[Type::Int, Type::Text, Type::Ids, Type::Int, Type::Int])
+.by("agenda_node");
+
+#[cfg(test)]
+mod tests {
+    use outlast_core::NodeId;
+
+    use super::*;
+
+    const SLOW: Duration = Duration::from_millis(50);
+
+    fn ask(code: &str) -> QueueClaim {
+        let codes = vec![code.to_owned()];
+        QueueClaim { node: NodeId::new(1), number: 1, queue: "mail".into(), codes, limit: 10 }
+    }
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(COUNTS + micros)
+    }
+
+    fn seen(now: Timestamp, took: Duration) -> Seen {
+        Seen { now, took, ordered: false }
+    }
+
+    /// A look at `now` that finds `runs`; whether it may be believed.
+    fn look(memory: &Memory, seen: Seen, runs: usize) -> bool {
+        let names =
+            (1..=runs as u128).map(|number| RunId::from_uuid(uuid::Uuid::from_u128(number))).collect();
+        memory.keep(&ask("a"), &memory.recall(&ask("a")), seen, names, &Firsts::of_all())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_slow_look_those_who_run_are_asked_for_by_name_and_then_those_taken_since() {
+        let memory = Memory::default();
+        assert!(look(&memory, seen(at(1), Duration::from_millis(1)), 0));
+        assert!(matches!(memory.recall(&ask("a")).who, Who::Counted), "a quick one leaves all as it is");
+        assert!(look(&memory, seen(at(2), SLOW), 0));
+        assert!(matches!(memory.recall(&ask("a")).who, Who::Named));
+        assert!(look(&memory, seen(at(3), SLOW), 2));
+        let recalled = memory.recall(&ask("a"));
+        assert!(matches!(&recalled.who, Who::Since(since, runs) if *since == at(3) && runs.len() == 2));
+        assert!(recalled.whole_in.is_some_and(|left| left <= SLOW * 20), "and everything soon after");
+        assert!(memory.recall(&ask("b")).at.is_none(), "others may be due before those of other code");
+
+        tokio::time::advance(SLOW * 20).await;
+        assert!(matches!(memory.recall(&ask("a")).who, Who::Named), "everything once more");
+        assert!(look(&memory, seen(at(4), SLOW), MOST + 1));
+        assert!(matches!(memory.recall(&ask("a")).who, Who::Counted), "too many to ask for one by one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_believed_where_time_went_back_or_groups_have_to_go_in_order_since() {
+        let memory = Memory::new(true);
+        let slow = |now| seen(now, SLOW);
+        assert!(look(&memory, slow(at(5)), 0) && look(&memory, slow(at(6)), 0));
+        assert!(!look(&memory, slow(at(1)), 0), "the clock went back");
+        assert!(look(&memory, slow(at(2)), 0) && look(&memory, slow(at(3)), 0), "and is asked anew");
+
+        let ordered = Seen { ordered: true, ..slow(at(9)) };
+        assert!(!look(&memory, ordered, 0));
+        assert!(look(&memory, ordered, 0) && look(&memory, ordered, 0));
+        let recalled = memory.recall(&ask("a"));
+        assert!(matches!(recalled.who, Who::Since(..)));
+        assert_eq!((recalled.floors, recalled.whole_in), (Floors::default(), None), "from the front");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_looked_at_everything_meanwhile_is_believed() {
+        let memory = Memory::new(true);
+        let first = |due: i64| {
+            let mut firsts = Firsts::of_all();
+            firsts.found(5, Some(due));
+            firsts
+        };
+        let keep = |recalled: &Recalled, now, due| {
+            assert!(memory.keep(&ask("a"), recalled, seen(now, SLOW), Vec::new(), &first(due)));
+        };
+        let whole = Recalled { who: Who::Named, ..Recalled::default() };
+        keep(&whole, at(6), 60);
+        let late = memory.recall(&ask("a"));
+        keep(&whole, at(7), 10);
+        keep(&late, at(8), 80);
+        assert_eq!(memory.recall(&ask("a")).floors.of(5), 10, "the one that came late is not");
+    }
+}

@@ -1,0 +1,79 @@
+//! Looks at everything that is due, and how often they are worth it.
+//!
+//! PostgreSQL keeps what has left an index until it is vacuumed: for as long as somebody holds a snapshot open, a look
+//! passes over all that was there since. Where that has become slow, most looks begin where the last one found
+//! nothing before, and only some, which must not take more than a part of the time, begin from the front.
+
+use std::time::Duration;
+
+use outlast_core::Timestamp;
+use tokio::time::Instant;
+
+/// How long nobody looks at everything again.
+const SOON: Duration = Duration::from_millis(500);
+/// The same where a look takes long, which must not take more than a part of the time.
+const LATEST: Duration = Duration::from_secs(5);
+const PART: u32 = 20;
+/// How long a look takes that is worth avoiding.
+const SLOW: Duration = Duration::from_millis(5);
+/// How long transactions take at most that make runs due, but for a few: so far before the last look the next begins.
+const BACK: Duration = Duration::from_secs(2);
+
+/// The last look at everything.
+#[derive(Debug, Clone, Copy)]
+pub struct WholeLook {
+    at: Instant,
+    took: Duration,
+}
+
+impl WholeLook {
+    /// One that is over now.
+    pub fn over(took: Duration) -> WholeLook {
+        WholeLook { at: Instant::now(), took }
+    }
+
+    /// As if it had taken so long that the next comes as late as it may.
+    pub(crate) fn endless() -> WholeLook {
+        WholeLook::over(LATEST)
+    }
+
+    /// Whether it is worth avoiding.
+    pub fn is_slow(&self) -> bool {
+        self.took >= SLOW
+    }
+
+    /// Whether the next one may wait.
+    pub fn is_recent(&self) -> bool {
+        !self.left().is_zero()
+    }
+
+    /// For how long the next one may wait.
+    pub fn left(&self) -> Duration {
+        (self.took * PART).clamp(SOON, LATEST).saturating_sub(self.at.elapsed())
+    }
+
+    /// Where a look may begin that follows one at `now` which left nothing: some transactions that are under way make
+    /// runs due at a time that has passed.
+    pub fn back(now: Timestamp) -> Timestamp {
+        Timestamp::from_micros(now.micros() - BACK.as_micros() as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_look_at_everything_comes_soon_and_later_where_it_takes_long() {
+        let (quick, slow) = (WholeLook::over(SLOW / 5), WholeLook::over(SOON / 10));
+        let endless = WholeLook::over(LATEST);
+        assert!(!quick.is_slow() && slow.is_slow());
+        assert!(quick.is_recent());
+        tokio::time::advance(SOON).await;
+        assert!(!quick.is_recent() && slow.is_recent());
+        tokio::time::advance(SOON).await;
+        assert!(!slow.is_recent() && endless.is_recent());
+        tokio::time::advance(LATEST).await;
+        assert!(!endless.is_recent());
+    }
+}
