@@ -44,9 +44,36 @@ it("settles the promise that a run waits for", async () => {
   await page.getByRole("button", { name: "Settle promise…" }).click();
   expect(await page.getByRole("textbox", { name: "Name" }).inputValue()).toBe("visa");
   await page.getByRole("textbox", { name: "Data" }).fill("true");
+  await page.getByLabel(/Reason/).fill("the embassy called");
   await page.getByRole("button", { name: "Settle", exact: true }).click();
   await state(page, "completed");
+  await page.getByRole("group", { name: "Steps" }).getByTitle("settled").waitFor();
   await page.getByText("a seat in Basel and a room in Basel are waiting").first().waitFor();
+  await page.getByRole("link", { name: "History" }).click();
+  await page.getByRole("row").filter({ hasText: "operator" }).filter({ hasText: "the embassy called" }).waitFor();
+});
+
+it("says what a cancel would revert, and how a promise is settled elsewhere", async () => {
+  const id = await lab.run({ definition: "trip", input: "Chur" }, "waiting");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByText(`outlast settle ${id} visa --data JSON`).waitFor();
+  await more(page, "Cancel…");
+  await page.getByRole("dialog").getByText(/^Reverted, in this order, where its code says how:/).waitFor();
+  await page.getByRole("dialog").getByText("hotel", { exact: true }).waitFor();
+});
+
+it("forks to a version that a node knows", async () => {
+  const id = await lab.order("another version");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByText("waiting for event approval").waitFor();
+  await more(page, "Fork from a step…");
+  const version = page.getByRole("combobox", { name: "Version" });
+  await expect.poll(() => version.locator("option").allInnerTexts()).toEqual(["that of this run (1)", "that of new runs (1)", "1, which 1 node knows"]);
+  await version.selectOption("1");
+  await page.getByRole("dialog").getByText("recorded results stay").waitFor();
+  const [asked] = await Promise.all([page.waitForRequest((request) => request.url().endsWith("/fork") && !request.postData()?.includes('"dry_run":true')), page.getByRole("button", { name: "Fork", exact: true }).click()]);
+  expect(asked.postDataJSON()).toMatchObject({ version: 1, latest: false });
+  await page.waitForURL((url) => url.pathname.startsWith("/runs/run_") && !url.pathname.endsWith(id));
 });
 
 it("offers the fields of the last event of a name, empty, and sends what is written into them", async () => {

@@ -43,6 +43,7 @@ it("tells versions apart, and offers those that there are", async () => {
   await row(page, id).waitFor();
   await page.goto(`${lab.url}/definitions/order`);
   await page.getByRole("link", { name: "1", exact: true }).first().click();
+  await page.getByRole("link", { name: "Last runs of version 1" }).click();
   await page.waitForURL("**/runs?def=order&version=1");
   await page.goto(`${lab.url}/runs?def=order&version=7`);
   await misses(page, id);

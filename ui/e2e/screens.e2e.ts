@@ -57,13 +57,13 @@ it("walks a list from run to run, and a timeline from step to step, by keyboard"
   await page.locator(`a[href="/runs/${second}"]`).click();
   await page.waitForURL(`**/runs/${second}`);
   // An address is there before its page.
-  await page.locator("main").getByText(second).waitFor();
+  await page.locator("main").getByText(second).first().waitFor();
   await page.keyboard.press("]");
   await page.waitForURL(`**/runs/${first}`);
-  await page.locator("main").getByText(first).waitFor();
+  await page.locator("main").getByText(first).first().waitFor();
   await page.keyboard.press("[");
   await page.waitForURL(`**/runs/${second}`);
-  await page.locator("main").getByText(second).waitFor();
+  await page.locator("main").getByText(second).first().waitFor();
   expect(await page.title()).toBe("order – Outlast");
   await page.getByRole("group", { name: "Steps" }).focus();
   for (const name of ["reserve", "charge"]) {
@@ -171,6 +171,42 @@ it("sets limits of a queue, purges it by its typed name, and counts before a bac
   await page.getByRole("dialog").waitFor({ state: "detached" });
 });
 
+it("purges a queue whose name has spaces, and no other", async () => {
+  const later = { definition: "check_stock", input: 1, delay_ms: 3_600_000 };
+  const { id } = await lab.api<{ id: string }>("/runs", { ...later, queue: "night shift" });
+  const { id: other } = await lab.api<{ id: string }>("/runs", { ...later, queue: "night" });
+  const page = await lab.page("/queues/night%20shift");
+  await page.getByRole("button", { name: "Purge…" }).click();
+  await page.getByLabel(/Reason/).fill("a test wants it");
+  await page.getByLabel("Type night shift").fill("night shift");
+  await page.getByRole("button", { name: "Cancel 1 runs" }).click();
+  await page.waitForURL("**/bulk/run_*");
+  await lab.until(id, "cancelled");
+  expect(await lab.api(`/runs/${other}`)).toMatchObject({ status: "ready" });
+  // In the list it stands with how many there were, and cannot be aborted any more.
+  await page.locator("[data-state=completed]").waitFor();
+  await page.getByRole("link", { name: "Bulk", exact: true }).first().click();
+  const row = page.getByRole("row").filter({ hasText: "night shift" });
+  await row.waitFor();
+  expect(await row.innerText()).toMatch(/1 of 1\s+1\s+0\s+0/);
+  expect(await row.getByRole("button").count()).toBe(0);
+});
+
+it("has five numbers on its first page, and each leads to its runs", async () => {
+  await lab.run({ definition: "trip", input: "Luna" }, "failed");
+  const page = await lab.page("/?range=24h");
+  const cards = page.locator("[data-card]");
+  await cards.first().waitFor();
+  const names = await cards.locator("span").allInnerTexts();
+  expect(names.slice(0, 5)).toEqual(["Running", "Queued", "Waiting", "Failed in 24h", "Oldest queued"]);
+  await cards.filter({ hasText: "Failed in 24h" }).click();
+  await page.waitForURL("**/runs?status=failed&ended=24h");
+  await page.goBack();
+  await cards.filter({ hasText: "Oldest queued" }).click();
+  await page.waitForURL("**/runs?status=ready&sort=oldest");
+  await page.getByRole("button", { name: "Oldest first" }).waitFor();
+});
+
 it("searches in what a run was called with, and shows no more of it than a browser bears", async () => {
   const input = { item: "x".repeat(200), cents: 1, lines: Array.from({ length: 40 }, (_, place) => ({ place, name: `part ${place}` })) };
   const small = await lab.api<{ id: string }>("/runs", { definition: "order", input, delay_ms: 3_600_000 });
@@ -214,7 +250,7 @@ it("warns on the first page of what is held back", async () => {
   // Who leaves before it is answered may never have asked.
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.goto(`${lab.url}/`);
-  await page.getByText("Completed in 1h").waitFor();
+  await page.getByText("Failed in 1h").waitFor();
   await page.getByText(/Queue stock is paused/).waitFor({ state: "detached" });
 });
 
@@ -225,6 +261,15 @@ it("starts a run, and sends it again with another input", async () => {
   await page.getByRole("textbox", { name: "Key" }).fill("bo");
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.waitForURL("**/runs/run_*");
+  await page.locator("h1", { hasText: "remind bo" }).waitFor();
+  // Whoever does not know whether they have starts nothing twice.
+  await page.goBack();
+  await page.getByRole("button", { name: "Start…" }).click();
+  expect(await page.getByRole("textbox", { name: "Key" }).inputValue()).toBe("bo");
+  await page.getByRole("textbox", { name: "Input" }).fill('"bo@example.com"');
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await page.getByRole("alert").getByText("Nothing was started").waitFor();
+  await page.getByRole("dialog").getByRole("link").click();
   await page.locator("h1", { hasText: "remind bo" }).waitFor();
   const id = new URL(page.url()).pathname.split("/").at(-1)!;
   await lab.api(`/runs/${id}/kill`, { reason: "a test" });

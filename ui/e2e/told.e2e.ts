@@ -57,6 +57,15 @@ it("names the step and the versions of failures that are alike", async () => {
   await row.getByRole("link").first().click();
   await page.getByText("Versions", { exact: true }).waitFor();
   await page.locator("dd", { hasText: "@1" }).waitFor();
+  // When it happened, and of nothing else; and what was said, as a step says it.
+  const chart = page.getByRole("img", { name: /^Failed like this: [1-9]/ });
+  await chart.waitFor();
+  const [, count] = /: (\d+) failed/.exec((await chart.getAttribute("aria-label"))!)!;
+  expect(Number(count)).toBeLessThanOrEqual((await lab.api<{ items: { runs: number }[] }>("/errors?def=trip")).items[0]!.runs);
+  const last = page.getByRole("region", { name: "The last one" });
+  await last.getByRole("heading", { name: /^Error/ }).waitFor();
+  await last.getByText(/nobody insures/).first().waitFor();
+  await last.getByText("as it was recorded").waitFor();
 });
 
 it("says what a node knows, how many of its slots are used, and how it was built", async () => {

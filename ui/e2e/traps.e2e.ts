@@ -151,7 +151,7 @@ it("trap 10: numbers stay while newer ones are on their way", async () => {
   });
   const page = await lab.page("/", "light", context);
   await page.locator("nav li > b").waitFor();
-  await page.getByText(/Completed in/).waitFor();
+  await page.getByText(/Failed in/).waitFor();
   // A slow network, and answers asked for again and again.
   await context.route("**/api/v1/{stats,errors,queues}**", async (route) => {
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -159,10 +159,10 @@ it("trap 10: numbers stay while newer ones are on their way", async () => {
   });
   for (const range of ["6h", "24h", "1h"]) {
     await page.getByRole("button", { name: range, exact: true }).click();
-    await page.getByText(`Completed in ${range}`).waitFor();
+    await page.getByText(`Failed in ${range}`).waitFor();
   }
   const seen = await page.evaluate(() => (window as unknown as { seen: string[] }).seen);
-  expect(seen.filter((one) => one === "gone" || one.endsWith("=") || one.startsWith("Completed") && one.endsWith("=0"))).toEqual([]);
+  expect(seen.filter((one) => one === "gone" || one.endsWith("=") || one.startsWith("Failed in") && one.endsWith("=0"))).toEqual([]);
   expect(await page.locator("nav li > b").innerText()).toMatch(/^[1-9]/);
 });
 

@@ -113,8 +113,8 @@ async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
              insert into outlast_runs (shard, id, tenant, definition, version, kind, queue, priority,
                  created_at, input)
              select 0, id, '', 'ten_steps', 1, 1, 'default', 5, 1700000000000000 + i, x'31' from n;
-             insert into outlast_results (shard, run, status, epoch, finished_at, output)
-             select 0, id, 8, 1, 1700000000000000 + i, x'6e756c6c' from n;
+             insert into outlast_results (shard, run, status, epoch, began_at, finished_at, output)
+             select 0, id, 8, 1, 1700000000000000 + i, 1700000000000000 + i, x'6e756c6c' from n;
              insert into outlast_journal (shard, run, pos, kind, epoch, at, name, body)
              select 0, n.id, p.value, 2, 1, 1700000000000000 + i, 'step', x'6e756c6c'
                from n cross join json_each('[1,2,3,4,5,6,7,8,9,10]') as p where i % 10 = 0;
@@ -134,8 +134,8 @@ async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
              insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority,
                  created_at, input)
              select 0, id, '', 'ten_steps', 1, 1, 'default', 5, 1700000000000000 + i, '1'::bytea from n;
-             insert into outlast.results (shard, run, status, epoch, finished_at, output)
-             select 0, id, 8, 1, 1700000000000000 + i, 'null'::bytea from n;
+             insert into outlast.results (shard, run, status, epoch, began_at, finished_at, output)
+             select 0, id, 8, 1, 1700000000000000 + i, 1700000000000000 + i, 'null'::bytea from n;
              insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
              select 0, n.id, p, 2, 1, 1700000000000000 + i, 'step', 'null'::bytea
                from n cross join generate_series(1, 10) as p where i % 10 = 0;

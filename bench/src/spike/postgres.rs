@@ -226,8 +226,9 @@ const RUNS: &str = "
 
 const AGENDA: &str = "
     insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, node, claim, epoch, news,
-                                queue, code)
-    select 0, b.id, 2, 1, 5, 1, 0, $1::uuid, 1, 1, 0, b.queue, b.code
+                                queue, code, began_at)
+    select 0, b.id, 2, 1, 5, 1, 0, $1::uuid, 1, 1, 0, b.queue, b.code,
+           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint)
       from unnest($2::uuid[], $3::text[], $4::text[]) as b(id, queue, code)";
 
 const STEP: &str = "
@@ -239,9 +240,11 @@ const STEP: &str = "
      where (select case when a.node = $1::uuid then a.epoch end from outlast.agenda as a
              where a.shard = 0 and a.id = b.run) = b.epoch";
 
+// When it began is any time here: the row is as wide, and nobody looks for what it was.
 const RESULTS: &str = "
-    insert into outlast.results (shard, run, status, epoch, finished_at, output)
-    select 0, b.run, 8, b.epoch, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.output
+    insert into outlast.results (shard, run, status, epoch, began_at, finished_at, output)
+    select 0, b.run, 8, b.epoch, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint),
+           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.output
       from unnest($1::uuid[], $2::bigint[], $3::bytea[]) as b(run, epoch, output)";
 
 // By both parts of the key from the list: without statistics the planner would read the whole shard.
@@ -257,7 +260,8 @@ const CLAIM: &str = "
          where a.shard = 0 and a.queue = 'default' and a.priority = 5 and a.due_at is not null
          order by a.due_at, a.id limit $2 for update skip locked
     )
-    update outlast.agenda as a set node = $1::uuid, claim = 1, epoch = a.epoch + 1, status = 2, due_at = null
+    update outlast.agenda as a set node = $1::uuid, claim = 1, epoch = a.epoch + 1, status = 2, due_at = null,
+           began_at = coalesce(a.began_at, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint))
       from picked as p where a.shard = p.shard and a.id = p.id
     returning a.id, a.epoch";
 

@@ -109,11 +109,12 @@ pub fn drain(file: &Path) -> Result<f64> {
             let rows = pick.query_map([BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?;
             claimed = rows.collect::<Result<_, _>>()?;
             let mut take = connection.prepare_cached(
-                "update outlast_agenda set node = ?2, claim = 1, epoch = epoch + 1, status = 2, due_at = null
+                "update outlast_agenda set node = ?2, claim = 1, epoch = epoch + 1, status = 2, due_at = null,
+                        began_at = coalesce(began_at, ?3)
                   where shard = 0 and id = ?1 and node is null",
             )?;
             for (id, _) in &claimed {
-                take.execute(params![id, node.as_bytes()])?;
+                take.execute(params![id, node.as_bytes(), now()])?;
             }
             Ok(())
         })?;
@@ -169,8 +170,8 @@ fn start(connection: &Connection, id: &Uuid, kind: i64, name: &str, held: Option
     connection
         .prepare_cached(
             "insert into outlast_agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim, epoch,
-                                 news, queue, code)
-             values (0, ?1, ?2, ?3, 5, 1, 0, ?4, ?5, ?6, ?7, 0, 'default', ?8) on conflict do nothing",
+                                 news, queue, code, began_at)
+             values (0, ?1, ?2, ?3, 5, 1, 0, ?4, ?5, ?6, ?7, 0, 'default', ?8, ?9) on conflict do nothing",
         )?
         .execute(params![
             id.as_bytes(),
@@ -181,6 +182,7 @@ fn start(connection: &Connection, id: &Uuid, kind: i64, name: &str, held: Option
             held.map(|_| 1),
             i64::from(held.is_some()),
             name,
+            held.map(|_| now),
         ])?;
     Ok(())
 }
@@ -188,8 +190,9 @@ fn start(connection: &Connection, id: &Uuid, kind: i64, name: &str, held: Option
 fn finish(connection: &Connection, id: &Uuid, epoch: i64) -> Result<()> {
     connection
         .prepare_cached(
-            "insert into outlast_results (shard, run, status, epoch, finished_at, output)
-             values (0, ?1, 8, ?2, ?3, ?4) on conflict do nothing",
+            // When it began is any time here: the row is as wide, and nobody looks for what it was.
+            "insert into outlast_results (shard, run, status, epoch, began_at, finished_at, output)
+             values (0, ?1, 8, ?2, ?3, ?3, ?4) on conflict do nothing",
         )?
         .execute(params![id.as_bytes(), epoch, now(), BODY])?;
     connection

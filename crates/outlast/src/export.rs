@@ -27,6 +27,8 @@ pub struct RunExport {
     pub(crate) entries: Vec<Entry>,
     /// When and how it ended; not in files of before this was written.
     pub(crate) end: Option<(Timestamp, Ended)>,
+    /// When a node first took it; likewise.
+    pub(crate) began_at: Option<Timestamp>,
 }
 
 impl RunExport {
@@ -58,6 +60,7 @@ impl RunExport {
             pause_reason: None,
             expires_at: None,
             group: None,
+            began_at: self.began_at,
             finished_at: status.is_final().then_some(last),
             ended: self.end.as_ref().map(|(_, ended)| ended.clone()),
             tags: Vec::new(),
@@ -79,6 +82,7 @@ impl RunExport {
             queue: queue.clone(),
             priority: *priority,
             created_at: *created_at,
+            began_at: self.began_at,
             status: self.status.clone(),
             owner: self.record.owner.clone(),
             roles: self.record.roles.clone(),
@@ -119,7 +123,8 @@ impl RunExport {
                 file.outlast_run
             )));
         }
-        let Run { id, kind, tenant, definition, version, key, queue, priority, created_at, .. } = file.run;
+        let Run { id, kind, tenant, definition, version, key, queue, priority, created_at, began_at, .. } =
+            file.run;
         let record = RunRecord {
             id,
             kind: kind_of(&kind).ok_or_else(|| refused(format!("a run is no {kind:?}")))?,
@@ -151,7 +156,7 @@ impl RunExport {
             Ok((at, Ended { status, output, error }))
         };
         let end = file.end.map(ended).transpose().map_err(refused)?;
-        Ok(RunExport { record, status: file.run.status, entries, end })
+        Ok(RunExport { record, status: file.run.status, entries, end, began_at })
     }
 }
 
@@ -173,8 +178,8 @@ impl Client {
     pub async fn export(&self, run: RunId) -> Result<RunExport, Error> {
         let view = self.status(run).await?;
         let entries = whole_journal(&**self.store(), run, Vec::new()).await?;
-        let end = view.finished_at.zip(view.ended);
-        Ok(RunExport { record: view.record, status: view.status.word().to_owned(), entries, end })
+        let (end, began_at) = (view.finished_at.zip(view.ended), view.began_at);
+        Ok(RunExport { record: view.record, status: view.status.word().to_owned(), entries, end, began_at })
     }
 }
 
@@ -227,6 +232,8 @@ struct Run {
     queue: String,
     priority: u8,
     created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began_at: Option<Timestamp>,
     status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
@@ -349,7 +356,8 @@ mod tests {
         };
         let ended = Ended { status: Status::Completed, output: entry.body.clone(), error: None };
         let end = Some((Timestamp::from_micros(11), ended));
-        RunExport { record, status: "completed".into(), entries: vec![entry], end }
+        let began_at = Some(Timestamp::from_micros(8));
+        RunExport { record, status: "completed".into(), entries: vec![entry], end, began_at }
     }
 
     #[test]
@@ -364,6 +372,7 @@ mod tests {
         ] {
             let export = export(input, body);
             let back = RunExport::from_json(&export.to_json()).unwrap();
+            assert_eq!(back.view().began_at, Some(Timestamp::from_micros(8)));
             assert_eq!((back.record, back.entries, back.end), (export.record, export.entries, export.end));
         }
     }

@@ -19,7 +19,7 @@ use crate::fault::{Exit, Fault};
 use crate::list::filter;
 use crate::output::{Column, Format, Row, call, manner, note, print, print_list, print_one, style_of, table};
 use crate::run_commands::note_without_node;
-use crate::words::count;
+use crate::words::{count, filter_words};
 
 /// How often a bulk is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -40,8 +40,8 @@ pub(crate) struct Many {
 /// Does one thing to all runs that fit.
 pub(crate) async fn bulk(client: &Backend, many: Many, format: Format) -> Result<(), Fault> {
     let Many { op, args, consent, reason } = many;
-    let words: Vec<String> =
-        args.filter.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let words = filter_words(args.filter.as_deref().unwrap_or_default())
+        .map_err(|why| Fault::usage(format!("filter: {why}")))?;
     if words.is_empty() && !args.all {
         let message = format!("the filter is empty: say what to {}, such as def:mail, or --all", op.word());
         return Err(Fault::usage(message));

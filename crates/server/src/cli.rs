@@ -235,6 +235,11 @@ impl Command {
             _ => None,
         }
     }
+
+    /// Whether the command line says that there shall be no dashboard.
+    pub(crate) fn has_no_dashboard(&self) -> bool {
+        matches!(self, Command::Serve(args) if args.no_dashboard)
+    }
 }
 
 /// Says what is wrong with a command line, or prints the help that it asked for.

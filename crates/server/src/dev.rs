@@ -69,7 +69,7 @@ pub(crate) async fn dev(
     #[cfg(feature = "embed")]
     let bound = bound.ui_proxy(args.ui_proxy);
     let server = bound.serve(app.client()).await?;
-    print(&banner(place, &app, &unfinished, no_samples, &server.url()).await?)?;
+    print(&banner(place, &app, &unfinished, no_samples, &server).await?)?;
     #[cfg(feature = "embed")]
     if args.open {
         open(&format!("{}/", server.url()));
@@ -178,15 +178,16 @@ async fn banner(
     app: &App,
     unfinished: &[RunView],
     bare: bool,
-    url: &str,
+    server: &Server,
 ) -> Result<String, Fault> {
+    let url = server.url();
     let mut lines = vec![
         String::new(),
         format!("{} {}", painted(BOLD, "outlast dev"), painted(DIM, env!("CARGO_PKG_VERSION"))),
         String::new(),
         format!("  The data lives in {}", painted(BOLD, place.shown())),
     ];
-    if cfg!(feature = "embed") {
+    if server.has_dashboard() {
         lines.push(format!("  The dashboard is at {}", painted(BOLD, format!("{url}/"))));
     }
     lines.push(format!("  The HTTP API is at {url}/api/v1"));

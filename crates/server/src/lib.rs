@@ -170,6 +170,7 @@ fn settings(cli: &Cli) -> Result<Settings, Fault> {
     let settle = |files: Vec<File>| {
         let mut given = flags.flags();
         given.extend(cli.command.environment().map(|name| ("environment", name.to_owned())));
+        given.extend(cli.command.has_no_dashboard().then(|| ("dashboard", "off".to_owned())));
         Settings::settle(Sources { flags: given, profile: flags.profile.clone(), env: &env, files })
     };
     if let Command::Config(ConfigCommand::Check) = cli.command {

@@ -51,6 +51,8 @@ pub(crate) struct Listen {
     codec: Option<String>,
     settings: Vec<ShownSetting>,
     environment: Option<String>,
+    /// Whether there is a dashboard beside the API.
+    dashboard: bool,
 }
 
 impl Listen {
@@ -75,6 +77,7 @@ impl Listen {
             codec: None,
             settings: Vec::new(),
             environment: None,
+            dashboard: true,
         }
     }
 
@@ -93,6 +96,7 @@ impl Listen {
         }
         self.settings.splice(0..0, own);
         self.environment = settings.environment()?;
+        self.dashboard = settings.dashboard()?;
         Ok(self)
     }
 }
@@ -116,6 +120,8 @@ pub(crate) struct Bound {
     codec: Option<String>,
     settings: Vec<ShownSetting>,
     environment: Option<String>,
+    /// Whether there is a dashboard beside the API.
+    dashboard: bool,
 }
 
 impl Bound {
@@ -163,6 +169,7 @@ impl Bound {
             codec: listen.codec,
             settings: listen.settings,
             environment: listen.environment,
+            dashboard: listen.dashboard,
         })
     }
 
@@ -177,6 +184,10 @@ impl Bound {
         if let Some(environment) = self.environment {
             api = api.environment(environment);
         }
+        #[cfg(feature = "embed")]
+        if !self.dashboard {
+            api = api.without_dashboard();
+        }
         if let Some(origin) = self.codec {
             api = api.codec_origin(&origin)?;
         }
@@ -187,6 +198,8 @@ impl Bound {
                 api = api.until_token();
                 None
             }
+            // Only a page of the dashboard takes one.
+            Tokens::Never if !self.dashboard => None,
             Tokens::Never => Some(http::first_ticket(client).await?),
             Tokens::Over | Tokens::Valid => None,
         };
@@ -227,7 +240,19 @@ impl Bound {
             None => tokio::spawn(http::serve(listener, router, stopping.clone())),
             Some(tls) => tokio::spawn(serve_fresh(listener, router, tls, stopping.clone())),
         };
-        Ok(Server { address, is_secure, tokens, ticket, metrics_address, stopping, task, beside })
+        let (is_open, has_dashboard) = (self.is_open, self.dashboard && cfg!(feature = "embed"));
+        Ok(Server {
+            address,
+            is_secure,
+            has_dashboard,
+            is_open,
+            tokens,
+            ticket,
+            metrics_address,
+            stopping,
+            task,
+            beside,
+        })
     }
 }
 
@@ -323,6 +348,9 @@ impl Hangups {
 pub(crate) struct Server {
     address: SocketAddr,
     is_secure: bool,
+    has_dashboard: bool,
+    /// Whether nobody needs a token until somebody has made one.
+    is_open: bool,
     metrics_address: Option<SocketAddr>,
     tokens: Tokens,
     /// What whoever started it for the first time gets in with, once.
@@ -334,6 +362,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Whether people can look at it with a browser.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.has_dashboard
+    }
+
     /// Where it is reached.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
@@ -400,6 +433,7 @@ pub(crate) async fn serve(
     let listen = Listen {
         settings: shown,
         environment: None,
+        dashboard: true,
         first: args.listen,
         second: None,
         hosts: args.hosts,
@@ -449,6 +483,7 @@ pub(crate) async fn serve(
     match server.tokens {
         Tokens::Valid => {}
         Tokens::Never if server.ticket.is_some() => {}
+        Tokens::Never if !server.is_open => note(&format!("nobody has a token yet: `{make}` makes one")),
         Tokens::Over => note(&format!(
             "every token is revoked or over, and nobody may do anything: `{make}` changes that"
         )),

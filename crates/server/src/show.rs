@@ -224,6 +224,10 @@ fn head(view: &RunView, story: &Story, now: Timestamp) -> Vec<String> {
         started += &format!(" by {}", parent.run);
     }
     field("started", started);
+    if let Some(began) = view.began_at {
+        let later = took(began.since(record.created_at));
+        field("taken", format!("{} (by a node, {later} later)", clock(began, now)));
+    }
     let mut place = format!(
         "{} version {}, queue {}, priority {}",
         record.definition, record.version, record.queue, record.priority

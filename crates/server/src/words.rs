@@ -46,6 +46,50 @@ where
     number.ok_or_else(|| format!("a whole number from {from} to {to}, not {text:?}"))
 }
 
+/// The words of a filter. What stands in quotes behind a colon is one value, spaces and all; in it a backslash makes a quote or another
+/// backslash what it is: `queue:"night shift" status:failed`.
+pub(crate) fn filter_words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut rest) = (Vec::new(), text.trim_start());
+    while !rest.is_empty() {
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let colon = rest[..end].find(':').filter(|colon| rest[colon + 1..].starts_with('"'));
+        let (word, behind) = match colon {
+            None => (rest[..end].to_owned(), &rest[end..]),
+            Some(colon) => {
+                let (field, quoted) = rest.split_at(colon + 1);
+                let (value, behind) =
+                    unquoted(quoted).ok_or_else(|| format!("{quoted} has no quote at its end"))?;
+                (format!("{field}{value}"), behind)
+            }
+        };
+        words.push(word);
+        rest = behind.trim_start();
+    }
+    Ok(words)
+}
+
+/// What stands between the quote with which this begins and the one that ends it, and what comes behind.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut letters = text.char_indices().skip(1);
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => value.push(letters.next()?.1),
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+/// A word of a filter that [`filter_words`] reads back, whatever its value is.
+pub(crate) fn filter_word(field: &str, value: &str) -> String {
+    if !value.contains(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\\') {
+        return format!("{field}:{value}");
+    }
+    format!("{field}:\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// How long something took: `310 ms`, `2.4 s`, `3 m 10 s`, `2 h 5 m`, `3 d 4 h`.
 pub(crate) fn took(duration: Duration) -> String {
     let (millis, seconds) = (duration.as_millis(), duration.as_secs());
@@ -159,6 +203,22 @@ pub(crate) fn user() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_in_quotes_may_have_anything_in_it() {
+        let read = |text: &str| filter_words(text).unwrap();
+        assert_eq!(read("  status:failed   def:mail "), ["status:failed", "def:mail"]);
+        assert_eq!(read(r#"queue:"night shift" status:ready"#), ["queue:night shift", "status:ready"]);
+        assert_eq!(read(r#"key:"a \"b\" \\ c" x"#), [r#"key:a "b" \ c"#, "x"]);
+        // Where no value begins it is a letter like others.
+        assert_eq!(read(r#"key:5"x key:a:"b"#), [r#"key:5"x"#, r#"key:a:"b"#]);
+        assert!(read("").is_empty());
+        assert!(filter_words(r#"queue:"night"#).unwrap_err().contains("no quote at its end"));
+        assert!(filter_words(r#"queue:"night\"#).is_err());
+        for value in ["plain", "two words", r#"a "b" \c"#, "tab\there", r#"""#] {
+            assert_eq!(read(&filter_word("key", value)), [format!("key:{value}")], "{value}");
+        }
+    }
 
     #[test]
     fn spans_have_two_units_at_most() {

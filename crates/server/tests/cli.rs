@@ -25,6 +25,7 @@ fn an_order_goes_its_way_by_commands_alone() {
     for part in [
         "order/t-1",
         "completed in",
+        "taken",
         "city=Bern",
         "✓ reserve",
         "✓ event approval",

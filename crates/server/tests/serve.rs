@@ -379,6 +379,33 @@ fn a_server_tells_what_it_is_called_and_what_it_goes_by_without_secrets() {
 }
 
 #[test]
+fn a_server_without_a_dashboard_still_has_its_api() {
+    let shop = shop();
+    let (server, address) = serve(&shop, &["--listen", "127.0.0.1:0", "--no-dashboard"]);
+    let people = "accept: text/html\r\n";
+    for path in ["/", "/runs", "/assets/app.js"] {
+        let (status, told) = ask(&address, "GET", path, people);
+        assert!(status == 404 && told.contains("not_found"), "{path}: {status} {told}");
+    }
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 200);
+    let told = ask(&address, "GET", "/api/v1/system/config", "").1;
+    assert!(told.contains(r#""key":"dashboard","value":"off","origin":"flag --no-dashboard""#), "{told}");
+    server.kill();
+
+    std::fs::write(shop.folder().join("outlast.toml"), "dashboard = \"off\"\n").unwrap();
+    // Whoever starts it for the first time is not sent to a page that is not there.
+    let (server, address) = serve_guarded(&shop, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ask(&address, "GET", "/", people).0, 404);
+    assert_eq!(ask(&address, "GET", "/api/v1/runs", "").0, 401);
+    server.signal("TERM");
+    let (code, said, noted) = server.end();
+    assert!(
+        code == Some(0) && !said.contains("ticket") && noted.contains("nobody has a token yet"),
+        "{noted}"
+    );
+}
+
+#[test]
 fn a_proxy_that_is_named_on_the_command_line_says_who_asks() {
     let shop = shop();
     let proxy = ["--proxy", "127.0.0.1", "--proxy-user-header", "X-User", "--proxy-role", "operator"];

@@ -66,6 +66,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         17,
     ),
     added(27, "queues_of_tokens", include_str!("../migrations/0027_queues_of_tokens.sql"), 17),
+    added(28, "began", include_str!("../migrations/0028_began.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

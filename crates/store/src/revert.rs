@@ -69,6 +69,14 @@ const DOWNS: &[Down] = &[
         text: include_str!("../reverts/0027_queues_of_tokens.sql"),
         loses: &[("to which queues tokens are bound", "outlast.tokens where queues is not null")],
     },
+    Down {
+        number: 28,
+        text: include_str!("../reverts/0028_began.sql"),
+        loses: &[
+            ("when unfinished runs were first taken", "outlast.agenda where began_at is not null"),
+            ("when ended runs were first taken", "outlast.results where began_at is not null"),
+        ],
+    },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.

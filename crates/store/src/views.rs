@@ -79,6 +79,11 @@ pub struct RunView {
     pub expires_at: Option<Timestamp>,
     /// The group it is in, in line or running.
     pub group: Option<String>,
+    /// When a node first took it, by the database's clock: until then it stood in line, or its time had not come. Later
+    /// attempts, waits, other nodes and continuing as new change nothing about it. One that is tried again after its end
+    /// stands in line anew, and has none until it is taken; nor has one that ended before anybody took it, or that a
+    /// version took or ended which did not record it yet.
+    pub began_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// How it ended.

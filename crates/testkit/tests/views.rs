@@ -22,8 +22,10 @@ async fn views_show_words_and_json_to_people(world: World) {
 
     let turn = run.claimed_by("node").await;
     world.commit(turn.complete("done")).await;
-    let rows = world.raw("select status, cast(output as text) from outlast.show_runs").await;
+    let rows =
+        world.raw("select status, cast(output as text), cast(began_at as text) from outlast.show_runs").await;
     assert_eq!(text(&rows[0][0]), "completed");
+    assert!(text(&rows[0][2]).starts_with("20"), "{:?}", rows[0][2]);
     assert!(text(&rows[0][1]).contains("done"));
     assert!(world.raw("select op, phase, name, at from outlast.show_journal").await.is_empty());
 }

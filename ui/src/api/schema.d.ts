@@ -1268,6 +1268,8 @@ export interface components {
              * @description From this time on.
              */
             from: string;
+            /** @description Why; for the audit log. */
+            reason?: string | null;
             /**
              * Format: date-time
              * @description Until before this time.
@@ -1558,6 +1560,8 @@ export interface components {
             per_node?: number | null;
             rate?: components["schemas"]["RateLimit"] | null;
             rate_per_group?: components["schemas"]["RateLimit"] | null;
+            /** @description Why; for the audit log. */
+            reason?: string | null;
         };
         /** @description What a handler logged. */
         Log: {
@@ -1627,6 +1631,8 @@ export interface components {
             dry_run?: boolean;
             /** @description What the run waits for. */
             name: string;
+            /** @description Why; for the audit log. */
+            reason?: string | null;
         };
         /** @description One thing to do to many runs. */
         NewBulk: {
@@ -1636,7 +1642,10 @@ export interface components {
             dry_run?: boolean;
             /** @description Of those that fit, the ones that failed like this: the fingerprint of a group of `/errors`. */
             failure?: string | null;
-            /** @description Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`. */
+            /**
+             * @description Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`. A value with spaces stands in quotes:
+             *     `queue:"night shift"`.
+             */
             filter?: string;
             /** @description Of a retry or a fork: from this step on. */
             from?: string | null;
@@ -1997,6 +2006,7 @@ export interface components {
             priority: number;
             queue: string;
             reason?: string | null;
+            started_at?: components["schemas"]["Time"] | null;
             status: string;
             tags: {
                 [key: string]: string;
@@ -2097,6 +2107,8 @@ export interface components {
             overlap?: string | null;
             /** @description The queue of its runs, when not the definition's own. */
             queue?: string | null;
+            /** @description Why; for the audit log. */
+            reason?: string | null;
             /** @description Whose its runs are. */
             tenant?: string | null;
             /** @description The time zone in which it is meant: UTC unless said. */
@@ -2144,6 +2156,8 @@ export interface components {
             priority?: number | null;
             /** @description The queue, when not the definition's own. */
             queue?: string | null;
+            /** @description Why; for the audit log. */
+            reason?: string | null;
             /** @description Searchable attributes. */
             tags?: {
                 [key: string]: string;
@@ -2986,7 +3000,10 @@ export interface operations {
     };
     queue_reset: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Why, for the audit log */
+                reason?: string;
+            };
             header?: never;
             path: {
                 name: string;

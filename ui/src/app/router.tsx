@@ -3,7 +3,7 @@
 import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
 import { FIELDS } from "../lib/filter";
 // What the first page has parts of comes with it.
-import { ErrorPage, ErrorsPage } from "../pages/Errors";
+import { ErrorsPage } from "../pages/Errors";
 import { OverviewPage } from "../pages/Overview";
 import { QueuesPage } from "../pages/Queues";
 import { RunsPage } from "../pages/Runs";
@@ -45,17 +45,17 @@ const routes = [
     getParentRoute: under,
     path: "/runs/$id",
     component: later(() => import("../run/RunPage"), "RunPage"),
-    validateSearch: only("tab", "step", "idle", "zoom", "open", "bands", "kind", "level", "text"),
+    validateSearch: only("tab", "step", "attempt", "idle", "zoom", "open", "closed", "bands", "kind", "level", "text"),
   }),
   createRoute({ getParentRoute: under, path: "/queues", component: QueuesPage, validateSearch: only("range") }),
-  createRoute({ getParentRoute: under, path: "/schedules", component: SchedulesPage }),
+  createRoute({ getParentRoute: under, path: "/schedules", component: SchedulesPage, validateSearch: only("open") }),
   createRoute({ getParentRoute: under, path: "/nodes", component: later(() => import("../pages/Nodes"), "NodesPage"), validateSearch: only("state") }),
-  createRoute({ getParentRoute: under, path: "/definitions", component: later(() => import("../pages/Definitions"), "DefinitionsPage") }),
-  createRoute({ getParentRoute: under, path: "/errors/$fp", component: ErrorPage, validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/definitions", component: later(() => import("../pages/Definitions"), "DefinitionsPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/errors/$fp", component: later(() => import("../pages/ErrorPage"), "ErrorPage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/queues/$name", component: later(() => import("../pages/QueuePage"), "QueuePage"), validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/schedules/$name", component: later(() => import("../pages/SchedulePage"), "SchedulePage") }),
   createRoute({ getParentRoute: under, path: "/nodes/$id", component: later(() => import("../pages/Nodes"), "NodePage") }),
-  createRoute({ getParentRoute: under, path: "/definitions/$name", component: later(() => import("../pages/Definitions"), "DefinitionPage"), validateSearch: only("range") }),
+  createRoute({ getParentRoute: under, path: "/definitions/$name", component: later(() => import("../pages/Definitions"), "DefinitionPage"), validateSearch: only("range", "version") }),
   createRoute({ getParentRoute: under, path: "/bulk", component: later(() => import("../pages/Bulks"), "BulksPage"), validateSearch: only("state") }),
   createRoute({ getParentRoute: under, path: "/bulk/$id", component: later(() => import("../pages/Bulks"), "BulkPage") }),
   createRoute({ getParentRoute: under, path: "/runs/import", component: later(() => import("../run/Import"), "ImportPage") }),

@@ -1,5 +1,8 @@
 // A bulk in words: what is done, and to which runs. Without a browser, so that it can be tested.
 import { write } from "./json";
+import { counted } from "./number";
+import { isFinal } from "./state";
+import { millis } from "./time";
 
 interface Ask {
   op?: unknown;
@@ -33,3 +36,36 @@ export function which(bulk: { ask?: unknown }): string {
   return words.join(" ") || "all runs";
 }
 const NAMES: Record<string, string> = { definition: "def", statuses: "status" };
+
+interface Counted {
+  status: string;
+  message?: string | null;
+  percent?: number | null;
+  created_at: string;
+  finished_at?: string | null;
+  done: number;
+  skipped: number;
+  failed: number;
+}
+
+/// How many it has come to.
+export function handled(bulk: Counted): number {
+  return bulk.done + bulk.skipped + bulk.failed;
+}
+
+/// How many runs it is for, as far as it has counted them: `~40`, `10000 or more`. One that has ended has come to all that it will.
+export function total(bulk: Counted): string | null {
+  if (isFinal(bulk.status)) return counted(handled(bulk));
+  return / of (~\d+|\d+ or more)/.exec(bulk.message ?? "")?.[1]?.replace(/\d+/, (count) => counted(Number(count))) ?? null;
+}
+
+/// Of what took no time nobody reads how many would be done in a minute.
+const A_WHILE = 5000;
+
+/// How many it does in a minute, and how long it still takes, in milliseconds.
+export function pace(bulk: Counted, now: number): { rate: number; left?: number } | null {
+  const spent = (millis(bulk.finished_at) ?? now) - (millis(bulk.created_at) ?? now);
+  if (!handled(bulk) || spent < A_WHILE) return null;
+  const left = bulk.percent && !isFinal(bulk.status) ? (spent * (100 - bulk.percent)) / bulk.percent : undefined;
+  return { rate: Math.round((handled(bulk) * 60_000) / spent), left };
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ceiling, fold, line, share, stacks } from "./chart";
+import { ceiling, fold, line, share, stacks, spansOf } from "./chart";
 
 describe("charts", () => {
   it("end at numbers that people like to read, never below what they show", () => {
@@ -33,4 +33,19 @@ it("finds what most values do not exceed", () => {
   expect(share([9, 1], 0.5)).toBe(1);
   expect(share([7], 0.95)).toBe(7);
   expect(share([], 0.95)).toBe(0);
+});
+
+describe("counts that came without times", () => {
+  const now = Date.parse("2026-01-05T10:00:30Z");
+  it("stand where the server counted them, from the minute in which the range began", () => {
+    const { spans, step } = spansOf([1, 0, 2], 3 * 60_000, now);
+    expect(step).toBe(60_000);
+    expect(spans.map((span) => [new Date(span.at).toISOString().slice(11, 16), span.count])).toEqual([["09:57", 1], ["09:58", 0], ["09:59", 2], ["10:00", 0]]);
+  });
+  it("are at most thirty, however long the range", () => {
+    const { spans, step } = spansOf(Array.from({ length: 30 }, () => 1), 86_400_000, now);
+    expect(spans).toHaveLength(30);
+    expect(spans.at(-1)!.at + step).toBeCloseTo(now, -3);
+    expect(spansOf([], 3_600_000, now).spans.every((span) => span.count === 0)).toBe(true);
+  });
 });

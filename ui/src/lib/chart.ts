@@ -53,3 +53,21 @@ export function fold(values: number[], spans: number): number[] {
   const size = Math.max(1, Math.ceil(values.length / spans));
   return Array.from({ length: Math.ceil(values.length / size) }, (_, at) => values.slice(at * size, (at + 1) * size).reduce((sum, value) => sum + value, 0));
 }
+
+/// So many spans the server counts failures in, at most, and none shorter than a minute.
+const SPANS = 30;
+const MINUTE = 60_000;
+
+export interface Span {
+  /// When it began.
+  at: number;
+  count: number;
+}
+
+/// Counts that came without times, oldest first, with those in which the server counted them: from the minute in which the range began.
+export function spansOf(counts: number[], range: number, now: number): { spans: Span[]; step: number } {
+  const from = Math.floor((now - range) / MINUTE) * MINUTE;
+  const step = Math.max(MINUTE, (now - from) / SPANS);
+  const places = Math.min(SPANS, Math.floor((now - from) / step) + 1);
+  return { step, spans: Array.from({ length: places }, (_, at) => ({ at: from + at * step, count: counts[at] ?? 0 })) };
+}

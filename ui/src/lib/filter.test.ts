@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { add, asked, bulkWords, fromSearch, isWindowed, read, toSearch, words } from "./filter";
+import { add, asked, bulkWords, fromSearch, GROUPS, isWindowed, read, STATUSES, toSearch, words } from "./filter";
 
 const texts = [
   "status:failed def:order",
@@ -41,7 +41,8 @@ describe("filters", () => {
   });
   it("become a bulk's words, or nothing where those cannot say it", () => {
     expect(bulkWords(read("status:failed k1"))).toBe("status:failed key:k1");
-    expect(bulkWords(read('key:"a b"'))).toBeNull();
+    expect(bulkWords(read('queue:"night shift" key:"a \\"b\\""'))).toBe('queue:"night shift" key:"a \\"b\\""');
+    expect(bulkWords(read("run_01m7j3wzpse008vs7k5tgvk5p8"))).toBeNull();
   });
   it("look at the last day alone, unless something else bounds them", () => {
     for (const open of ["", "status:failed", "def:order", "status:waiting,failed", "tag:a=b", "version:2", "owner:ann"]) expect(isWindowed(read(open)), open).toBe(true);
@@ -57,4 +58,13 @@ it("knows the words that the page has for states, typed and in an address", () =
   expect(read("status:queued")).toEqual([{ field: "status", value: "ready" }]);
   expect(read("status:done,failed").map((term) => term.value)).toEqual(["completed", "cancelled", "failed"]);
   expect(fromSearch({ status: ["retrying", "blocked"] }).map((term) => term.value)).toEqual(["ready", "waiting", "blocked"]);
+});
+
+it("has each status in one group, but for those that need somebody", () => {
+  const grouped: string[] = Object.values(GROUPS).flat();
+  expect(new Set(grouped).size).toBe(grouped.length);
+  expect(STATUSES.filter((status) => !grouped.includes(status))).toEqual(["blocked", "undo_failed"]);
+  expect(read("status:active").map((term) => term.value)).toEqual(["ready", "running", "undoing"]);
+  // The store has a status of that name, and whoever names it means it.
+  expect(read("status:waiting").map((term) => term.value)).toEqual(["waiting"]);
 });

@@ -17,13 +17,19 @@ export const STATUSES = [
   "ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed", "completed", "failed", "cancelled",
 ] as const;
 
+/// States that people look for together: queued, running and retrying ones; scheduled, waiting and paused ones; those that are done; those
+/// that failed. Each status of the store is in one of them: what is to begin later stands in line there, and what its code tries again
+/// later waits. Blocked ones, and those whose undo gave up, are in none: they need somebody.
+export const GROUPS = {
+  active: ["ready", "running", "undoing"], waiting: ["waiting", "paused"], done: ["completed", "cancelled"], failed: ["failed"],
+} as const;
+
 /// What people see and say, in the words of the store. The chips show what it became.
-const SAID: Record<string, string[]> = {
-  queued: ["ready"], scheduled: ["ready"], retrying: ["ready", "waiting"],
-  active: ["ready", "running", "undoing"], done: ["completed", "cancelled"],
+const SAID: Record<string, readonly string[]> = {
+  queued: ["ready"], scheduled: ["ready"], retrying: ["ready", "waiting"], active: GROUPS.active, done: GROUPS.done,
 };
 
-function statuses(value: string): string[] {
+function statuses(value: string): readonly string[] {
   return SAID[value] ?? [value];
 }
 
@@ -50,7 +56,6 @@ export function read(text: string): Term[] {
 
 /// Words that `read` reads back.
 export function words(terms: Term[]): string {
-  const quote = (value: string) => (/[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value);
   return terms
     .map(({ field, value }) => (field === "q" && !value.includes(":") ? quote(value) : `${field}:${quote(value)}`))
     .join(" ");
@@ -104,8 +109,13 @@ export function asked(terms: Term[]): Term[] {
   return terms.filter((term) => !(term.field === "since" && term.value === "all"));
 }
 
-/// As bulks want it: the words of the command line. Those know no spaces inside of a value, and no `q`.
+/// As bulks want it: the words of the command line, which know no `q`.
 export function bulkWords(terms: Term[]): string | null {
-  if (terms.some(({ field, value }) => /\s/.test(value) || (field === "q" && value.startsWith("run_")))) return null;
-  return terms.map(({ field, value }) => `${field === "q" ? "key" : field}:${value}`).join(" ");
+  if (terms.some(({ field, value }) => field === "q" && value.startsWith("run_"))) return null;
+  return terms.map(({ field, value }) => `${field === "q" ? "key" : field}:${quote(value)}`).join(" ");
+}
+
+/// A value that can be told from what stands around it.
+function quote(value: string): string {
+  return /[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
 }

@@ -48,10 +48,10 @@ export const COLUMNS = {
   key: ["Key or id", true, "minmax(104px, 1.3fr)"],
   queue: ["Queue", true, "minmax(70px, 0.7fr)"],
   attempt: ["Attempt", true, "64px"],
-  created: ["Started", true, "92px"],
+  created: ["Created", true, "92px"],
   took: ["Took, waits for", true, "minmax(96px, 1.1fr)"],
   tags: ["Tags, says", true, "minmax(90px, 1.4fr)"],
-  id: ["Id", false, "290px"],
+  id: ["Id", false, "124px"],
   node: ["Node", false, "92px"],
   priority: ["Priority", false, "70px"],
   parent: ["Started by", false, "92px"],
@@ -107,6 +107,17 @@ export function opened(): Opened[] {
 
 export function keepOpened(run: Opened) {
   keep("opened", [run, ...opened().filter((one) => one.id !== run.id)].slice(0, MOST_OPENED));
+}
+
+// The keys with which runs of a definition were started last, for as long as the page is open: another day another run is meant.
+const startKeys = new Map<string, string>();
+
+export function startKey(definition: string): string {
+  return startKeys.get(definition) ?? "";
+}
+
+export function keepStartKey(definition: string, key: string) {
+  startKeys.set(definition, key);
 }
 
 /// How much of a page the part before a divider has, in percent.

@@ -17,7 +17,12 @@ it("shows what is stuck however long it has been so", () => {
 });
 
 it("shows what failed in the last day by when it failed, as the number on the first page counts it", () => {
-  const failed = shortcuts().find(([name]) => name.startsWith("Failed"))!;
+  const failed = shortcuts().find(([name]) => name === "Failed 24 h")!;
   expect(read(failed[1])).toEqual([{ field: "status", value: "failed" }, { field: "ended", value: "24h" }]);
   expect(isWindowed(read(failed[1]))).toBe(false);
+});
+
+it("has the groups of states that people look for", () => {
+  const of = (wanted: string) => read(shortcuts().find(([name]) => name === wanted)![1]).map((term) => term.value);
+  expect(["Active", "Waiting", "Done", "Failed"].map(of)).toEqual([["ready", "running", "undoing"], ["waiting", "paused"], ["completed", "cancelled"], ["failed"]]);
 });

@@ -11,6 +11,13 @@ export function rangeOf({ range }: { range?: unknown }): string {
   return typeof range === "string" && RANGES.includes(range) ? range : "1h";
 }
 
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/// How long such a range is, in milliseconds.
+export function lengthOf(range: string): number {
+  return Number.parseInt(range, 10) * (UNITS[range.at(-1)!] ?? 0);
+}
+
 export function summaryOf(range: string) {
   return queryOptions({
     queryKey: ["stats", "summary", range],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { absolute, between, clock, duration, fieldTime, inZone, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
+import { absolute, between, clock, coarse, duration, fieldTime, inZone, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -80,4 +80,8 @@ describe("fields for times", () => {
   it("say nothing where nothing is written", () => {
     expect([fieldTime("", true), fieldTime("", false)]).toEqual([null, null]);
   });
+});
+
+it("says in one unit how long something is, and never less than nothing", () => {
+  expect([-5, 999, 90_000, 7_300_000, 200_000_000].map(coarse)).toEqual(["0 s", "0 s", "1 min", "2 h", "2 d"]);
 });

@@ -55,16 +55,18 @@ export function duration(span: number): string {
   return two(Math.floor(whole / 86400), "d", Math.floor((whole % 86400) / 3600), "h");
 }
 
+/// How long, in one unit, where there is no room for two.
+export function coarse(span: number): string {
+  if (span < 60_000) return `${Math.floor(Math.max(0, span) / 1000)} s`;
+  if (span < 3_600_000) return `${Math.floor(span / 60_000)} min`;
+  if (span < 86_400_000) return `${Math.floor(span / 3_600_000)} h`;
+  return `${Math.floor(span / 86_400_000)} d`;
+}
+
 /// How far from now: 5 s ago, in 3 min, now.
 export function relative(time: number, now: number): string {
   const off = now - time;
   if (Math.abs(off) < 1000) return "now";
-  const coarse = (span: number) => {
-    if (span < 60_000) return `${Math.floor(span / 1000)} s`;
-    if (span < 3_600_000) return `${Math.floor(span / 60_000)} min`;
-    if (span < 86_400_000) return `${Math.floor(span / 3_600_000)} h`;
-    return `${Math.floor(span / 86_400_000)} d`;
-  };
   return off > 0 ? `${coarse(off)} ago` : `in ${coarse(-off)}`;
 }
 

@@ -64,7 +64,7 @@ export function BulkDialog({ terms, failure, first = likeliest(terms.filter((ter
   return (
     <Ask title="Act on all runs that fit" action={found ? `${op[0]!.toUpperCase()}${op.slice(1)} ${count} runs` : "…"} danger={DANGER.includes(op)} disabled={!found?.acts} onDo={start} onClose={onClose}>
       <p>Which: <code>{terms.length ? (filter ?? "") : "all runs"}</code>{failure && " that failed alike"}</p>
-      {filter === null && <Problem error={new Error("A bulk cannot be narrowed by an id, or by values with spaces: leave that away.")} />}
+      {filter === null && <Problem error={new Error("A bulk cannot be narrowed by an id: leave that away.")} />}
       <Field label="What">
         <select className={css.input} value={op} onChange={(event) => setOp(event.target.value as BulkOp)}>
           {OPS.map((one) => <option key={one}>{one}</option>)}

@@ -4,9 +4,10 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { what, which } from "../lib/bulk";
+import { handled, pace, total, what, which } from "../lib/bulk";
+import { counted } from "../lib/number";
 import { isFinal, type State, STATES } from "../lib/state";
-import { duration, millis } from "../lib/time";
+import { duration } from "../lib/time";
 import { Ask, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Problem, StateChip, Time, useNow } from "../parts/parts";
@@ -18,18 +19,30 @@ function state(bulk: Bulk): State {
   return bulk.status in STATES ? (bulk.status as State) : "queued";
 }
 
-const A_WHILE = 5000;
-
 /// How fast it goes, and how long it still takes.
 function Pace({ bulk }: { bulk: Bulk }) {
-  const now = useNow();
-  const began = millis(bulk.created_at) ?? now;
-  const spent = Math.max(1, (millis(bulk.finished_at) ?? now) - began);
-  const handled = bulk.done + bulk.skipped + bulk.failed;
-  // Of what took no time nobody reads how many would be done in a minute.
-  if (!handled || spent < A_WHILE) return null;
-  const left = bulk.percent && !isFinal(bulk.status) ? ` About ${duration((spent * (100 - bulk.percent)) / bulk.percent)} left.` : "";
-  return <> {Math.round((handled * 60_000) / spent).toLocaleString("en")} a minute.{left}</>;
+  const found = pace(bulk, useNow());
+  return found && <> {counted(found.rate)} a minute.{found.left !== undefined && ` About ${duration(found.left)} left.`}</>;
+}
+
+/// How far it is, in a row: of how many, how fast, for how long still.
+function Far({ bulk }: { bulk: Bulk }) {
+  const [all, found] = [total(bulk), pace(bulk, useNow())];
+  const words = [all && `${counted(handled(bulk))} of ${all}`, found && `${counted(found.rate)} a minute`, found?.left !== undefined && `about ${duration(found.left)} left`];
+  return <small className={css.muted}>{words.filter(Boolean).join(", ")}</small>;
+}
+
+/// So often a list is looked at again while something of it goes on.
+const AGAIN = 2000;
+
+function AbortDialog({ bulk, onClose }: { bulk: Bulk; onClose: () => void }) {
+  const client = useQueryClient();
+  const [reason, setReason] = useState("");
+  const abort = async () => {
+    await data(api.POST("/api/v1/bulk/{id}/abort", { params: { path: { id: bulk.id } }, body: { reason: reason || undefined } }));
+    await client.invalidateQueries({ queryKey: ["bulk"] });
+  };
+  return <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={onClose}><p>It stops after the runs in hand. What it did stays.</p><ReasonField value={reason} onChange={setReason} /></Ask>;
 }
 
 /// What people tell apart, and the statuses that it means.
@@ -39,7 +52,13 @@ export function BulksPage() {
   const { state: wanted } = useSearch({ strict: false }) as { state?: string };
   const navigate = useNavigate();
   const status = GROUPS[wanted ?? ""] ?? [];
-  const bulks = useQuery({ queryKey: ["bulk", "list", status], queryFn: () => data(api.GET("/api/v1/bulk", { params: { query: { status } as never } })) });
+  const may = useMay("operate");
+  const [aborting, setAborting] = useState<Bulk | null>(null);
+  const bulks = useQuery({
+    queryKey: ["bulk", "list", status],
+    queryFn: () => data(api.GET("/api/v1/bulk", { params: { query: { status } as never } })),
+    refetchInterval: (query) => (query.state.data?.items.some((bulk) => !isFinal(bulk.status)) ? AGAIN : false),
+  });
   return (
     <>
       <Head title="Bulk">
@@ -51,17 +70,18 @@ export function BulksPage() {
       {bulks.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
-            <thead><tr><th>What</th><th>Which</th><th>State</th><th>By</th><th>Started</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th></tr></thead>
+            <thead><tr><th>What</th><th>Which</th><th>State</th><th>By</th><th>Created</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
             <tbody>
               {bulks.data?.items.map((bulk) => (
                 <tr key={bulk.id}>
                   <td><Link to={`/bulk/${bulk.id}` as string}>{what(bulk)}</Link></td>
-                  <td className={`${css.mono} ${css.short}`} title={which(bulk)}>{which(bulk)}</td>
+                  <td className={`${css.mono} ${css.short}`} style={{ maxWidth: 200 }} title={which(bulk)}>{which(bulk)}</td>
                   <td><StateChip state={state(bulk)} /></td>
                   <td>{bulk.by ?? "–"}</td>
                   <td><Time at={bulk.created_at} /></td>
-                  <td><Progress bulk={bulk} /></td>
+                  <td><Progress bulk={bulk} /><Far bulk={bulk} /></td>
                   <td className={css.num}>{bulk.done}</td><td className={css.num}>{bulk.skipped}</td><td className={css.num}>{bulk.failed}</td>
+                  {may && <td><div className={css.actions}>{!isFinal(bulk.status) && <button type="button" className={`${css.button} ${css.small}`} aria-label={`Abort ${what(bulk)} ${which(bulk)}`} onClick={() => setAborting(bulk)}>Abort…</button>}</div></td>}
                 </tr>
               ))}
             </tbody>
@@ -69,6 +89,7 @@ export function BulksPage() {
           {!bulks.data?.items.length && !bulks.error && <div className={css.empty}><h2>{status.length ? "No bulk is in this state" : "Nothing was done in bulk yet"}</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
         </div>
       )}
+      {aborting && <AbortDialog bulk={aborting} onClose={() => setAborting(null)} />}
     </>
   );
 }
@@ -81,9 +102,7 @@ function Progress({ bulk }: { bulk: Bulk }) {
 export function BulkPage() {
   const { id } = useParams({ strict: false }) as { id: string };
   const may = useMay("operate");
-  const client = useQueryClient();
   const [asking, setAsking] = useState(false);
-  const [reason, setReason] = useState("");
   const found = useQuery({
     queryKey: ["bulk", id],
     queryFn: () => data(api.GET("/api/v1/bulk/{id}", { params: { path: { id } } })),
@@ -94,10 +113,6 @@ export function BulkPage() {
     return <div className={css.empty}><h1>There is no such bulk</h1><p>It may have been deleted, or belong to another database. <Link to={"/bulk" as string}>To the bulks</Link></p></div>;
   }
   if (!bulk) return found.error ? <Problem error={found.error} /> : <Loading />;
-  const abort = async () => {
-    await data(api.POST("/api/v1/bulk/{id}/abort", { params: { path: { id } }, body: { reason: reason || undefined } }));
-    await client.invalidateQueries({ queryKey: ["bulk"] });
-  };
   return (
     <>
       <Head title={<><Back to="/bulk" name="Bulk" /> {what(bulk)} <StateChip state={state(bulk)} /></>}>
@@ -116,7 +131,7 @@ export function BulkPage() {
           </table>
         )}
       </div>
-      {asking && <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={() => setAsking(false)}><p>It stops after the runs in hand. What it did stays.</p><ReasonField value={reason} onChange={setReason} /></Ask>}
+      {asking && <AbortDialog bulk={bulk} onClose={() => setAsking(false)} />}
     </>
   );
 }

@@ -1,6 +1,6 @@
 // Definitions: what nodes know how to run, and a way to start one.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
@@ -8,10 +8,12 @@ import { fields } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
 import { fewRuns } from "../lib/first";
 import { counted } from "../lib/number";
+import { optionWords } from "../lib/options";
 import { useInput } from "../lib/payload";
 import { EVERY } from "../lib/sums";
 import { duration } from "../lib/time";
-import { Ask, Field } from "../parts/Ask";
+import { keepStartKey, startKey } from "../lib/kept";
+import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Charts } from "../parts/Chart";
 import { FormFields } from "../parts/FormField";
 import { css, Head, Hidden, Loading, Problem, Time } from "../parts/parts";
@@ -93,7 +95,7 @@ function Row({ versions, range, onStart }: { versions: Definition[]; range: stri
       <td className={`${css.num} ${css.nowrap}`}>{took(sums?.p50_ms)}</td>
       <td className={`${css.num} ${css.nowrap}`}>{took(sums?.p95_ms)}</td>
       <td>{last ? <Link to={`/runs/${last.id}` as string}><Time at={last.created_at} /></Link> : <span className={css.muted}>–</span>}</td>
-      <td className={css.mono}><Options options={one.options} /></td>
+      <td className={css.whole}><Options options={one.options} kind={one.kind} /></td>
       {onStart && <td><div className={css.actions}>{one.active && !one.name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.small}`} aria-label={`Start ${one.name}`} onClick={onStart}>Start…</button>}</div></td>}
     </tr>
   );
@@ -102,6 +104,7 @@ function Row({ versions, range, onStart }: { versions: Definition[]; range: stri
 /// One definition: its versions, how its runs ended lately, and a way to start one.
 export function DefinitionPage() {
   const { name } = useParams({ strict: false }) as { name: string };
+  const { version } = useSearch({ strict: false }) as { version?: string };
   const may = useMay("start");
   const range = useRange();
   const [starting, setStarting] = useState(false);
@@ -134,32 +137,32 @@ export function DefinitionPage() {
           <thead><tr><th>Kind</th><th className={css.num}>Version</th><th className={css.num}>Nodes</th><th>New runs</th><th>Queue</th><th className={css.num}>Priority</th><th>Options</th></tr></thead>
           <tbody>
             {found.data.items.map((one) => (
-              <tr key={one.version}>
-                <td>{one.kind}</td><td className={css.num}><Link to={"/runs" as string} search={{ def: name, version: String(one.version) } as never} title={`Runs of version ${one.version}`}>{one.version}</Link></td><td className={css.num}>{known(one)?.toLocaleString("en")}</td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
-                <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td><td className={css.num}>{one.priority}</td><td className={css.mono}><Options options={one.options} /></td>
+              <tr key={one.version} data-on={version === String(one.version)}>
+                <td>{one.kind}</td><td className={css.num}><Link to={"/definitions/$name" as string} params={{ name } as never} search={((before: object) => ({ ...before, version: version === String(one.version) ? undefined : String(one.version) })) as never} title={version === String(one.version) ? "All versions" : `Runs of version ${one.version} alone`} aria-current={version === String(one.version)}>{one.version}</Link></td><td className={css.num}>{known(one)?.toLocaleString("en")}</td><td>{one.active ? "yes" : <span className={css.muted}>no</span>}</td>
+                <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td><td className={css.num}>{one.priority}</td><td className={css.whole}><Options options={one.options} kind={one.kind} /></td>
               </tr>
             ))}
           </tbody>
         </table>
       </section>
       {!!errors.data?.items.length && <section className={`${css.card} ${css.scroll} ${css.section}`}><h2>Failures</h2><ErrorTable items={errors.data.items} /></section>}
-      <RunTable title="Last runs" search={{ def: name }} />
+      <RunTable title={version ? `Last runs of version ${version}` : "Last runs"} search={version ? { def: name, version } : { def: name }} />
       {starting && <StartDialog name={name} onClose={() => setStarting(false)} />}
     </>
   );
 }
 
-function Options({ options }: { options: unknown }) {
-  // What is not said is left away.
-  const said = options && typeof options === "object" ? Object.entries(options).filter(([name, value]) => value !== null && value !== false && name !== "input_schema") : [];
-  const text = said.map(([name, value]) => `${name}: ${write(value)}`).join(", ");
-  return <span title={write(options, 2)} className={css.muted}>{text.length > 60 ? `${text.slice(0, 60)}…` : text}</span>;
+function Options({ options, kind }: { options: unknown; kind: string }) {
+  return <span title={write(options, 2)} className={css.muted}>{optionWords(options, kind).join(", ") || "–"}</span>;
 }
 
 function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const navigate = useNavigate();
   const [input, setInput] = useState<string | null>(null);
-  const [key, setKey] = useState("");
+  // It stays: whoever starts again, because they do not know whether they have, starts nothing twice.
+  const [key, setKey] = useState(startKey(name));
+  const [reason, setReason] = useState("");
+  const [there, setThere] = useState<string>();
   // What the last run was called with is mostly what the next one wants.
   const last = useQuery({
     queryKey: ["runs", "last", name],
@@ -174,8 +177,10 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const text = input ?? before.text ?? "null";
   const hides = hasHidden(text);
   const start = async () => {
-    const body = { definition: name, input: parse(text), key: key || undefined } as Schemas["StartRun"];
-    const { id } = (await data(api.POST("/api/v1/runs", { body }))) as Schemas["Started"];
+    const body = { definition: name, input: parse(text), key: key || undefined, reason: reason || undefined } as Schemas["StartRun"];
+    const { id, created } = (await data(api.POST("/api/v1/runs", { body }))) as Schemas["Started"];
+    setThere(created ? undefined : id);
+    if (!created) throw new Error("Nothing was started: there is a run with this key.");
     void navigate({ to: `/runs/${id}` as string });
   };
   return (
@@ -185,7 +190,9 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
         : <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>}
       {hides && <Hidden />}
       {form && <label className={css.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON</label>}
-      <Field label="Key" hint="the same key never starts twice"><input className={css.input} value={key} onChange={(event) => setKey(event.target.value)} /></Field>
+      <Field label="Key" hint="the same key never starts twice; it stays here until you change it"><input className={css.input} value={key} onChange={(event) => (setKey(event.target.value), keepStartKey(name, event.target.value))} /></Field>
+      <ReasonField value={reason} onChange={setReason} />
+      {there && <p>It is <Link to={`/runs/${there}` as string} className={css.mono}>…{there.slice(-8)}</Link>: choose another key for another run.</p>}
     </Ask>
   );
 }

@@ -1,19 +1,12 @@
 // Failures that are alike: one line for each kind, the last first.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
-import { useMay } from "../app/Shell";
-import type { Term } from "../lib/filter";
-import { mute, useMuted } from "../lib/kept";
-import { BRIEF } from "../lib/payload";
-import { Throughput } from "../parts/Chart";
-import { JsonView } from "../parts/JsonView";
-import { css, Head, Loading, Note, plain, Problem, Time } from "../parts/parts";
-import { Back, Facts, RunTable } from "../parts/RunTable";
+import { useMuted } from "../lib/kept";
+import { css, Head, Loading, plain, Problem, Time } from "../parts/parts";
 import { SparkLine } from "../parts/Spark";
-import { BulkDialog } from "./BulkDialog";
 import { RangeSwitch, useRange } from "./Overview";
 import page from "./overview.module.css";
 
@@ -74,45 +67,6 @@ export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; r
 }
 
 /// The versions of the definition in which runs failed so, the newest first.
-function versions(found: number[]): string {
+export function versions(found: number[]): string {
   return found.map((version) => `@${version}`).join(", ");
-}
-
-/// The longest range: a link to a group works for as long as the group is known.
-const LONGEST = "31d";
-
-/// One kind of failure: what was said last, and which runs failed.
-export function ErrorPage() {
-  const { fp } = useParams({ strict: false }) as { fp: string };
-  const may = useMay("operate");
-  const range = useRange();
-  const isMuted = useMuted().includes(fp);
-  const [asking, setAsking] = useState(false);
-  const errors = useQuery({ queryKey: ["errors", "all"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: LONGEST, limit: 500 } } })), refetchInterval: 5000 });
-  const group = errors.data?.items.find((one) => one.fingerprint === fp);
-  const last = useQuery({ queryKey: ["run", group?.last_run], queryFn: () => data(api.GET("/api/v1/runs/{id}", { params: { path: { id: group!.last_run }, query: { preview: BRIEF } } })), enabled: !!group, placeholderData: undefined });
-  const series = useQuery({ queryKey: ["stats", "series", range, "", group?.definition], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, def: group!.definition } } })), enabled: !!group, refetchInterval: 5000 });
-  if (errors.isPending) return <Loading />;
-  if (!group) return errors.error ? <Problem error={errors.error} /> : <div className={css.empty}><h2>Nothing failed like this lately</h2><p><Link to={"/errors" as string}>To the errors</Link></p></div>;
-  const terms = [{ field: "status", value: "failed" }, { field: "def", value: group.definition }] as Term[];
-  return (
-    <>
-      <Head title={<><Back to="/errors" name="Errors" /> {group.definition}</>}>
-        <RangeSwitch to="/errors/$fp" params={{ fp }} />
-        <button type="button" className={css.button} aria-pressed={isMuted} title="In this browser alone" onClick={() => mute(fp, !isMuted)}>{isMuted ? "Unmute" : "Mute"}</button>
-        {may && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setAsking(true)}>Retry all like this…</button>}
-      </Head>
-      <div className={css.stack}>
-        <Note tone="red"><span className={page.whole}>{plain(group.message) || "no message"}</span></Note>
-        <Facts facts={[
-          ["Runs", group.runs.toLocaleString("en")], ["Step", group.step && <code key="s">{group.step}</code>], ["Versions", versions(group.versions)], ["First", <Time key="f" at={group.first_at} />], ["Last", <Time key="l" at={group.last_at} />],
-          ["Last run", <Link key="r" to={`/runs/${group.last_run}` as string} className={css.mono}>…{group.last_run.slice(-8)}</Link>], ["Tenant", group.tenant], ["Fingerprint", <code key="p">{group.fingerprint}</code>],
-        ]} />
-        {series.data && <Throughput points={series.data.points} step={series.data.step_ms} of={group.definition} />}
-        {last.data?.error && <section><h2>The last one, whole</h2><JsonView value={last.data.error.detail ?? last.data.error} name="error" /></section>}
-      </div>
-      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition }} keep={{ what: `failure ${fp}`, has: (run) => run.failure === fp }} />
-      {asking && <BulkDialog terms={terms} failure={fp} first="retry" onClose={() => setAsking(false)} />}
-    </>
-  );
 }

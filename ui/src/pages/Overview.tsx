@@ -6,9 +6,9 @@ import { api, data } from "../api/client";
 import { useTopics } from "../app/live";
 import { counted } from "../lib/number";
 import { EVERY, RANGES, rangeOf, summaryOf } from "../lib/sums";
-import { duration } from "../lib/time";
+import { between, coarse, millis } from "../lib/time";
 import { Charts } from "../parts/Chart";
-import { AfterFirstPaint, css, Head, Loading, Problem, Time } from "../parts/parts";
+import { AfterFirstPaint, css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
 import { Spark } from "../parts/Spark";
 import { ErrorTable } from "./Errors";
 import { QueueState, Used } from "./Queues";
@@ -46,12 +46,13 @@ export function OverviewPage() {
       <Problem error={summary.error} />
       {!sums ? !summary.error && <Loading /> : (
         <div className={page.cards}>
-          <Card name="Running" isCapped count={sums.running} search={{ status: ["running", "undoing"] }} />
-          <Card name="Queued" isCapped count={sums.queued} search={{ status: "ready" }} more={sums.oldest_due_at ? <>oldest <Time at={sums.oldest_due_at} /></> : undefined} />
-          <Card name="Waiting" isCapped count={sums.waiting} search={{ status: "waiting" }} />
-          <Card name="Need somebody" isCapped count={sums.stopped} search={{ status: ["paused", "blocked", "undo_failed"] }} tone={sums.stopped ? "amber" : undefined} />
-          <Card name={`Failed in ${range}`} count={sums.failed} search={{ status: "failed", ended: range }} tone={sums.failed ? "red" : undefined} />
-          <Card name={`Completed in ${range}`} count={sums.completed} search={{ status: "completed", ended: range }} more={sums.p95_ms != null ? <>95 % within {duration(sums.p95_ms)}</> : undefined} />
+          <Card name="Running" shown={upTo(sums.running)} search={{ status: ["running", "undoing"] }} />
+          <Card name="Queued" shown={upTo(sums.queued)} search={{ status: "ready" }} />
+          <Card name="Waiting" shown={upTo(sums.waiting)} search={{ status: "waiting" }} />
+          <Card name={`Failed in ${range}`} shown={counted(sums.failed)} search={{ status: "failed", ended: range }} tone={sums.failed ? "red" : undefined} more={`of ${counted(sums.completed + sums.failed + sums.cancelled)} ended`} />
+          <Oldest since={sums.oldest_due_at} />
+          {/* Nobody looks for what is not there. */}
+          {sums.stopped > 0 && <Card name="Need somebody" shown={upTo(sums.stopped)} search={{ status: ["paused", "blocked", "undo_failed"] }} tone="amber" />}
         </div>
       )}
       <AfterFirstPaint><Lately range={range} /></AfterFirstPaint>
@@ -101,9 +102,19 @@ function Lately({ range }: { range: string }) {
   );
 }
 
-function Card({ name, count, isCapped = false, search, more, tone }: { name: string; count: number; isCapped?: boolean; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {
-  // The server counts unfinished runs up to this. What ended is summed up, and exact.
-  const shown = isCapped && count >= 10_000 ? "10k+" : counted(count);
+/// The server counts unfinished runs up to this. What ended is summed up, and exact.
+function upTo(count: number): string {
+  return count >= 10_000 ? "10k+" : counted(count);
+}
+
+/// For how long the one that has been due for longest has been in line.
+function Oldest({ since }: { since?: string | null }) {
+  const now = useNow();
+  const due = millis(since);
+  return <Card name="Oldest queued" shown={due === null ? "–" : coarse(between(due, now))} search={{ status: "ready", sort: "oldest" }} more={due === null ? "nobody is in line" : "in line"} />;
+}
+
+function Card({ name, shown, search, more, tone }: { name: string; shown: string; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {
   return (
     <Link to={"/runs" as string} search={search as never} className={page.card} data-card>
       <span>{name}</span>

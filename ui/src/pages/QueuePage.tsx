@@ -5,6 +5,7 @@ import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
+import { bulkWords } from "../lib/filter";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Charts } from "../parts/Chart";
@@ -101,6 +102,7 @@ function LimitsDialog({ queue: latest, onClose }: { queue: Queue; onClose: () =>
     count: rules.rate?.count.toString() ?? "", seconds: rules.rate ? String(rules.rate.per_ms / 1000) : "",
   });
   const [code, setCode] = useState(false);
+  const [reason, setReason] = useState("");
   const number = (name: string) => (texts[name]?.trim() ? Number(texts[name]) : undefined);
   const field = (name: string, label: string, hint?: string) => (
     <Field key={name} label={label} hint={hint}>
@@ -111,11 +113,11 @@ function LimitsDialog({ queue: latest, onClose }: { queue: Queue; onClose: () =>
     const params = { path: { name: queue.name } };
     // Whoever changed it meanwhile is not overruled.
     const headers = { "if-match": `"${queue.changes}"` };
-    if (code) await data(api.DELETE("/api/v1/queues/{name}/limits", { params, headers }));
+    if (code) await data(api.DELETE("/api/v1/queues/{name}/limits", { params: { ...params, query: { reason: reason || undefined } }, headers }));
     else {
       const [count, seconds] = [number("count"), number("seconds")];
       if ((count === undefined) !== (seconds === undefined)) throw new Error("A rate is so many in so many seconds: say both, or neither.");
-      const body = { ...Object.fromEntries(LIMITS.map(([name]) => [name, number(name)])), rate: count && seconds ? { count, per_ms: Math.round(seconds * 1000) } : undefined, rate_per_group: rules.rate_per_group ?? undefined, fair: rules.fair, ordered: rules.ordered };
+      const body = { ...Object.fromEntries(LIMITS.map(([name]) => [name, number(name)])), rate: count && seconds ? { count, per_ms: Math.round(seconds * 1000) } : undefined, rate_per_group: rules.rate_per_group ?? undefined, fair: rules.fair, ordered: rules.ordered, reason: reason || undefined };
       await data(api.PUT("/api/v1/queues/{name}/limits", { params, headers, body: body as never }));
     }
     await client.invalidateQueries({ queryKey: ["queues"] });
@@ -127,6 +129,7 @@ function LimitsDialog({ queue: latest, onClose }: { queue: Queue; onClose: () =>
       {field("count", "Rate", "so many begin")}
       {field("seconds", "In so many seconds")}
       {queue.own_rules && <label className={css.check}><input type="checkbox" checked={code} onChange={(event) => setCode(event.target.checked)} /> back to what code says</label>}
+      <ReasonField value={reason} onChange={setReason} />
     </Ask>
   );
 }
@@ -136,11 +139,11 @@ function PurgeDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) 
   const navigate = useNavigate();
   const [typed, setTyped] = useState("");
   const [reason, setReason] = useState("");
-  const ask = { op: "cancel", filter: `queue:${queue.name} status:ready`, all: false };
+  const ask = { op: "cancel", filter: bulkWords([{ field: "queue", value: queue.name }, { field: "status", value: "ready" }])!, all: false };
   const preview = useQuery({
     queryKey: ["bulk", "preview", "purge", queue.name],
     queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
-    placeholderData: undefined, retry: false, enabled: !/\s/.test(queue.name),
+    placeholderData: undefined, retry: false,
   });
   const act = async () => {
     const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason } as never }))) as Schemas["Bulk"];

@@ -10,6 +10,7 @@ import { duration } from "../lib/time";
 import { Ask, ReasonField } from "../parts/Ask";
 import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Spark, WaitInLine } from "../parts/Spark";
+import { RangeSwitch, useRange } from "./Overview";
 import page from "./overview.module.css";
 
 type Queue = Schemas["Queue"];
@@ -31,31 +32,32 @@ export function serving(queue: string, nodes: Schemas["Node"][]): number {
 export function QueuesPage() {
   useTopics("queues");
   const may = useMay("operate");
+  const range = useRange();
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
   const unserved = useQuery(stopped()).data?.unserved ?? new Map<string, number>();
   return (
     <>
-      <Head title="Queues" />
+      <Head title="Queues"><RangeSwitch to="/queues" /></Head>
       <Problem error={queues.error} />
       {unserved.size > 0 && <div className={page.warnings} role="status" aria-label="Warnings">{[...unserved].map(([queue, count]) => <Note key={queue} tone="red"><span><Unserved queue={queue} count={count} /></span></Note>)}</div>}
       {queues.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
-              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in 1h</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
+              <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in {range}</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
               {queues.data?.items.map((queue, at) => (
                 <tr key={queue.name}>
-                  <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never}>{queue.name}</Link></td>
+                  <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never} search={{ range } as never}>{queue.name}</Link></td>
                   <td><QueueState queue={queue} /></td>
                   <td className={css.num}>{queue.due.toLocaleString("en")}</td>
                   <td className={css.num}>{queue.later.toLocaleString("en")}</td>
                   <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
-                  <td><Time at={queue.oldest_due_at} />{at < SPARKS && <WaitInLine queue={queue.name} range="1h" />}</td>
-                  <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range="1h" />}</td>
+                  <td><Time at={queue.oldest_due_at} />{at < SPARKS && <WaitInLine queue={queue.name} range={range} />}</td>
+                  <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range={range} />}</td>
                   <td className={css.num}>{nodes.data && <Nodes count={serving(queue.name, nodes.data.items)} isMissed={queue.due > 0 || unserved.has(queue.name)} />}</td>
                   <td className={`${css.muted} ${css.whole}`}>{rules(queue)}<RateState queue={queue} /></td>
                   {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}

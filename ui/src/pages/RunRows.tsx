@@ -9,7 +9,7 @@ import { isFinal, type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
 import { waiting } from "../lib/wait";
 import { useUtc } from "../lib/zone";
-import { css as parts, StateChip, TimeAt, useFirstPaint, useNow } from "../parts/parts";
+import { Copy, css as parts, StateChip, TimeAt, useFirstPaint, useNow } from "../parts/parts";
 import css from "./runs.module.css";
 
 const ROW = 36;
@@ -92,6 +92,7 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
   const named = columns.join();
   const shape = useMemo(() => ({ columns, grid: { gridTemplateColumns: `122px minmax(104px, 1.2fr) ${columns.map((name) => COLUMNS[name][2]).join(" ")}` } }), [named]); // eslint-disable-line react-hooks/exhaustive-deps
   const { grid } = shape;
+  const hasIds = columns.includes("id");
   const navigate = useNavigate();
   const open = useCallback((id: string) => void navigate({ to: "/runs/$id" as string, params: { id } as never }), [navigate]);
   return (
@@ -101,6 +102,7 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
         <div className={css.row} style={grid} aria-hidden="true">
           <span>State</span><span>Definition</span>{columns.map((name) => <span key={name} data-col={name}>{COLUMNS[name][0]}</span>)}
         </div>
+        {hasIds && <span className={css.copy} />}
       </div>
       <div ref={box} className={css.rows} style={{ height: rows.getTotalSize() }} role="list" aria-label="Runs">
         {shown.map((item) => {
@@ -112,6 +114,8 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
                   onChange={() => {}} onClick={(event: MouseEvent) => choose(item.index, event.shiftKey)} />
               )}
               <Row run={run} index={item.index} shape={shape} open={open} />
+              {/* Nothing to be pressed stands inside of a link. */}
+              {hasIds && <span className={css.copy}><Copy text={run.id} name={`the id of ${run.definition} ${run.key ?? run.id.slice(-8)}`} /></span>}
             </div>
           );
         })}
@@ -149,7 +153,7 @@ function Cell({ name, run, now, utc }: { name: Column; run: Run; now: number; ut
     case "key":
       return <span data-col={name} title={run.id} className={run.key ? "" : `${parts.mono} ${parts.muted}`}>{run.key ?? short(run.id)}</span>;
     case "id":
-      return <span data-col={name} className={parts.mono}>{run.id}</span>;
+      return <span data-col={name} title={run.id} className={`${parts.mono} ${parts.muted}`}>{short(run.id)}</span>;
     case "created":
       return <span data-col={name} className={parts.muted}><TimeAt at={run.created_at} now={now} utc={utc} /></span>;
     case "took":

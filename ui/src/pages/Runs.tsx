@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
+import { config } from "../app/config";
 import { useMay, useMe } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
 import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
@@ -219,6 +220,7 @@ function NoRuns() {
       <p>A workflow is a function whose steps are recorded:</p>
       <pre>{SAMPLE}</pre>
       <p>Start one with <code>outlast start greet --input '"you"'</code>, or run <code>outlast dev</code> for samples.</p>
+      <p>More is in <code>docs/guide.md</code>, in <code>outlast help</code>, and in <a href={`${config.base}openapi.json`}>what the API says of itself</a>.</p>
     </div>
   );
 }

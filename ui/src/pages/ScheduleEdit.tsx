@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { hasHidden, parse, write } from "../lib/json";
-import { Ask, Field } from "../parts/Ask";
+import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Hidden, Loading, Problem } from "../parts/parts";
 
 type Schedule = Schemas["Schedule"];
@@ -29,9 +29,10 @@ function Fields({ schedule, etag, onClose }: { schedule: Schedule; etag: string 
   const client = useQueryClient();
   const [asked, setAsked] = useState({ expression: schedule.expression, zone: schedule.zone, overlap: schedule.overlap, catch_up: schedule.catch_up, input: write(schedule.input ?? null, 2) });
   const set = (name: keyof typeof asked) => (event: { target: { value: string } }) => setAsked({ ...asked, [name]: event.target.value });
+  const [reason, setReason] = useState("");
   const hides = hasHidden(asked.input);
   const act = async () => {
-    const body = { ...asked, definition: schedule.definition, queue: schedule.queue ?? undefined, jitter_ms: schedule.jitter_ms || undefined, input: parse(asked.input) };
+    const body = { ...asked, definition: schedule.definition, queue: schedule.queue ?? undefined, jitter_ms: schedule.jitter_ms || undefined, input: parse(asked.input), reason: reason || undefined };
     const headers = etag ? { "if-match": etag } : {};
     await data(api.PUT("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } }, headers, body: body as never }));
     await client.invalidateQueries({ queryKey: ["schedules"] });
@@ -48,6 +49,7 @@ function Fields({ schedule, etag, onClose }: { schedule: Schedule; etag: string 
       {choice("catch_up", "Times that were missed", CATCH_UPS)}
       <Field label="Input" hint="JSON"><textarea className={css.input} value={asked.input} spellCheck={false} onChange={set("input")} /></Field>
       {hides && <Hidden />}
+      <ReasonField value={reason} onChange={setReason} />
     </Ask>
   );
 }

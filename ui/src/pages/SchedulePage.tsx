@@ -5,13 +5,14 @@ import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { LOOK } from "../lib/first";
-import { duration } from "../lib/time";
+import { duration, fieldTime } from "../lib/time";
+import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
 import { css, Head, Loading, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { EditDialog } from "./ScheduleEdit";
-import { Next, ScheduleActs, Strip } from "./Schedules";
+import { Next, ScheduleActs, startedBy, Strip } from "./Schedules";
 
 type Schedule = Schemas["Schedule"];
 
@@ -39,13 +40,13 @@ export function SchedulePage() {
           ["When", <span key="w" title={one.expression}>{one.description}</span>], ["Expression", <code key="e">{one.expression}</code>], ["Zone", one.zone],
           ["Starts", <Link key="d" to={"/definitions/$name" as string} params={{ name: one.definition } as never}>{one.definition}</Link>], ["Queue", one.queue],
           ["Next", one.paused ? "paused" : <Time key="n" at={one.next_at} />], ["Last", one.last_run ? <Link key="l" to={`/runs/${one.last_run}` as string}><Time at={one.last_at} /></Link> : "never"],
-          ["Last runs", <Strip key="s" schedule={one} />], ["Started", one.started.toLocaleString("en")], ["Skipped", one.skipped.toLocaleString("en")], ["While the run before goes on", one.overlap],
+          ["Last runs", <Strip key="s" name={one.name} none="–" />], ["Started", one.started.toLocaleString("en")], ["Skipped", one.skipped.toLocaleString("en")], ["While the run before goes on", one.overlap],
           ["Times that were missed", one.catch_up], ["Up to later", one.jitter_ms ? duration(one.jitter_ms) : null],
         ]} />
         <section className={css.card}><h2 style={{ padding: "12px 14px 0" }}>Next times</h2><Next name={one.name} zone={one.zone} /></section>
         <section><h2>Input</h2><JsonView value={one.input ?? null} name="input" /></section>
       </div>
-      <RunTable title={`Runs of ${one.definition}`} search={{ def: one.definition }} />
+      <RunTable title="Its runs" search={startedBy(one.name)} />
       {asking === "edit" && <EditDialog name={one.name} onClose={close} />}
       {asking === "backfill" && <BackfillDialog schedule={one} onClose={close} />}
       {asking === "delete" && <DeleteDialog schedule={one} onClose={close} />}
@@ -53,18 +54,20 @@ export function SchedulePage() {
   );
 }
 
-/// A field's time, which is in the zone of whoever looks, as the API wants it.
-function utc(local: string): string | undefined {
-  const time = new Date(local);
-  return Number.isNaN(time.getTime()) ? undefined : time.toISOString();
+/// A field's time, which is in the zone that was chosen, as the API wants it.
+function timeOf(field: string, utc: boolean): string | undefined {
+  const time = fieldTime(field, utc);
+  return time === null ? undefined : new Date(time).toISOString();
 }
 
 function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
   const client = useQueryClient();
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
+  const [reason, setReason] = useState("");
   const [done, setDone] = useState<number | null>(null);
-  const body = { from: utc(from), to: utc(to) };
+  const utc = useUtc();
+  const body = { from: timeOf(from, utc), to: timeOf(to, utc) };
   const params = { path: { name: schedule.name } };
   const preview = useQuery({
     queryKey: ["schedules", schedule.name, "backfill", body.from, body.to],
@@ -72,18 +75,20 @@ function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose: ()
     enabled: !!body.from && !!body.to, placeholderData: undefined, retry: false,
   });
   const act = async () => {
-    const made = await data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: body as never }));
+    const made = await data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, reason: reason || undefined } as never }));
     setDone(made.started.length);
     await Promise.all([["runs"], [LOOK], ["schedules"]].map((queryKey) => client.invalidateQueries({ queryKey })));
   };
   const times = preview.data?.times;
+  const zone = utc ? "(UTC)" : "(your zone)";
   return (
     <Ask title={`Backfill ${schedule.name}`} action={times ? `Start up to ${times.toLocaleString("en")} runs` : "Start runs"} disabled={!times || done !== null} onDo={act} onClose={onClose}>
-      <p className={css.muted}>A run starts for each time in the past that has none. Times are those of this machine.</p>
-      <Field label="From"><input className={css.input} type="datetime-local" step={1} value={from} onChange={(event) => setFrom(event.target.value)} /></Field>
-      <Field label="Until before"><input className={css.input} type="datetime-local" step={1} value={to} onChange={(event) => setTo(event.target.value)} /></Field>
+      <p className={css.muted}>A run starts for each time in the past that has none.</p>
+      <Field label="From" hint={zone}><input className={css.input} type="datetime-local" step={1} value={from} onChange={(event) => setFrom(event.target.value)} /></Field>
+      <Field label="Until before" hint={zone}><input className={css.input} type="datetime-local" step={1} value={to} onChange={(event) => setTo(event.target.value)} /></Field>
       <Problem error={preview.error} />
       {times !== undefined && <p><strong>{times.toLocaleString("en")}</strong> {times === 1 ? "time lies" : "times lie"} in it.</p>}
+      <ReasonField value={reason} onChange={setReason} />
     </Ask>
   );
 }

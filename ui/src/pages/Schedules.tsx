@@ -1,15 +1,16 @@
 // Schedules: when runs start by themselves, in both zones, and what people do about it.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { STATES, stateOf } from "../lib/state";
-import { fewRuns } from "../lib/first";
+import { LOOK } from "../lib/first";
+import { EVERY } from "../lib/sums";
 import { absolute, inZone, millis } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask, ReasonField } from "../parts/Ask";
-import { css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
+import { css, Head, Loading, Problem, Time, useNow, WhenSeen } from "../parts/parts";
 
 type Schedule = Schemas["Schedule"];
 type Act = "pause" | "resume" | "trigger";
@@ -18,14 +19,16 @@ const MEANS: Record<Act, string> = {
   resume: "It goes on with its next time.",
   trigger: "A run of it starts now, beside its times.",
 };
-/// Of how many it is shown how their last runs ended: each is a look through runs.
-const STRIPS = 10;
+/// So many of its last runs are shown.
+const STRIP = 20;
 /// A schedule that should have fired this long ago is late.
 const LATE = 30_000;
 
 export function SchedulesPage() {
   const may = useMay("operate");
-  const [open, setOpen] = useState<string | null>(null);
+  const { open } = useSearch({ strict: false }) as { open?: string };
+  const navigate = useNavigate();
+  const toggle = (name: string) => void navigate({ to: "/schedules" as string, search: { open: open === name ? undefined : name } as never, replace: true });
   const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: 5000 });
   return (
     <>
@@ -38,8 +41,8 @@ export function SchedulesPage() {
               <tr><th>Name</th><th>Starts</th><th>When</th><th>Next</th><th>Last runs</th><th className={css.num}>Started</th><th className={css.num}>Skipped</th><th>Overlap, missed</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
-              {schedules.data?.items.map((one, at) => (
-                <Row key={one.name} schedule={one} hasStrip={at < STRIPS} may={may} isOpen={open === one.name} onOpen={() => setOpen(open === one.name ? null : one.name)} />
+              {schedules.data?.items.map((one) => (
+                <Row key={one.name} schedule={one} may={may} isOpen={open === one.name} onOpen={() => toggle(one.name)} />
               ))}
             </tbody>
           </table>
@@ -81,7 +84,7 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
   );
 }
 
-function Row({ schedule, hasStrip, may, isOpen, onOpen }: { schedule: Schedule; hasStrip: boolean; may: boolean; isOpen: boolean; onOpen: () => void }) {
+function Row({ schedule, may, isOpen, onOpen }: { schedule: Schedule; may: boolean; isOpen: boolean; onOpen: () => void }) {
   const late = isLate(schedule, useNow());
   return (
     <>
@@ -93,7 +96,7 @@ function Row({ schedule, hasStrip, may, isOpen, onOpen }: { schedule: Schedule; 
           {schedule.paused ? <span className={`${css.chip} ${css.grey}`}><i aria-hidden="true">❚❚</i>paused</span> : <Time at={schedule.next_at} />}
           {late && <span className={`${css.chip} ${css.amber}`}>late</span>}
         </td>
-        <td>{schedule.last_run ? <Link to={`/runs/${schedule.last_run}` as string}><Time at={schedule.last_at} /></Link> : <span className={css.muted}>–</span>}{hasStrip && schedule.last_run && <div><Strip schedule={schedule} /></div>}</td>
+        <td>{schedule.last_run ? <Link to={`/runs/${schedule.last_run}` as string}><Time at={schedule.last_at} /></Link> : <span className={css.muted}>–</span>}<WhenSeen><Strip name={schedule.name} /></WhenSeen></td>
         <td className={css.num}>{schedule.started.toLocaleString("en")}</td>
         <td className={css.num}>{schedule.skipped.toLocaleString("en")}</td>
         <td className={css.muted}>{schedule.overlap}, {schedule.catch_up}</td>
@@ -104,20 +107,26 @@ function Row({ schedule, hasStrip, may, isOpen, onOpen }: { schedule: Schedule; 
   );
 }
 
-/// How the last runs that it started ended, oldest first: its name is in their keys.
-export function Strip({ schedule }: { schedule: Schedule }) {
+/// What a schedule started, at its times and when somebody triggered it: its name is a tag of theirs.
+export function startedBy(name: string): { tag: string[] } {
+  return { tag: [`schedule=${name}`] };
+}
+
+/// How the last runs that it started ended, oldest first.
+export function Strip({ name, none = null }: { name: string; none?: string | null }) {
   const now = useNow();
   const runs = useQuery({
-    ...fewRuns({ def: schedule.definition }, 20, { what: `schedule ${schedule.name}`, has: (run) => !!run.key?.startsWith(`${schedule.name}:`) }),
-    retry: false,
+    queryKey: [LOOK, "strip", name],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { ...startedBy(name), limit: STRIP } as never }, signal })),
+    refetchInterval: EVERY, staleTime: EVERY, placeholderData: undefined, retry: false,
   });
-  const last = (runs.data?.found ?? []).toReversed();
-  if (!last.length) return <span className={css.muted}>{runs.data?.isAll === false ? `none among the last ${runs.data.looked.toLocaleString("en")} runs of ${schedule.definition}` : "–"}</span>;
+  const last = (runs.data?.items ?? []).toReversed();
+  if (!last.length) return none;
   return (
     <span className={css.strip}>
       {last.map((run) => {
         const state = stateOf(run, now);
-        return <Link key={run.id} to={`/runs/${run.id}` as string} data-state={state} title={`${state}, ${run.key}`} aria-label={`${state}, ${run.key}`} style={{ color: `var(--${STATES[state].tone})` }} />;
+        return <Link key={run.id} to={`/runs/${run.id}` as string} data-state={state} title={`${state}, ${run.key ?? "triggered"}`} aria-label={`${state}, ${run.key ?? "triggered"}`} style={{ color: `var(--${STATES[state].tone})` }} />;
       })}
     </span>
   );

@@ -1,6 +1,6 @@
 // Charts over the same spans of time: how runs ended, how long they took, how many stood in line. Each has one scale. Drawn as SVG, told as a table to those who
 // do not see it.
-import { line, ceiling, stacks } from "../lib/chart";
+import { line, ceiling, type Span, stacks } from "../lib/chart";
 import { counted } from "../lib/number";
 import { clock, duration, millis, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
@@ -33,12 +33,12 @@ export function Charts({ found, hasLine = false }: { found: { data?: { points: P
 
 const ENDS = ["completed", "failed", "cancelled"] as const;
 
-export function Throughput({ points, step, of }: { points: Point[]; step: number; of?: string }) {
+function Throughput({ points, step }: { points: Point[]; step: number }) {
   const when = useWhen();
   const { stacks: bars, top } = stacks(points.map((point) => ENDS.map((end) => point[end])));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title={of ? `Ended runs of ${of}` : "Ended runs"} of={`per ${duration(step)}`} top={counted(top)} points={points} legend={ENDS.map((end) => [end, end])} isEmpty={!points.some((point) => ENDS.some((end) => point[end]))}>
+    <Frame title="Ended runs" of={`per ${duration(step)}`} top={counted(top)} points={points} legend={ENDS.map((end) => [end, end])} isEmpty={!points.some((point) => ENDS.some((end) => point[end]))} told={summed(points)}>
       {bars.map((bar, at) => {
         let below = 0;
         return (
@@ -56,6 +56,25 @@ export function Throughput({ points, step, of }: { points: Point[]; step: number
   );
 }
 
+/// How many failed alike.
+export function Failed({ spans, step }: { spans: Span[]; step: number }) {
+  const [utc, now] = [useUtc(), serverNow()];
+  const { stacks: bars, top } = stacks(spans.map((span) => [span.count]));
+  const width = 100 / Math.max(1, spans.length);
+  const all = spans.reduce((sum, span) => sum + span.count, 0);
+  return (
+    <Frame title="Failed like this" of={`per ${duration(Math.round(step / 60_000) * 60_000)}`} top={counted(top)} points={spans.map((span) => ({ at: new Date(span.at).toISOString() }))} legend={[["failed", "failed"]]} isEmpty={!all} told={`${counted(all)} failed`}>
+      {bars.map((bar, at) => (
+        <g key={spans[at]!.at}>
+          <title>{`${clock(spans[at]!.at, now, utc)}: ${spans[at]!.count} failed`}</title>
+          <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
+          {bar.total > 0 && <rect className={css.failed} x={at * width + width * 0.1} y={100 - bar.parts[0]! * 100} width={width * 0.8} height={bar.parts[0]! * 100} />}
+        </g>
+      ))}
+    </Frame>
+  );
+}
+
 function Latency({ points }: { points: Point[] }) {
   const when = useWhen();
   const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0, point.queue_wait_ms ?? 0]);
@@ -63,7 +82,7 @@ function Latency({ points }: { points: Point[] }) {
   const top = ceiling(Math.max(0, ...known));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"], ...(lines ? [["wait", "longest in line"] as [string, string]] : [])]} isEmpty={!known.some((value) => value > 0)}>
+    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"], ...(lines ? [["wait", "longest in line"] as [string, string]] : [])]} isEmpty={!known.some((value) => value > 0)} told={summed(points)}>
       {lines && <path className={css.wait} d={line(points.map((point) => point.queue_wait_ms ?? null), top)} />}
       <path className={css.p95} d={line(points.map((point) => point.p95_ms ?? null), top)} />
       <path className={css.p50} d={line(points.map((point) => point.p50_ms ?? null), top)} />
@@ -96,20 +115,25 @@ function Depth({ points }: { points: Point[] }) {
 }
 
 /// How a point's time is said, in the zone that was chosen.
-function useWhen(): (point: Point) => string {
+function useWhen(): (point: Pick<Point, "at">) => string {
   const utc = useUtc();
   return (point) => clock(millis(point.at) ?? 0, serverNow(), utc);
+}
+
+function summed(points: Point[]): string {
+  return ENDS.map((end) => `${points.reduce((sum, point) => sum + point[end], 0)} ${end}`).join(", ");
 }
 
 interface Framed {
   title: string;
   of: string;
   top: string;
-  points: Point[];
+  points: Pick<Point, "at">[];
   legend: [string, string][];
   /// There is nothing to be drawn: a scale of nothing would say something.
   isEmpty: boolean;
-  told?: string;
+  /// What it shows, for those who do not see it.
+  told: string;
   children: React.ReactNode;
 }
 
@@ -117,7 +141,6 @@ function Frame({ title, of, top, points, legend, isEmpty, told, children }: Fram
   const when = useWhen();
   const first = points[0];
   const last = points[points.length - 1];
-  const sum = (end: (typeof ENDS)[number]) => points.reduce((sum, point) => sum + point[end], 0);
   return (
     <figure className={css.chart}>
       <figcaption>
@@ -126,7 +149,7 @@ function Frame({ title, of, top, points, legend, isEmpty, told, children }: Fram
       </figcaption>
       <div className={css.box}>
         {points.length > 0 && (isEmpty ? <span className={css.none}>nothing in this time</span> : <span className={css.top}>{top}</span>)}
-        <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${title}: ${told ?? ENDS.map((end) => `${sum(end)} ${end}`).join(", ")}`}>
+        <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${title}: ${told}`}>
           {children}
         </svg>
       </div>

@@ -20,7 +20,7 @@ export function RunTable({ title, search, keep }: { title: string; search: Recor
       <Problem error={runs.error} />
       {runs.isPending ? <Loading /> : items.length ? (
         <table className={css.table}>
-          <thead><tr><th>State</th><th>Definition</th><th>Key or id</th><th>Started</th><th>Took</th><th>Error, waits for</th></tr></thead>
+          <thead><tr><th>State</th><th>Definition</th><th>Key or id</th><th>Created</th><th>Took</th><th>Error, waits for</th></tr></thead>
           <tbody>
             {items.map((run) => (
               <tr key={run.id}>

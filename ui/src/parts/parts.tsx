@@ -141,6 +141,19 @@ export function AfterFirstPaint({ children }: { children: ReactNode }) {
   return useFirstPaint() ? <>{children}</> : null;
 }
 
+/// What asks for something of its own: it does so once it is on the screen, or almost. Of a long list most is never looked at.
+export function WhenSeen({ children }: { children: ReactNode }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setSeen(true), { rootMargin: "200px" });
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  // A box without any height is nowhere to be seen.
+  return <div ref={box} className={css.seen}>{isSeen && children}</div>;
+}
+
 /// While something is on its way for the first time.
 export function Loading() {
   return <div className={css.empty} role="status">Loading…</div>;

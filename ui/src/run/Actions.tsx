@@ -1,6 +1,6 @@
 // What is done to a run: one thing first, the others in a menu. Each asks before it acts.
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
@@ -14,7 +14,7 @@ import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
 import { css as parts, Hidden, Problem, Time } from "../parts/parts";
-import { type Action, actionsOf, type Due, dueOf, forkBody, meaning, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, type Due, dueOf, forkBody, type ForkVersion, meaning, MEANS, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
 import { ExplainDialog } from "./Explain";
 import { MessageDialog } from "./Message";
 import { useRefresh } from "./refresh";
@@ -52,18 +52,18 @@ export function Actions({ run, explained, steps }: Props) {
       <Menu label="More" name="More actions">
         {others.map((one) => <button key={one} type="button" onClick={() => setAsked(one)}>{wordOf(one, run.status)}…</button>)}
       </Menu>
-      {asked === "fork" || asked === "rerun" || asked === "upgrade" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} latest={asked === "upgrade"} onClose={close} />
+      {asked === "fork" || asked === "rerun" || asked === "upgrade" ? <ForkDialog run={run} steps={steps} from={asked === "rerun" ? START : undefined} version={asked === "upgrade" ? "latest" : "same"} onClose={close} />
         : asked === "explain" ? <ExplainDialog explained={explained} run={run} onClose={close} />
         : asked === "skip" ? <SkipDialog run={run} steps={steps} onClose={close} />
         : asked === "now" || asked === "again" || asked === "timer" || asked === "time" ? <DueDialog run={run} action={asked} at={explained?.at ?? explained?.until} onClose={close} />
         : asked === "retry" ? <RetryDialog run={run} onClose={close} />
         : asked === "event" || asked === "settle" ? <MessageDialog run={run} steps={steps} kind={asked} names={names} onClose={close} />
-        : asked ? <ReasonDialog run={run} action={asked} onClose={close} /> : null}
+        : asked ? <ReasonDialog run={run} steps={steps} action={asked} onClose={close} /> : null}
     </>
   );
 }
 
-function ReasonDialog({ run, action, onClose }: { run: Run; action: Action; onClose: () => void }) {
+function ReasonDialog({ run, steps, action, onClose }: { run: Run; steps?: Step[]; action: Action; onClose: () => void }) {
   const refresh = useRefresh(run.id);
   const navigate = useNavigate();
   const [reason, setReason] = useState("");
@@ -80,8 +80,25 @@ function ReasonDialog({ run, action, onClose }: { run: Run; action: Action; onCl
   return (
     <Ask title={`${WORDS[action]} ${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}?`} action={WORDS[action]} danger={["cancel", "kill", "delete"].includes(action)} onDo={act} onClose={onClose}>
       <p>{meaning(action, run.status)}</p>
+      {action === "cancel" && steps && <Stopping steps={steps} />}
       <ReasonField value={reason} onChange={setReason} required={action === "kill" || action === "delete"} />
     </Ask>
+  );
+}
+
+/// So many are named; the others are counted.
+const FEW = 8;
+
+/// What a cancel would revert and stop.
+function Stopping({ steps }: { steps: Step[] }) {
+  const { steps: done, children } = stopping(steps);
+  if (!done.length && !children.length) return <p className={parts.muted}>Nothing of it is done yet, and no child of it goes on.</p>;
+  const more = (all: string[]) => all.length > FEW && `… and ${all.length - FEW} more`;
+  return (
+    <div>
+      {done.length > 0 && <p>Reverted, in this order, where its code says how: {done.slice(0, FEW).map((name, at) => <span key={name}>{at > 0 && ", "}<code>{name}</code></span>)} {more(done)}</p>}
+      {children.length > 0 && <p>Children that go on, and are asked to stop too unless its code leaves them: {children.slice(0, FEW).map((id) => <Link key={id} to={`/runs/${id}` as string} className={parts.mono}>…{id.slice(-8)} </Link>)} {more(children)}</p>}
+    </div>
   );
 }
 
@@ -159,15 +176,34 @@ function SkipDialog({ run, steps = [], onClose }: { run: Run; steps?: Step[]; on
   );
 }
 
+/// With which version of the code: nodes say which there are.
+function VersionField({ run, value, onChange }: { run: Run; value: ForkVersion; onChange: (version: ForkVersion) => void }) {
+  const name = run.definition;
+  const cards = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })), retry: false });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), retry: false });
+  // Nobody is offered a version before it is known whether a node has it.
+  const known = nodes.isPending ? [] : versionsOf(name, cards.data?.items ?? [], nodes.data?.items);
+  const newest = cards.data?.items.find((card) => card.active)?.version;
+  return (
+    <Field label="Version">
+      <select className={parts.input} value={String(value)} onChange={(event) => onChange(event.target.value === "same" || event.target.value === "latest" ? event.target.value : Number(event.target.value))}>
+        <option value="same">that of this run ({run.version})</option>
+        <option value="latest">that of new runs{newest === undefined ? "" : ` (${newest})`}</option>
+        {known.map((one) => <option key={one.version} value={one.version}>{one.version}{one.nodes === undefined ? "" : `, which ${one.nodes} ${one.nodes === 1 ? "node knows" : "nodes know"}`}</option>)}
+      </select>
+    </Field>
+  );
+}
+
 interface Forking {
   run: Run;
   steps?: Step[];
   from?: string;
-  latest?: boolean;
+  version?: ForkVersion;
   onClose: () => void;
 }
 
-export function ForkDialog({ run, steps, from: given, latest: newest = false, onClose }: Forking) {
+export function ForkDialog({ run, steps, from: given, version: first = "same", onClose }: Forking) {
   const navigate = useNavigate();
   const refresh = useRefresh(run.id);
   // As soon as it is known what there is; what comes later changes nothing under somebody's hand.
@@ -175,7 +211,7 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
   if (steps) usual.current ??= usualFrom(run, steps);
   const [chosen, setFrom] = useState<string>();
   const from = chosen ?? usual.current;
-  const [latest, setLatest] = useState(newest);
+  const [version, setVersion] = useState<ForkVersion>(first);
   const { text: before, error } = useInput(run);
   const [typed, setTyped] = useState<string | null>(null);
   const text = typed ?? before ?? "";
@@ -183,12 +219,12 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
   const isChanged = typed !== null && typed !== before;
   const hides = isChanged && hasHidden(text);
   const plan = useQuery({
-    queryKey: ["run", run.id, "fork-plan", from, latest],
-    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from!, latest, undefined, "", true) as never }))) as Schemas["PlanJson"],
+    queryKey: ["run", run.id, "fork-plan", from, version],
+    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from!, version, undefined, "", true) as never }))) as Schemas["PlanJson"],
     enabled: from !== undefined, retry: false, placeholderData: undefined,
   });
   const act = async () => {
-    const body = forkBody(from!, latest, isChanged ? parse(text) : undefined, reason, false);
+    const body = forkBody(from!, version, isChanged ? parse(text) : undefined, reason, false);
     const made = (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: body as never }))) as Schemas["Forked"];
     await refresh();
     void navigate({ to: `/runs/${made.id}` as string });
@@ -205,7 +241,7 @@ export function ForkDialog({ run, steps, from: given, latest: newest = false, on
       <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} disabled={before === undefined} spellCheck={false} onChange={(event) => setTyped(event.target.value)} /></Field>
       {isChanged && from !== START && <p className={parts.muted}>What is recorded stays, and has to fit this input: where it does not, the fork is blocked, and says why.</p>}
       {hides && <Hidden />}
-      <label className={parts.check}><input type="checkbox" checked={latest} onChange={(event) => setLatest(event.target.checked)} /> with the version that new runs take</label>
+      <VersionField run={run} value={version} onChange={setVersion} />
       <Problem error={plan.error ?? error} />
       {plan.data && <Plan plan={plan.data} />}
       <ReasonField value={reason} onChange={setReason} />

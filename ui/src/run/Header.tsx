@@ -8,7 +8,7 @@ import { between, duration, millis } from "../lib/time";
 import { Copy, css as parts, Note, StateChip, Time, useNow, useTitle } from "../parts/parts";
 import { Actions } from "./Actions";
 import { askedOf } from "./History";
-import { shares, type Share } from "./layout";
+import { shares, type Share, taken } from "./layout";
 import type { Explained } from "./remedy";
 import css from "./run.module.css";
 
@@ -36,8 +36,8 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
         <span>version <Link to={"/definitions/$name" as string} params={{ name: run.definition } as never}>{run.version}</Link></span>
         <span>queue <Link to={"/queues/$name" as string} params={{ name: run.queue } as never}>{run.queue}</Link></span>
         {run.attempt > 1 && <span>attempt <b>{run.attempt}</b></span>}
-        {/* When a node took it for the first time is recorded nowhere. */}
         <span className={css.ticking}>created <b><Time at={run.created_at} /></b></span>
+        {run.started_at && <span>started <b><Time at={run.started_at} /></b></span>}
         {state === "scheduled" && <span>due <b><Time at={run.due_at} /></b></span>}
         {run.finished_at && <span>finished <b><Time at={run.finished_at} /></b></span>}
         {run.finished_at ? <span>took <b>{duration(between(made, millis(run.finished_at) ?? made))}</b></span> : state !== "scheduled" && <span className={css.ticking}>for <b>{duration(between(made, now))}</b></span>}
@@ -94,9 +94,8 @@ export function Spent({ run, steps }: { run: Run; steps: Step[] }) {
   const isRunning = ["running", "undoing"].includes(run.status);
   const spent = useMemo(() => {
     const found = shares(steps, from, to, to, { is: still ? "still" : isRunning ? "running" : undefined, since: since ?? undefined });
-    // Of one that recorded nothing, as jobs do, nobody noted how long it was in line.
-    return !steps.length && (isRunning || isFinal(run.status)) ? { ...found, queued: 0, running: 0, all: to - from } : found;
-  }, [steps, from, to, still, since, isRunning, run.status]) as Record<Share | "all", number>;
+    return taken(found, from, to, millis(run.started_at) ?? null, !steps.length && (isRunning || isFinal(run.status)));
+  }, [steps, from, to, still, since, isRunning, run.status, run.started_at]);
   const whole = Math.max(1, to - from);
   const told = [...SPENT, ["still", still ?? ""] as const, ["all", "in all"] as const].filter(([share]) => spent[share] > 0);
   return (

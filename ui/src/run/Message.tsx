@@ -8,7 +8,7 @@ import { hasHidden, parse, write } from "../lib/json";
 import { BRIEF } from "../lib/payload";
 import { emptied, lastOf, schemaOf } from "../lib/shape";
 import type { Run, Step } from "../lib/state";
-import { Ask, Field } from "../parts/Ask";
+import { Ask, Field, ReasonField } from "../parts/Ask";
 import { FormFields } from "../parts/FormField";
 import { css as parts, Hidden } from "../parts/parts";
 import { useRefresh } from "./refresh";
@@ -44,6 +44,7 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
   const [looked, setLooked] = useState(name);
   const [typed, setTyped] = useState<string | null>(null);
   const [asJson, setAsJson] = useState(false);
+  const [reason, setReason] = useState("");
   // Whoever writes JSON is left with it, whatever is found meanwhile.
   const last = useQuery(seen(run, steps, OPS[kind], looked)).data;
   const form = last && !asJson ? fields(schemaOf(last.value)) : null;
@@ -51,7 +52,7 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
   const isWrong = !isJson(text);
   const hides = hasHidden(text);
   const send = async () => {
-    const body = { name, data: parse(text) } as never;
+    const body = { name, data: parse(text), reason: reason || undefined } as never;
     const params = { path: { id: run.id } };
     await data(kind === "event" ? api.POST("/api/v1/runs/{id}/events", { params, body }) : api.POST("/api/v1/runs/{id}/promises", { params, body }));
     await refresh();
@@ -68,6 +69,7 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
         : <Field label="Data" hint={hint}><textarea className={parts.input} value={text} spellCheck={false} aria-invalid={isWrong} onChange={(event) => (setTyped(event.target.value), setAsJson(true))} /></Field>}
       {hides && <Hidden />}
       {last && fields(schemaOf(last.value)) && <label className={parts.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON <small className={parts.muted}>These are the fields of the last {OPS[kind]} of this name: nobody declares others.</small></label>}
+      <ReasonField value={reason} onChange={setReason} />
     </Ask>
   );
 }

@@ -1,19 +1,37 @@
-// The run as the API has it, to copy; and as a file, which `outlast show --file`, `outlast check` and the page /runs/import read.
+// The run and its journal as the API has them, to copy; and as a file, which `outlast show --file`, `outlast check` and the page
+// /runs/import read.
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { api, data } from "../api/client";
 import { config } from "../app/config";
+import { BRIEF } from "../lib/payload";
 import type { Run } from "../lib/state";
 import { JsonView } from "../parts/JsonView";
-import { css as parts } from "../parts/parts";
+import { css as parts, Problem } from "../parts/parts";
 import css from "./run.module.css";
 
+/// So many entries of a journal are shown: nobody reads more of them as JSON.
+const MOST = 200;
+
 export function RawTab({ run }: { run: Run }) {
+  const journal = useQuery({
+    queryKey: ["run", run.id, "journal"],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}/history", { params: { path: { id: run.id }, query: { limit: MOST, preview: BRIEF } }, signal })),
+    placeholderData: undefined,
+  });
   return (
     <>
       <div className={css.bar2}>
         <a className={parts.button} href={`${config.base}api/v1/runs/${run.id}/export`} download={`${run.id}.json`}>Download with its journal</a>
         <span className={parts.muted}>To be looked at elsewhere: <code>outlast show --file {run.id}.json</code>, or <Link to={"/runs/import" as string}>drop it here</Link>.</span>
       </div>
-      <JsonView value={run} name="run" />
+      <section><h2>Run</h2><JsonView value={run} name="run" /></section>
+      <section>
+        <h2>Journal</h2>
+        <Problem error={journal.error} />
+        {journal.data && <JsonView value={journal.data.items} name="journal" />}
+        {journal.data?.next_after != null && <p className={parts.muted}>These are the first {MOST} entries: download it for the rest.</p>}
+      </section>
     </>
   );
 }

@@ -16,6 +16,9 @@ const KINDS: Record<string, string> = {
 const OTHER = "M4 6.5h8M4 9.5h8";
 const GROUP = "M3 3h10v10H3zM3 8h10";
 
+/// What comes from outside at one moment, and what is said of that.
+const SETTLED: Record<string, string> = { event: "arrived", promise: "settled" };
+
 /// What every row is placed by.
 export interface Placed {
   scale: Scale;
@@ -90,7 +93,7 @@ export function StepLine({ line: { step, name, depth, run: child }, run, row, to
       </Name>
       <span className={css.track}>
         {placed.map((bar) => <span key={`${bar.kind}${bar.from}`} className={css.bar} data-kind={bar.kind} data-tone={tone(bar, step, state)} data-live={!step.ended_at && bar === placed.at(-1)} style={styled(scale, bar.from, bar.to, moves)} title={`${bar.attempt ? `attempt ${bar.attempt}` : bar.kind}: ${duration(bar.to - bar.from)}`} />)}
-        {step.op === "event" && state === "completed" && <Mark at={millis(step.ended_at)} scale={scale} moves={moves} title="arrived" />}
+        {SETTLED[step.op] && state === "completed" && <Mark at={millis(step.ended_at)} scale={scale} moves={moves} title={SETTLED[step.op]!} />}
         {step.op === "sleep" && until !== null && until <= now && <Mark at={until} scale={scale} moves={moves} title="timer" />}
       </span>
     </>

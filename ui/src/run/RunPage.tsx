@@ -29,7 +29,7 @@ const PATIENCE = 1000;
 const TABS = ["timeline", "history", "logs", "raw"] as const;
 
 /// What of the page stands in its address: a copied link shows the same.
-type Search = Shown & Partial<Record<"tab" | "step" | "idle" | "kind" | "level" | "text", string>>;
+type Search = Shown & Partial<Record<"tab" | "step" | "attempt" | "idle" | "kind" | "level" | "text", string>>;
 
 export function useRun(id: string) {
   return useQuery({ queryKey: ["run", id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}", { params: { path: { id }, query: { preview: BRIEF } }, signal })), placeholderData: undefined });
@@ -65,7 +65,8 @@ export function RunPage() {
   // Added to what the address will be: one change may follow another before that is drawn.
   const change = (next: (before: Search) => Search) => void navigate({ to: `/runs/${id}` as string, search: ((before: Search) => ({ ...before, ...next(before) })) as never, replace: true });
   const set = (next: Search) => change(() => next);
-  const select = (step: string | undefined) => set({ step });
+  // An attempt is one of its step.
+  const select = (step: string | undefined) => set({ step, attempt: undefined });
 
   if (!run.data) {
     if (run.error instanceof ApiError && (run.error.status === 404 || run.error.code === "invalid_id")) {
@@ -106,7 +107,7 @@ export function RunPage() {
             <Timeline run={run.data} steps={steps.data?.items ?? []} total={steps.data?.total} compress={search.idle !== "1"} shown={search} onShow={change} chosen={chosen && stepKey(chosen)} onChoose={select} />
             {!chosen && <Payloads run={run.data} />}
           </div>
-          {chosen && <StepPanel run={run.data} step={chosen} place={isAll ? steps.data!.items.indexOf(chosen) : undefined} onClose={() => select(undefined)} />}
+          {chosen && <StepPanel run={run.data} step={chosen} place={isAll ? steps.data!.items.indexOf(chosen) : undefined} attempt={search.attempt} onAttempt={(attempt) => set({ attempt })} onClose={() => select(undefined)} />}
         </div>
       )}
       {tab === "history" && <HistoryTab id={id} kind={search.kind} onKind={(kind) => set({ kind })} />}

@@ -15,7 +15,7 @@ import { Payload } from "../parts/Payload";
 import { Copy, css as parts, plain, Problem, StateChip, useNow } from "../parts/parts";
 import { ForkDialog } from "./Actions";
 import { forkable } from "./acts";
-import { toldOf } from "./failure";
+import { FailureView } from "./FailureView";
 import { firstLines, PAGE } from "./lines";
 import css from "./run.module.css";
 import { triesOf } from "./tries";
@@ -25,12 +25,15 @@ interface Props {
   step: Step;
   /// Which of the run's operations it is, from 0; not known before all have come.
   place?: number;
+  /// The attempt that stands in the address, and a way to have another there.
+  attempt?: string;
+  onAttempt?: (attempt: string | undefined) => void;
   onClose: () => void;
   /// Of a run that is in a file nothing can be forked, or asked for.
   isAlone?: boolean;
 }
 
-export function StepPanel({ run, step, place, onClose, isAlone = false }: Props) {
+export function StepPanel({ run, step, place, attempt, onAttempt, onClose, isAlone = false }: Props) {
   const may = useMay("operate");
   const utc = useUtc();
   const [forking, setForking] = useState(false);
@@ -61,8 +64,8 @@ export function StepPanel({ run, step, place, onClose, isAlone = false }: Props)
         {canFork && <Copy text={curl(run, step)} label="copy as curl" />}
         <Copy text={location.href} label="copy link" />
       </div>}
-      {TRIED.includes(step.op) && <Attempts run={run} step={step} />}
-      {step.error && <Failure error={step.error} group={run.failure && step.error.message === run.error?.message ? run.failure : undefined} />}
+      {TRIED.includes(step.op) && <Attempts run={run} step={step} chosen={attempt} onChoose={onAttempt} />}
+      {step.error && <FailureView error={step.error} group={run.failure && step.error.message === run.error?.message ? run.failure : undefined} />}
       {step.state === "completed" && <div><h3>Result <small>{(step.previews?.result?.size ?? sizeOf(write(step.result ?? null))).toLocaleString("en")} bytes</small></h3><Payload run={run.id} of={stepKey(step)} name="result" value={step.result ?? null} preview={step.previews?.result} /></div>}
       {!isAlone && TRIED.includes(step.op) && <StepLogs run={run} step={step} />}
       <details><summary className={parts.muted}>raw</summary><JsonView value={step} name="step" /></details>
@@ -71,30 +74,17 @@ export function StepPanel({ run, step, place, onClose, isAlone = false }: Props)
   );
 }
 
-/// What went wrong. `group` has others that failed alike.
-function Failure({ error, group }: { error: Schemas["Error"]; group?: string }) {
-  const { isOwn, type, message, causes, stack, rest } = toldOf(error);
-  return (
-    <div>
-      <h3>Error{type && <> <code>{type}</code></>}{!isOwn && " of Outlast"}</h3>
-      <div className={css.error}>{message}{group && <> <Link to={"/errors/$fp" as string} params={{ fp: group } as never}>others like it</Link></>}</div>
-      {causes.length > 0 && <><h3>Because of</h3><ol className={css.causes}>{causes.map((cause, nth) => <li key={nth}>{cause}</li>)}</ol></>}
-      {stack && <><h3>Stack</h3><pre className={css.trace} tabIndex={0}>{stack}</pre></>}
-      {rest !== undefined && <><h3>What else it says</h3><JsonView value={rest} name="fields of the error" /></>}
-      <details><summary className={parts.muted}>as it was recorded</summary><JsonView value={error.detail} name="error" /></details>
-    </div>
-  );
-}
-
 /// What is tried again when it fails.
 const TRIED = ["step", "transaction", "job", "undo"];
 
-function Attempts({ run, step }: { run: Run; step: Step }) {
+function Attempts({ run, step, chosen, onChoose }: { run: Run; step: Step; chosen?: string; onChoose?: (attempt: string | undefined) => void }) {
   const utc = useUtc();
   const now = useNow();
   const tries = triesOf(run, step, now);
   if (!tries.length) return null;
   const isHeld = tries.some((one) => one.node);
+  const isChosen = (number: number) => chosen === String(number);
+  const error = step.attempts.find((one) => isChosen(one.number))?.error;
   return (
     <div>
       <h3>Attempts</h3>
@@ -105,8 +95,8 @@ function Attempts({ run, step }: { run: Run; step: Step }) {
             {tries.map((one) => {
               const [began, ended, next] = [millis(one.began) ?? now, millis(one.ended), millis(one.next)];
               return (
-                <tr key={one.number}>
-                  <td>{one.number}</td>
+                <tr key={one.number} data-on={isChosen(one.number)}>
+                  <td>{onChoose ? <button type="button" className={parts.bare} aria-pressed={isChosen(one.number)} aria-label={`Attempt ${one.number}`} title="Have it in the address" onClick={() => onChoose(isChosen(one.number) ? undefined : String(one.number))}>{one.number}</button> : one.number}</td>
                   <td className={parts.nowrap} title={absolute(began, utc)}>{clock(began, now, utc)}</td>
                   <td className={parts.nowrap}>{ended === null ? "so far " : ""}{duration(between(began, ended ?? now))}</td>
                   <td className={parts.nowrap}>{ended !== null && next !== null && duration(between(ended, next))}</td>
@@ -118,6 +108,8 @@ function Attempts({ run, step }: { run: Run; step: Step }) {
           </tbody>
         </table>
       </div>
+      {/* What became of the last one stands below, as what became of the step. */}
+      {error && <FailureView error={error} />}
     </div>
   );
 }

@@ -10,7 +10,7 @@ import { Divider, useShare } from "../parts/Divider";
 import { useNow } from "../parts/parts";
 import { Axis, Overview } from "./Axis";
 import { isBusy, type Scale, segments, shrunk, styled, wholeScale, working } from "./layout";
-import { bandsOf, isAll, MOST_OPEN, openOf, type Shown, withAll, withBand, withChild } from "./opened";
+import { bandsOf, closedOf, isAll, MOST_OPEN, openOf, type Shown, withAll, withBand, withChild, withScope } from "./opened";
 import { GroupLine, NoteLine, RunLine, StepLine } from "./Rows";
 import css from "./run.module.css";
 import { stepsOf } from "./steps";
@@ -48,8 +48,8 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
   const [section, view, track] = [useRef<HTMLElement>(null), useRef<HTMLDivElement>(null), useRef<HTMLDivElement>(null)];
   const [width, setWidth] = useState(600);
   const open = useMemo(() => bandsOf(shown.bands, from), [shown.bands, from]);
-  // Scopes whose operations nobody wants to see.
-  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const closedText = [shown.closed ?? []].flat().join("\n");
+  const closed = useMemo(() => closedOf(shown.closed), [closedText]); // eslint-disable-line react-hooks/exhaustive-deps
   // Children that somebody wants to see. They are asked for then, and not before.
   const client = useQueryClient();
   const theirs = (child: string) => (client.getQueryData(stepsOf(child).queryKey) as { items: Step[] } | undefined)?.items;
@@ -118,7 +118,7 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
     if (key !== "f") return false;
     const failed = steps.find((step) => step.state === "failed" || step.attempts.length > 0);
     if (!failed) return false;
-    setClosed(new Set());
+    onShow(() => ({ closed: undefined }));
     const place = rowsOf(steps, children).findIndex((line) => "step" in line && line.step === failed);
     rows.scrollToIndex(place + 1, { align: "center" });
     onChoose(stepKey(failed));
@@ -163,7 +163,7 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
             const line = lines[index - 1];
             if (!line) return <RunLine key={key} run={run} working={work} {...placed} />;
             if ("note" in line) return <NoteLine key={key} line={line} top={start} />;
-            if ("group" in line) return <GroupLine key={key} line={line} row={index} top={start} isOpen={!closed.has(line.group)} onToggle={() => setClosed(toggled(closed, line.group))} {...placed} />;
+            if ("group" in line) return <GroupLine key={key} line={line} row={index} top={start} isOpen={!closed.has(line.group)} onToggle={() => onShow((before) => ({ closed: withScope(before.closed, line.group) }))} {...placed} />;
             const isChosen = line.run === undefined && chosen === stepKey(line.step);
             return <StepLine key={key} line={line} run={line.run ? CHILD : run} row={index} top={start} chosen={isChosen} onChoose={() => onChoose(isChosen ? undefined : stepKey(line.step))}
               isOpen={!!line.step.child && children.has(line.step.child)} onChild={isAlone ? undefined : toggle} {...placed} />;
@@ -191,12 +191,6 @@ function useMotion(section: RefObject<HTMLElement | null>, scale: Scale, moves: 
     next();
     return () => cancelAnimationFrame(frame);
   }, [section, scale, moves]);
-}
-
-function toggled<Of>(set: ReadonlySet<Of>, one: Of): Set<Of> {
-  const next = new Set(set);
-  if (!next.delete(one)) next.add(one);
-  return next;
 }
 
 function counted(have: number, total: number | undefined, shown: number): string {

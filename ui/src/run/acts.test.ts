@@ -3,8 +3,8 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, dueOf, forkable, forkBody, meaning, MEANS, START, startsOf, usualFrom, WORDS, wordOf, WRONG } from "./acts";
-import { crowd, reason, remedy } from "./remedy";
+import { type Action, actionsOf, dueOf, forkable, forkBody, meaning, MEANS, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
+import { command, crowd, reason, remedy, type Wait } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
 
@@ -76,7 +76,7 @@ describe("what can be done to a run", () => {
 
 /// Every reason that keeps a run from running, and whether something helps.
 const REASONS: [string, boolean][] = [
-  ["held", false], ["waiting", false], ["sleeping", false], ["later", false], ["due", false], ["undoing", false], ["ended", false], ["retry", false], ["after_crash", false], ["rate_spent", false], ["no_node", true], ["no_code", true], ["not_served", true], ["queue_paused", true],
+  ["held", false], ["waiting", false], ["sleeping", false], ["later", true], ["due", false], ["undoing", false], ["ended", false], ["retry", true], ["after_crash", false], ["rate_spent", true], ["no_node", true], ["no_code", true], ["not_served", true], ["queue_paused", true],
   ["queue_draining", true], ["queue_full", true], ["group_full", true], ["nodes_full", true], ["blocked", true], ["undo_failed", true], ["paused", true], ["node_lost", true], ["no_wake", true],
 ];
 
@@ -100,7 +100,10 @@ describe("what helps", () => {
     expect(reason("")).toBe("");
   });
   it("one that waits: the event, or its children", () => {
-    expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "event", name: "approval" }] }, { id: "run_1" })).toMatch(/Send the event/);
+    const told = (wait: Wait) => renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "waiting", text: "", now: "", waits: [wait] }, { id: "run_1" })));
+    expect(told({ on: "event", name: "approval" })).toBe("Send the event, if it will not come by itself: <code>outlast send run_1 approval --data JSON</code>.");
+    expect(told({ on: "promise", name: "visa" })).toBe("Settle the promise, if nobody else does: <code>outlast settle run_1 visa --data JSON</code>.");
+    expect(command("promise", "Ann's visa", "run_1")).toBe("outlast settle run_1 'Ann'\\''s visa' --data JSON");
     expect(remedy({ kind: "waiting", text: "", now: "", waits: [{ on: "child", run: "run_2" }] }, { id: "run_1" })).not.toBeNull();
     const many = Array.from({ length: 14 }, (_, nth) => ({ on: "child", run: `run_${nth}_12345678` }));
     expect(crowd({ waits: many })).toBe("Waiting for the end of 14 runs.");
@@ -130,9 +133,33 @@ describe("a fork", () => {
     expect(startsOf(steps, START)).toEqual(forkable(steps));
   });
   it("takes another input from any step", () => {
-    expect(forkBody("charge", false, { a: 1 }, "", false)).toMatchObject({ from: "charge", from_start: false, input: { a: 1 }, reason: undefined });
-    expect(forkBody(START, true, undefined, "why", true)).toMatchObject({ from: undefined, from_start: true, latest: true, dry_run: true, reason: "why" });
-    expect(forkBody(WRONG, false, undefined, "", false)).toMatchObject({ from: undefined, from_start: false });
+    expect(forkBody("charge", "same", { a: 1 }, "", false)).toMatchObject({ from: "charge", from_start: false, input: { a: 1 }, reason: undefined });
+    expect(forkBody(START, "latest", undefined, "why", true)).toMatchObject({ from: undefined, from_start: true, latest: true, dry_run: true, reason: "why" });
+    expect(forkBody(WRONG, "same", undefined, "", false)).toMatchObject({ from: undefined, from_start: false });
+  });
+});
+
+describe("the version of a fork", () => {
+  it("is that of its run unless another is named", () => {
+    expect(forkBody("charge", "same", undefined, "", false)).toMatchObject({ latest: false, version: undefined });
+    expect(forkBody("charge", "latest", undefined, "", false)).toMatchObject({ latest: true, version: undefined });
+    expect(forkBody("charge", 2, undefined, "", false)).toMatchObject({ latest: false, version: 2 });
+  });
+  it("can be any that a node knows, the newest first", () => {
+    const cards = [{ version: 1 }, { version: 2 }, { version: 3 }];
+    const nodes = [{ codes: ["order@1", "order@3", "mail@2"] }, { codes: ["order@3"] }];
+    expect(versionsOf("order", cards, nodes)).toEqual([{ version: 3, nodes: 2 }, { version: 1, nodes: 1 }]);
+    expect(versionsOf("order", cards, undefined).map((one) => one.version)).toEqual([3, 2, 1]);
+    expect(versionsOf("order", cards, [])).toEqual([]);
+  });
+});
+
+describe("a cancel", () => {
+  it("reverts what is done, the last first, and stops the children that go on", () => {
+    const over = { state: "completed", ended_at: "2026-01-01T00:00:00Z" };
+    const steps = [{ ...step("step", "hotel"), ...over }, { ...step("step", "flight"), ...over }, { ...step("event", "ok"), ...over }, { ...step("step", "pay"), state: "failed" }, { ...step("child", "a"), child: "run_a", ended_at: null }, { ...step("child", "b"), ...over, child: "run_b" }];
+    expect(stopping(steps as never)).toEqual({ steps: ["flight", "hotel"], children: ["run_a"] });
+    expect(stopping([])).toEqual({ steps: [], children: [] });
   });
 });
 

@@ -123,7 +123,27 @@ export function usualFrom(run: Pick<Run, "status" | "error">, steps: Step[]): st
   return run.status === "completed" || !last ? START : recordedName(last);
 }
 
+/// With which code a fork goes on: with that of its run, with that of new runs, or with a version that somebody names.
+export type ForkVersion = "same" | "latest" | number;
+
 /// A fork as the API wants it. What was not changed is not sent: the run has it, also what is hidden from whoever looks.
-export function forkBody(from: string, latest: boolean, input: unknown, reason: string, dryRun: boolean) {
-  return { from: from && from !== START ? from : undefined, from_start: from === START, latest, dry_run: dryRun, input, reason: reason || undefined };
+export function forkBody(from: string, version: ForkVersion, input: unknown, reason: string, dryRun: boolean) {
+  return {
+    from: from && from !== START ? from : undefined, from_start: from === START, latest: version === "latest", version: typeof version === "number" ? version : undefined,
+    dry_run: dryRun, input, reason: reason || undefined,
+  };
+}
+
+/// The versions that a fork can name, the newest first, and how many nodes know each: those that none knows would wait for one. Where
+/// nobody tells of nodes all are offered that were ever told of.
+export function versionsOf(name: string, cards: { version: number }[], nodes: { codes: string[] }[] | undefined): { version: number; nodes?: number }[] {
+  const known = cards.map(({ version }) => ({ version, nodes: nodes?.filter((node) => node.codes.includes(`${name}@${version}`)).length }));
+  return known.filter((one) => one.nodes !== 0).sort((a, b) => b.version - a.version);
+}
+
+/// What a run that is asked to stop has to revert and to stop with it, as far as its journal tells: which steps its code knows how to
+/// undo stands in no journal.
+export function stopping(steps: Step[]): { steps: string[]; children: string[] } {
+  const done = steps.filter((step) => ["step", "transaction"].includes(step.op) && step.state === "completed");
+  return { steps: done.map((step) => step.name).reverse(), children: steps.flatMap((step) => (step.child && !step.ended_at ? [step.child] : [])) };
 }

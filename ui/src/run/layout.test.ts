@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../lib/state";
-import { BAND, bars, idle, isBusy, labels, outline, scale, segments, shares, shrunk, styled, ticks, wholeScale, working } from "./layout";
+import { BAND, bars, idle, isBusy, labels, outline, scale, segments, shares, shrunk, styled, taken, ticks, wholeScale, working } from "./layout";
 
 const at = (ms: number) => new Date(ms).toISOString();
 function step(op: string, from: number, to: number | null, more: Partial<Step> = {}): Step {
@@ -143,5 +143,13 @@ describe("the timeline", () => {
     expect(shares([step("event", 100, null)], 0, 500, 500, { is: "still", since: 300 })).toEqual({ ...NONE, queued: 100, waiting: 200, still: 200 });
     expect(shares([step("step", 100, 400)], 0, 500, 500, { is: "still", since: 300 })).toEqual({ ...NONE, queued: 100, running: 300, still: 100 });
     expect(shares([step("event", 100, null)], 0, 500, 500, { since: 300 })).toEqual({ ...NONE, queued: 100, waiting: 400 });
+  });
+  it("stands in line until a node takes it, where that is known", () => {
+    const found = { ...NONE, queued: 400, running: 100 };
+    expect(taken(found, 0, 500, 150, false)).toEqual({ ...NONE, queued: 150, between: 250, running: 100, all: 0 });
+    expect(taken(found, 0, 500, null, false)).toEqual({ ...found, all: 0 });
+    expect(taken({ ...NONE, queued: 500 }, 0, 500, 150, true)).toEqual({ ...NONE, queued: 150, running: 350, all: 0 });
+    expect(taken({ ...NONE, queued: 500 }, 0, 500, null, true)).toEqual({ ...NONE, all: 500 });
+    expect(taken({ ...NONE, queued: 500 }, 0, 500, 900, true)).toEqual({ ...NONE, queued: 500, all: 0 });
   });
 });

@@ -106,6 +106,17 @@ export function shares(steps: Step[], from: number, to: number, now: number, tai
   return found;
 }
 
+/// The same where it is known when a node first took it: only until then it stood in line. Of one that recorded nothing, as jobs do, all the
+/// rest is work.
+export function taken(found: Record<Share, number>, from: number, to: number, at: number | null, isAlone: boolean): Record<Share | "all", number> {
+  if (isAlone && at === null) return { ...found, queued: 0, running: 0, all: to - from };
+  if (at === null) return { ...found, all: 0 };
+  const queued = clamp(at, from, to) - from;
+  if (isAlone) return { ...found, queued, running: to - from - queued, all: 0 };
+  const shorter = Math.min(queued, found.queued);
+  return { ...found, queued: shorter, between: found.between + found.queued - shorter, all: 0 };
+}
+
 /// Where a time stands, in pixels: what shrinks while the right edge is now and goes on, and what idle bands before it take.
 export interface Place {
   elastic: number;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Step } from "../lib/state";
-import { bandsOf, isAll, MOST_OPEN, openOf, withAll, withBand, withChild } from "./opened";
+import { bandsOf, closedOf, isAll, MOST_OPEN, openOf, withAll, withBand, withChild, withScope } from "./opened";
 
 const id = (nth: number) => `run_01kf3q4v9h7m2c8x5t${String(nth).padStart(8, "0")}`;
 const children = (...ids: string[]) => ids.map((child) => ({ op: "child", name: child, child }) as unknown as Step);
@@ -44,4 +44,13 @@ it("keeps idle stretches by when they began, from the start of the run", () => {
   expect(bandsOf(bands, from)).toEqual(new Set([from + 1200, from]));
   expect(bandsOf("x.-3.7", from)).toEqual(new Set([from + 7]));
   expect(withBand(withBand(bands, from, from), from, from + 1200)).toBeUndefined();
+});
+
+it("closes a scope and opens it again, one or several", () => {
+  expect([...closedOf(undefined)]).toEqual([]);
+  expect(withScope(undefined, "left/")).toEqual(["left/"]);
+  expect(withScope("left/", "a b/")).toEqual(["left/", "a b/"]);
+  expect(withScope(["left/", "a b/"], "left/")).toEqual(["a b/"]);
+  expect(withScope("a b/", "a b/")).toBeUndefined();
+  expect([...closedOf("left/")]).toEqual(["left/"]);
 });

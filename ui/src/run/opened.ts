@@ -9,6 +9,8 @@ export interface Shown {
   open?: string;
   /// Idle stretches that are shown whole: when each began, in milliseconds from the start.
   bands?: string;
+  /// Scopes whose operations nobody wants to see.
+  closed?: string | string[];
 }
 
 /// How many children are opened at once: each is asked for.
@@ -60,4 +62,16 @@ export function withBand(bands: string | undefined, from: number, band: number):
   const next = bandsOf(bands, from);
   if (!next.delete(band)) next.add(band);
   return [...next].map((one) => String(one - from)).join(MARK) || undefined;
+}
+
+/// The scopes that are closed, as the rows of a timeline know them.
+export function closedOf(closed: string | string[] | undefined): Set<string> {
+  return new Set([closed ?? []].flat());
+}
+
+/// The address when that scope was closed or opened.
+export function withScope(closed: string | string[] | undefined, scope: string): string[] | undefined {
+  const next = closedOf(closed);
+  if (!next.delete(scope)) next.add(scope);
+  return next.size ? [...next].slice(-MOST_OPEN) : undefined;
 }

@@ -63,11 +63,28 @@ function served(queue: string): ReactNode {
   return <>Start your program with <code>{serves(queue)}</code> (it takes from those alone that are named there), or with a definition that is of queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link>; or cancel the run, and start it in another queue. <Link to={"/nodes" as string}>Nodes</Link> shows what is up.</>;
 }
 
+/// How what a run waits for is given to it on a command line. A name is quoted as shells want it.
+export function command(on: "event" | "promise", name: string, run: string): string {
+  const word = /^[\w.:/@-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
+  return `outlast ${on === "event" ? "send" : "settle"} ${run} ${word} --data JSON`;
+}
+
+function given(on: "event" | "promise", name: string | undefined, run: string): ReactNode {
+  return <>{on === "event" ? "Send the event, if it will not come by itself" : "Settle the promise, if nobody else does"}{name !== undefined && <>: <code>{command(on, name, run)}</code></>}.</>;
+}
+
 export function remedy({ kind, queue, unserved, code, head, by, waits }: Explained, run: Pick<Run, "id">): ReactNode {
   const children = waits?.flatMap((wait) => wait.run ?? []);
+  const wait = waits?.find((one) => one.on === "event" || one.on === "promise");
   switch (kind) {
     case "waiting":
-      return children?.length ? <>See {runLinks(children)}</> : waits?.some((wait) => wait.on === "event") ? "Send the event, if it will not come by itself." : null;
+      return children?.length ? <>See {runLinks(children)}</> : wait ? given(wait.on as "event" | "promise", wait.name, run.id) : null;
+    case "retry":
+      return <>“Retry now” has it tried at once, as <code>outlast due {run.id}</code> does.</>;
+    case "later":
+      return <>“Run now” has it begin at once, as <code>outlast due {run.id}</code> does.</>;
+    case "rate_spent":
+      return queue === undefined ? "It goes on when the rate allows more." : <>It goes on when the rate of queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link> allows more; “Limits” there raises it.</>;
     case "no_node":
       return <>Start your program, or <code>outlast dev</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</>;
     case "no_code":

@@ -10,7 +10,7 @@ describe("the rows of a timeline", () => {
   it("are operations in their order, those of one scope below it", () => {
     const steps = ["reserve", "left/charge", "right/charge", "left/ship", "right/ship", "done"].map((name) => step(name));
     expect(seen(rowsOf(steps))).toEqual(["reserve", "[left]", "  charge", "  ship", "[right]", "  charge", "  ship", "done"]);
-    expect(seen(rowsOf(steps, new Map(), new Set([" left/"])))).toEqual(["reserve", "[left]", "[right]", "  charge", "  ship", "done"]);
+    expect(seen(rowsOf(steps, new Map(), new Set(["left/"])))).toEqual(["reserve", "[left]", "[right]", "  charge", "  ship", "done"]);
   });
   it("nest as scopes do, and leave alone what has a scope for itself or only looks like one", () => {
     expect(seen(rowsOf(["a/b/x", "a/b/y", "a/z", "lone/x", "/x", "/y", "x/"].map((name) => step(name))))).toEqual(["[a]", "  [b]", "    x", "    y", "  z", "lone/x", "/x", "/y", "x/"]);

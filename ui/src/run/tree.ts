@@ -50,7 +50,7 @@ export function rowsOf(steps: Step[], children: Children = new Map(), closed: Re
       if (all.length < 2) one(step, scope, depth);
       // It stands where the first of it began.
       else if (all[0] === step) {
-        const key = `${run ?? ""} ${group}`;
+        const key = run === undefined ? group! : `${run} ${group}`;
         rows.push({ group: key, name: group!.slice(scope.length, -1), steps: all, depth, run });
         if (!closed.has(key)) below(all, group!, depth + 1);
       }

@@ -45,6 +45,9 @@ pub(super) struct RunDoc {
     priority: u8,
     attempt: u32,
     created_at: When,
+    /// Not in the answers of servers of before this was recorded.
+    #[serde(default)]
+    started_at: Option<When>,
     due_at: Option<When>,
     expires_at: Option<When>,
     finished_at: Option<When>,
@@ -120,6 +123,7 @@ impl From<RunDoc> for RunView {
             pause_reason: doc.pause_reason,
             expires_at: time(doc.expires_at),
             group: None,
+            began_at: time(doc.started_at),
             finished_at: time(doc.finished_at),
             ended,
             tags: doc.tags.into_iter().collect(),

@@ -92,6 +92,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
+    /// Serve the API alone, without the dashboard [env: OUTLAST_DASHBOARD=off]
+    #[arg(long)]
+    pub(crate) no_dashboard: bool,
+
     /// Ask for no token until somebody has made one, also beyond this machine: whoever reaches it may do everything
     #[arg(long)]
     pub(crate) insecure_no_auth_i_understand: bool,

@@ -23,7 +23,7 @@ use crate::output::{Colour, Format, TimeStyle};
 use crate::words::parse_span;
 
 /// Everything that can be set, with what it is for.
-pub(crate) const KEYS: [(&str, &str); 9] = [
+pub(crate) const KEYS: [(&str, &str); 10] = [
     ("url", "a server to ask, instead of a database"),
     ("database_url", "the database"),
     ("token", "who asks the server"),
@@ -33,6 +33,7 @@ pub(crate) const KEYS: [(&str, &str); 9] = [
     ("time", "how times are written"),
     ("timeout", "how long a command may take"),
     ("environment", "what the dashboard calls this installation, such as production"),
+    ("dashboard", "whether a server has one: on or off"),
 ];
 
 /// The project's file: that of the folder in which a command is called, whoever wrote it.
@@ -54,7 +55,7 @@ pub(crate) enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Flag(name) => write!(f, "flag --{}", name.replace('_', "-")),
+            Origin::Flag(name) => write!(f, "flag {}", flag(name)),
             Origin::Env(name) => write!(f, "environment {name}"),
             Origin::File(file, line, None) => write!(f, "{}:{line}", file.display()),
             Origin::File(file, line, Some(profile)) => {
@@ -62,6 +63,15 @@ impl fmt::Display for Origin {
             }
             Origin::Default => f.write_str("default"),
         }
+    }
+}
+
+/// How a setting is said on the command line.
+fn flag(name: &str) -> String {
+    match name {
+        // There is nothing to say of what is there anyway.
+        "dashboard" => "--no-dashboard".to_owned(),
+        name => format!("--{}", name.replace('_', "-")),
     }
 }
 
@@ -86,7 +96,7 @@ impl Setting {
     /// A value that cannot be, with the place where it was said.
     fn wrong(&self, why: impl fmt::Display) -> Fault {
         let place = match &self.origin {
-            Origin::Flag(name) => format!("--{}", name.replace('_', "-")),
+            Origin::Flag(name) => flag(name),
             Origin::File(..) => format!("{}: {}", self.origin, self.key),
             other => other.to_string().replace("environment ", ""),
         };
@@ -214,6 +224,7 @@ impl Settings {
         self.time()?;
         self.timeout()?;
         self.environment()?;
+        self.dashboard()?;
         Ok(self)
     }
 
@@ -297,6 +308,16 @@ impl Settings {
         match length <= LONGEST_NAME && !name.value.contains(char::is_control) {
             true => Ok(Some(name.value.clone())),
             false => Err(name.wrong(format!("a name of at most {LONGEST_NAME} characters, in one line"))),
+        }
+    }
+
+    /// Whether a server has the dashboard.
+    pub(crate) fn dashboard(&self) -> Result<bool, Fault> {
+        let Some(dashboard) = self.get("dashboard") else { return Ok(true) };
+        match dashboard.value.as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            other => Err(dashboard.wrong(format!("on or off, not {other:?}"))),
         }
     }
 
@@ -444,6 +465,7 @@ mod tests {
         for (key, value, told) in [
             ("output", "xml", "OUTLAST_OUTPUT: one of text, json, jsonl, yaml, wide, name, not \"xml\""),
             ("environment", "two\nlines", "OUTLAST_ENVIRONMENT: a name of at most 40 characters"),
+            ("dashboard", "no", "OUTLAST_DASHBOARD: on or off, not \"no\""),
             ("timeout", "soon", "OUTLAST_TIMEOUT: a duration looks like 30s"),
             ("url", "localhost:1", "OUTLAST_URL: a server is reached by http or https, not localhost"),
         ] {

@@ -19,6 +19,7 @@ use super::runs::find_where;
 use crate::list::filter;
 use crate::standing;
 use crate::when::When;
+use crate::words::filter_words;
 
 /// The definition of which bulks are runs.
 pub(super) const DEFINITION: &str = "outlast.bulk";
@@ -31,7 +32,8 @@ const TIMES: [&str; 4] = ["since", "until", "stuck_since", "ended_since"];
 pub(crate) struct NewBulk {
     /// `cancel`, `kill`, `pause`, `resume`, `retry`, `fork`, `replace` or `delete`.
     op: String,
-    /// Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`.
+    /// Which runs, in the words of `outlast list`: `status:failed def:mail since:2h`. A value with spaces stands in quotes:
+    /// `queue:"night shift"`.
     #[serde(default)]
     filter: String,
     /// These runs, instead of a filter: at least one, at most 1000.
@@ -271,7 +273,8 @@ async fn prepare(call: &Call, ask: NewBulk) -> Result<BulkCall, Problem> {
         let runs = ids.iter().map(|id| id.parse()).collect::<Result<Vec<RunId>, _>>();
         return Ok(bulk.runs(runs.map_err(|error| Problem::from(error).at("/ids"))?));
     }
-    let words: Vec<String> = ask.filter.split_whitespace().map(str::to_owned).collect();
+    let words =
+        filter_words(&ask.filter).map_err(|why| Problem::new(Code::INVALID_ARGUMENT, why).at("/filter"))?;
     if words.is_empty() && ask.failure.is_none() && !ask.all {
         return refuse("the filter is empty: say which runs, or all: true", "/filter");
     }

@@ -14,7 +14,7 @@
 //! [`serve()`] answers with the limits of the `outlast` binary. Under axum's own `serve` the audit log knows from which address
 //! a request came if it is told: `router.into_make_service_with_connect_info::<SocketAddr>()`.
 //!
-//! The dashboard comes with it, unless the feature `embed` is off.
+//! The dashboard comes with it, unless the feature `embed` is off, or [`Api::without_dashboard`] says so.
 //!
 //! Who may ask is said by tokens (`outlast token create`); [`Api::without_tokens`] leaves that to whoever mounts it. The
 //! table of routes is in `routes`; what can be answered when something is not done is in `code`.
@@ -145,6 +145,8 @@ pub struct Api {
     codec: Option<String>,
     stopping: CancellationToken,
     #[cfg(feature = "embed")]
+    dashboard: bool,
+    #[cfg(feature = "embed")]
     ui_proxy: Option<axum::http::uri::Authority>,
 }
 
@@ -201,8 +203,17 @@ impl Api {
             codec: None,
             stopping: CancellationToken::new(),
             #[cfg(feature = "embed")]
+            dashboard: true,
+            #[cfg(feature = "embed")]
             ui_proxy: None,
         }
+    }
+
+    /// The API alone: where its pages would be there is nothing.
+    #[cfg(feature = "embed")]
+    pub fn without_dashboard(mut self) -> Api {
+        self.dashboard = false;
+        self
     }
 
     /// Takes the dashboard's pages from the server of whoever changes them, `http://localhost:5173`, instead of the binary.
@@ -346,7 +357,7 @@ impl Api {
         }
         router = router.fallback(nothing_here);
         #[cfg(feature = "embed")]
-        {
+        if self.dashboard {
             router = match self.ui_proxy {
                 Some(from) => ui_proxy::add(router, from),
                 None => {

@@ -76,6 +76,9 @@ pub(crate) struct Limits {
     /// The runs of a group run one after another.
     #[serde(default)]
     ordered: bool,
+    /// Why; for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 /// So many in any span of so long.
@@ -191,12 +194,14 @@ pub(crate) async fn drain(call: Call) -> Answer {
 
 /// Sets rules of people's own.
 pub(crate) async fn limit(call: Call) -> Answer {
-    let rules = call.json::<Limits>()?.rules();
-    set(&call, Some(rules)).await
+    let limits: Limits = call.json()?;
+    call.because(limits.reason.as_deref());
+    set(&call, Some(limits.rules())).await
 }
 
 /// Back to what code says.
 pub(crate) async fn reset(call: Call) -> Answer {
+    call.because(call.query.one("reason"));
     set(&call, None).await
 }
 

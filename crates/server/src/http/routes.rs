@@ -240,7 +240,7 @@ fn of_queues() -> Vec<Route> {
             "Set its rules, whatever code says; with If-Match, only if nobody changed it since",
         ),
         change(
-            delete("/api/v1/queues/{name}/limits", Operate, "queue.reset", queues::reset),
+            delete("/api/v1/queues/{name}/limits", Operate, "queue.reset", queues::reset).query(runs::REASON),
             "Back to what code says",
         ),
         get("/api/v1/queues/{name}/groups", Read, "queue.groups", queues::groups)

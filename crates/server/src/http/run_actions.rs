@@ -27,6 +27,9 @@ pub(crate) struct Message {
     #[serde(default)]
     #[schema(value_type = Option<serde_json::Value>)]
     data: Option<Box<RawValue>>,
+    /// Why; for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
     /// Only refuse what would be refused.
     #[serde(default)]
     dry_run: bool,
@@ -260,10 +263,11 @@ pub(crate) fn event_name(id: Uuid) -> String {
 
 /// Sends an event.
 pub(crate) async fn send(call: Call) -> Answer {
-    let Message { name, data: given, dry_run } = call.json()?;
+    let Message { name, data: given, reason, dry_run } = call.json()?;
     if dry_run {
         call.only_asks();
     }
+    call.because(reason.as_deref());
     let to = addressed(&call).await?;
     let (client, data) = (&call.api.client, data(given)?);
     if dry_run {
@@ -279,10 +283,11 @@ pub(crate) async fn send(call: Call) -> Answer {
 
 /// Settles a promise.
 pub(crate) async fn settle(call: Call) -> Answer {
-    let Message { name, data: given, dry_run } = call.json()?;
+    let Message { name, data: given, reason, dry_run } = call.json()?;
     if dry_run {
         call.only_asks();
     }
+    call.because(reason.as_deref());
     let of = addressed(&call).await?;
     let data = data(given)?;
     if dry_run {

@@ -46,6 +46,9 @@ pub(crate) struct Backfill {
     /// Until before this time.
     #[schema(value_type = String, format = "date-time")]
     to: Time,
+    /// Why; for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
     /// Only say how many times there are.
     #[serde(default)]
     dry_run: bool,
@@ -94,6 +97,9 @@ pub(crate) struct SetSchedule {
     /// Whose its runs are.
     #[serde(default)]
     tenant: Option<String>,
+    /// Why; for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
     /// Only say when it would start runs.
     #[serde(default)]
     dry_run: bool,
@@ -169,6 +175,7 @@ pub(crate) async fn set(call: Call) -> Answer {
     if ask.dry_run {
         call.only_asks();
     }
+    call.because(ask.reason.as_deref());
     let (client, name) = (&call.api.client, call.part("name"));
     let before = client.schedules().await?.into_iter().find(|view| view.name == name);
     check_tag(&call, before.as_ref())?;
@@ -269,10 +276,11 @@ pub(crate) async fn next(call: Call) -> Answer {
 
 /// Starts a run for each time in the past that has none.
 pub(crate) async fn backfill(call: Call) -> Answer {
-    let Backfill { from: Time(from), to: Time(to), dry_run } = call.json()?;
+    let Backfill { from: Time(from), to: Time(to), reason, dry_run } = call.json()?;
     if dry_run {
         call.only_asks();
     }
+    call.because(reason.as_deref());
     let view = find(&call).await?;
     if from >= to {
         let detail = format!("from {from} to {to} there is no time: to must be after from");

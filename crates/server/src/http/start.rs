@@ -60,6 +60,9 @@ pub(crate) struct StartRun {
     #[serde(default)]
     #[schema(minimum = 1)]
     version: Option<u32>,
+    /// Why; for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
     /// Only say whether a run would be started.
     #[serde(default)]
     dry_run: bool,
@@ -126,6 +129,7 @@ pub(crate) async fn start(call: Call) -> Answer {
     if ask.dry_run {
         call.only_asks();
     }
+    call.because(ask.reason.as_deref());
     let client = &call.api.client;
     if ask.delay_ms.is_some() && ask.at.is_some() {
         let detail = "delay_ms and at both say when: leave one away";

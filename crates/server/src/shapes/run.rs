@@ -34,6 +34,9 @@ pub(crate) struct RunJson {
     /// among them.
     attempt: u32,
     created_at: When,
+    /// When a node first took it: before that it stood in line. `null` until then, again after a retry of one that had
+    /// ended, and of runs from before schema 28.
+    started_at: Option<When>,
     due_at: Option<When>,
     expires_at: Option<When>,
     finished_at: Option<When>,
@@ -143,6 +146,7 @@ impl RunJson {
             priority: record.priority,
             attempt: view.attempt,
             created_at: When(record.created_at),
+            started_at: view.began_at.map(When),
             due_at: view.due_at.map(When),
             expires_at: view.expires_at.map(When),
             finished_at: view.finished_at.map(When),

@@ -8,7 +8,7 @@ use outlast_testkit::{StoreKind, skipped};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::lab::{Lab, told};
+use crate::lab::{Lab, told, with_json};
 
 async fn line(lab: &Lab, action: &str) -> Value {
     let log = lab.get("/api/v1/audit?limit=500").await.json();
@@ -60,6 +60,35 @@ async fn whatever_is_done_to_queues_schedules_and_bulks_can_have_a_reason() {
         let text = lab.request("POST", &path).header("content-type", "text/plain").body("because");
         assert_eq!(told_of(text).await, 415, "{path}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_messages_limits_and_schedules_can_have_a_reason_too() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"approve","input":"a","reason":"because"}"#).await;
+    assert_eq!(line(&lab, "run.start").await["reason"], "because");
+    let limits = "/api/v1/queues/mail/limits".to_owned();
+    let nightly = "/api/v1/schedules/nightly-acme".to_owned();
+    for (method, path, body, action) in [
+        ("POST", format!("/api/v1/runs/{run}/promises"), r#"{"name":"p","data":1,"#, "run.settle"),
+        ("POST", format!("/api/v1/runs/{run}/events"), r#"{"name":"e","data":1,"#, "run.send"),
+        ("PUT", limits.clone(), r#"{"limit":3,"#, "queue.limit"),
+        (
+            "POST",
+            format!("{nightly}/backfill"),
+            r#"{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","#,
+            "schedule.backfill",
+        ),
+        ("PUT", nightly, r#"{"definition":"approve","expression":"@daily","#, "schedule.set"),
+    ] {
+        let body = format!(r#"{body}"reason":"because"}}"#);
+        let told = told(with_json(lab.request(method, &path), &body)).await;
+        assert!(told.status.is_success(), "{path}: {told:?}");
+        assert_eq!(line(&lab, action).await["reason"], "because", "{action}");
+    }
+    let told = lab.delete(&format!("{limits}?reason=because")).await;
+    assert!(told.status.is_success(), "{told:?}");
+    assert_eq!(line(&lab, "queue.reset").await["reason"], "because");
 }
 
 async fn told_of(request: reqwest::RequestBuilder) -> u16 {

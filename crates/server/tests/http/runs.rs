@@ -82,6 +82,18 @@ async fn an_undo_is_told_of_when_it_is_done_and_steps_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_tells_when_it_was_created_first_taken_and_ended() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    lab.until(&run, "completed").await;
+    let told = lab.get(&format!("/api/v1/runs/{run}")).await.json();
+    let times = ["created_at", "started_at", "finished_at"].map(|time| told[time].as_str());
+    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{told}");
+    let later = lab.start(r#"{"definition":"greet","input":"you","delay_ms":3600000}"#).await;
+    assert_eq!(lab.get(&format!("/api/v1/runs/{later}")).await.json()["started_at"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_starts_once_and_another_input_is_a_conflict() {
     let lab = Lab::open().await;
     let body = r#"{"definition":"greet","input":"you","key":"k-1"}"#;

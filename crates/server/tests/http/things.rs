@@ -298,6 +298,22 @@ async fn nodes_and_definitions_are_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_filter_of_a_bulk_has_values_with_spaces_in_quotes() {
+    let lab = Lab::open().await;
+    for queue in ["night", "night shift"] {
+        let body = json!({ "definition": "greet", "input": "a", "queue": queue, "delay_ms": 9_000_000 });
+        lab.start(&body.to_string()).await;
+    }
+    for (filter, acts) in
+        [(r#"queue:"night shift" status:ready"#, 1), ("queue:night", 1), (r#"queue:"shift""#, 0)]
+    {
+        let body = json!({ "op": "cancel", "filter": filter, "reason": "x", "dry_run": true });
+        let preview = lab.post("/api/v1/bulk", &body.to_string()).await;
+        assert_eq!(preview.json()["acts"], acts, "{filter}: {preview:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bulk_is_previewed_done_and_looked_at() {
     let lab = Lab::open().await;
     let mut runs = Vec::new();
@@ -329,6 +345,7 @@ async fn a_bulk_is_previewed_done_and_looked_at() {
     for (body, field) in [
         (r#"{"op":"cancel","filter":"def:greet"}"#, "/reason"),
         (r#"{"op":"retry"}"#, "/filter"),
+        (r#"{"op":"cancel","filter":"queue:\"night shift","reason":"x"}"#, "/filter"),
         (r#"{"op":"explode","filter":"def:greet"}"#, "/op"),
         (r#"{"op":"replace","filter":"def:greet","reason":"x"}"#, "/step"),
     ] {

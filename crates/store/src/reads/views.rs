@@ -37,7 +37,8 @@ macro_rules! view_columns {
             ", ",
             shown_status!(),
             ", a.due_at, a.node, a.epoch, a.attempt, a.reason, a.cancel_reason, a.expires_at,
-             z.status, z.codec, z.output, z.error, z.finished_at, z.epoch, a.group_key, a.pause_asked "
+             z.status, z.codec, z.output, z.error, z.finished_at, z.epoch, a.group_key, a.pause_asked,
+             coalesce(z.began_at, a.began_at) "
         )
     };
 }
@@ -69,6 +70,7 @@ pub(super) fn view(row: &Row) -> Result<Option<RunView>, StoreError> {
         cancel_reason: row.opt_text(AGENDA + 6)?,
         pause_reason: row.opt_text(RESULT + 7)?,
         expires_at: row.opt_time(AGENDA + 7)?,
+        began_at: row.opt_time(RESULT + 8)?,
         finished_at: row.opt_time(RESULT + 4)?,
         group: row.opt_text(RESULT + 6)?,
         ended,

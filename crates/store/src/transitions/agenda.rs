@@ -28,6 +28,8 @@ pub(crate) struct AgendaRow {
     pub(crate) pause_asked: Option<String>,
     /// Whether it reverts what it did.
     pub(crate) is_undoing: bool,
+    /// When a node first took it; whoever ends it carries it on.
+    pub(crate) began_at: Option<Timestamp>,
 }
 
 impl AgendaRow {
@@ -43,6 +45,7 @@ impl AgendaRow {
             cancel_reason: None,
             pause_asked: None,
             is_undoing: false,
+            began_at: None,
         }
     }
 
@@ -57,6 +60,7 @@ impl AgendaRow {
             cancel_reason: row.opt_text(6)?,
             pause_asked: row.opt_text(7)?,
             is_undoing: row.int(8)? == 1,
+            began_at: row.opt_time(9)?,
         })
     }
 }
@@ -116,7 +120,7 @@ static FENCE: Sql =
 static LOCK: Sql = Sql::new(
     "agenda_lock",
     "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
-            a.undoing
+            a.undoing, a.began_at
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
 )
 .takes(&[Type::Int, Type::Ids])
@@ -125,7 +129,7 @@ static LOCK: Sql = Sql::new(
 static LOCK_FREE: Sql = Sql::new(
     "agenda_lock_free",
     "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
-            a.undoing
+            a.undoing, a.began_at
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
 )
 .takes(&[Type::Int, Type::Ids])
@@ -134,7 +138,7 @@ static LOCK_FREE: Sql = Sql::new(
 static LOOK: Sql = Sql::new(
     "agenda_look",
     "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
-            a.undoing
+            a.undoing, a.began_at
        from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
 )
 .takes(&[Type::Int, Type::Ids])

@@ -198,7 +198,8 @@ static PICK_AND_TAKE: Sql = Sql::new(
           limit {p4}
      )
      update outlast.agenda as a
-        set node = {p8}, claim = {p9}, epoch = a.epoch + 1, status = {p10}, due_at = null
+        set node = {p8}, claim = {p9}, epoch = a.epoch + 1, status = {p10}, due_at = null,
+            began_at = coalesce(a.began_at, {now})
        from picked as p where a.shard = p.shard and a.id = p.id
      returning a.id, p.epoch, a.priority, p.due_at, a.code, a.attempt, a.crashes, a.expires_at, a.news",
 )
@@ -220,7 +221,8 @@ static PICK_AND_TAKE: Sql = Sql::new(
 // Run by run: to read a list costs SQLite more than a row.
 pub(super) static TAKE: Sql = Sql::new("claim_take", "")
     .on_sqlite(
-        "update outlast.agenda set node = {p2}, claim = {p3}, epoch = epoch + 1, status = {p4}, due_at = null
+        "update outlast.agenda set node = {p2}, claim = {p3}, epoch = epoch + 1, status = {p4}, due_at = null,
+                began_at = coalesce(began_at, {now})
           where shard = {p1} and id = {b:run} and node is null",
     )
     .rows(&[("run", Type::Id)])

@@ -46,7 +46,8 @@ pub(crate) fn found(
 /// Adds what ends a locked run.
 pub(crate) fn add_end(flight: &mut Flight, tx: &mut dyn Tx, row: &AgendaRow, end: &Ended) {
     let (run, shard) = (row.id, row.id.shard());
-    flight.add(END_RESULT.with(cells![shard, run, end.status, row.epoch, end.error.clone(), RunKind::Job]));
+    let ended = cells![shard, run, end.status, row.epoch, end.error.clone(), RunKind::Job, row.began_at];
+    flight.add(END_RESULT.with(ended));
     flight.add(END_AGENDA.with(cells![shard, run]));
     flight.add(INBOX_LEAVE.with(cells![shard, ids(&[run])]));
     flight.add(DOING_CLEAR.with(cells![shard, ids(&[run])]));
@@ -67,13 +68,13 @@ static END_LOOK: Sql = Sql::new(
 // What a job saved tells how far it had come.
 static END_RESULT: Sql = Sql::new(
     "end_result",
-    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-     select r.shard, r.id, {p3}, {p4}, {now}, d.codec, d.saved, {p5}
+    "insert into outlast.results (shard, run, status, epoch, began_at, finished_at, codec, output, error)
+     select r.shard, r.id, {p3}, {p4}, {p7}, {now}, d.codec, d.saved, {p5}
        from outlast.runs as r
             left join outlast.doing as d on d.shard = r.shard and d.run = r.id and d.name = r.definition and r.kind = {p6}
       where r.shard = {p1} and r.id = {p2}",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Text, Type::Int]);
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Text, Type::Int, Type::Int]);
 
 static END_AGENDA: Sql =
     Sql::new("end_agenda", "delete from outlast.agenda where shard = {p1} and id = {p2}")

@@ -18,6 +18,8 @@ use crate::{Controlled, Hears, PURGING, Repair, Row, RunKind, Signal, Sql, Store
 ///
 /// Its parent and whoever else listened have heard of the end that is taken away. They may have gone on because of it,
 /// so nobody is told of the next one; nor does it stop any more because its parent did not end well.
+///
+/// It stands in line anew, so it has not begun until a node takes it. One that has not ended ([`go_on`]) began when it did.
 pub(crate) async fn retry(
     tx: &mut dyn Tx,
     run: RunId,

@@ -355,14 +355,14 @@ macro_rules! insert_agenda {
     ($id:literal, $news:literal, $from:expr, $quiet:literal, $absent:expr) => {
         concat!(
             "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node,
-                 claim, epoch, news, expires_at, queue, group_key, code)
+                 claim, epoch, news, expires_at, queue, group_key, code, began_at)
              select {p1}, ",
             $id,
             ", case when n.id is null then {p2} else {p3} end, b.kind, b.priority, 1, 0,
                  case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
                  case when n.id is not null then b.claim end, case when n.id is null then 0 else 1 end, ",
             $news,
-            ", {now} + b.timeout, b.queue, b.group_key, b.code from {batch}",
+            ", {now} + b.timeout, b.queue, b.group_key, b.code, case when n.id is not null then {now} end from {batch}",
             $from,
             " left join outlast.nodes as n on n.shard = {p1} and n.id = b.node",
             $quiet,

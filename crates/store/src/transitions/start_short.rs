@@ -148,11 +148,11 @@ static START: Sql = Sql::new(
            from b
      )
      insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
-         epoch, news, expires_at, queue, group_key, code)
+         epoch, news, expires_at, queue, group_key, code, began_at)
      select {p1}, b.id, case when n.id is null then {p2} else {p3} end, b.kind, b.priority, 1, 0,
             case when n.id is null then coalesce(b.due_at, {now} + b.delay) end, n.id,
             case when n.id is not null then b.claim end, case when n.id is null then 0 else 1 end, 0,
-            {now} + b.timeout, b.queue, b.group_key, b.code
+            {now} + b.timeout, b.queue, b.group_key, b.code, case when n.id is not null then {now} end
        from b left join fence as n on n.id = b.node
      returning id, case when node is null then 0 else 1 end",
 )
@@ -233,10 +233,11 @@ static START_RECORD: Sql = Sql::new("start_record", "")
 static START_PLACE: Sql = Sql::new("start_place", "")
     .on_sqlite(
         "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
-             epoch, news, expires_at, queue, group_key, code)
+             epoch, news, expires_at, queue, group_key, code, began_at)
          values ({p1}, {b:id}, case when {b:node} is null then {p2} else {p3} end, {b:kind}, {b:priority}, 1, 0,
              case when {b:node} is null then coalesce({b:due_at}, {now} + {b:delay}) end, {b:node}, {b:claim},
-             case when {b:node} is null then 0 else 1 end, 0, {now} + {b:timeout}, {b:queue}, {b:group_key}, {b:code})",
+             case when {b:node} is null then 0 else 1 end, 0, {now} + {b:timeout}, {b:queue}, {b:group_key}, {b:code},
+             case when {b:node} is not null then {now} end)",
     )
     .rows(PLACE)
     .takes(&[Type::Int, Type::Int, Type::Int]);

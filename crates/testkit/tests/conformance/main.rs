@@ -5,6 +5,7 @@
 
 mod access;
 mod audit;
+mod began;
 mod care;
 mod claim;
 mod commit;

@@ -8,6 +8,7 @@ use super::wire::Body;
 use crate::backend::{BulkAsk, ForkAsk, RepairAsk, ScheduleAsk, StartAsk, Version};
 use crate::fault::Fault;
 use crate::shapes::millis;
+use crate::words::filter_word;
 
 /// A filter as the words of the command line, which are the API's parameters too.
 pub(super) fn words(filter: &Filter) -> Vec<(&'static str, String)> {
@@ -94,7 +95,7 @@ pub(super) fn rules_body(rules: &QueueRules) -> Body {
 }
 
 pub(super) fn bulk_body(ask: &BulkAsk) -> Result<Body, Fault> {
-    let words = words(&ask.filter).into_iter().map(|(name, value)| format!("{name}:{value}"));
+    let words = words(&ask.filter).into_iter().map(|(name, value)| filter_word(name, &value));
     let body = Body::default()
         .put("op", ask.op.word())
         .put("filter", &words.collect::<Vec<_>>().join(" "))

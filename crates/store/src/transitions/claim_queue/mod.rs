@@ -430,7 +430,8 @@ static QUEUE_TAKE: Sql = Sql::new(
           where a.shard = {p1} and a.id {in:p2} and a.node is null and a.due_at <= {now} {skip_locked}
      )
      update outlast.agenda as a
-        set node = {p3}, claim = {p4}, epoch = a.epoch + 1, status = {p5}, due_at = null
+        set node = {p3}, claim = {p4}, epoch = a.epoch + 1, status = {p5}, due_at = null,
+            began_at = coalesce(a.began_at, {now})
        from picked as p where a.shard = p.shard and a.id = p.id returning a.id, a.news",
 )
 .on_sqlite("")

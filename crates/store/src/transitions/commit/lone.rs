@@ -65,7 +65,7 @@ macro_rules! fit {
     ($and:literal) => {
         concat!(
             "with fit as materialized (
-                 select a.shard, a.id from outlast.agenda as a
+                 select a.shard, a.id, a.began_at from outlast.agenda as a
                   where a.shard = {p1} and a.id = {p3} and case when a.node = {p2} then a.epoch end = {p4}",
             $and,
             " for update skip locked
@@ -93,8 +93,8 @@ macro_rules! end {
              ), idle as (
                  delete from outlast.doing as d using fit as f where d.shard = f.shard and d.run = f.id
              )
-             insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-             select f.shard, f.id, {p5}, {p4}, {now}, {p6}, {p7}, {p8} from fit as f"
+             insert into outlast.results (shard, run, status, epoch, began_at, finished_at, codec, output, error)
+             select f.shard, f.id, {p5}, {p4}, f.began_at, {now}, {p6}, {p7}, {p8} from fit as f"
         )
     };
 }

@@ -98,8 +98,8 @@ impl Moves {
             },
             Next::Finish(end) => {
                 let (codec, output) = payload_cells(end.output.as_ref());
-                let result = cells![commit.run, commit.epoch, end.status, codec, output, end.error.clone()];
-                self.results.push(result);
+                let ended = cells![commit.run, commit.epoch, end.status, codec, output, end.error.clone()];
+                self.results.push([ended, cells![row.began_at]].concat());
                 self.gone.push(cells![commit.run, commit.epoch]);
                 self.finished.push(commit.run);
                 if end.status != Status::Completed {
@@ -205,13 +205,14 @@ static AGENDA_MOVE: Sql = Sql::new(
 
 static RESULTS_ADD: Sql = Sql::new(
     "results_add",
-    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-     select {p1}, b.run, b.status, b.epoch, {now}, b.codec, b.output, b.error
+    "insert into outlast.results (shard, run, status, epoch, began_at, finished_at, codec, output, error)
+     select {p1}, b.run, b.status, b.epoch, b.began_at, {now}, b.codec, b.output, b.error
        from {batch} where true on conflict do nothing",
 )
 .on_sqlite(
-    "insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-     values ({p1}, {b:run}, {b:status}, {b:epoch}, {now}, {b:codec}, {b:output}, {b:error}) on conflict do nothing",
+    "insert into outlast.results (shard, run, status, epoch, began_at, finished_at, codec, output, error)
+     values ({p1}, {b:run}, {b:status}, {b:epoch}, {b:began_at}, {now}, {b:codec}, {b:output}, {b:error})
+     on conflict do nothing",
 )
 .rows(&[
     ("run", Type::Id),
@@ -220,6 +221,7 @@ static RESULTS_ADD: Sql = Sql::new(
     ("codec", Type::Text),
     ("output", Type::Bytes),
     ("error", Type::Text),
+    ("began_at", Type::Int),
 ])
 .takes(&[Type::Int]);
 

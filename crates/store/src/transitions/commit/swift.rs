@@ -139,7 +139,7 @@ macro_rules! fit {
                  select h.shard, b.run, ",
             $columns,
             " from {batch} cross join lateral (
-                     select a.shard from outlast.agenda as a
+                     select a.shard, a.began_at from outlast.agenda as a
                       where a.shard = {p1} and a.id = b.run
                         and case when a.node = {p2} then a.epoch end = b.epoch",
             $and,
@@ -202,19 +202,19 @@ static FINISH: Sql = Sql::new(
     "finish",
     concat!(
         fit!(
-            "b.epoch, b.status, b.codec, b.output, b.error",
+            "b.epoch, b.status, b.codec, b.output, b.error, h.began_at",
             " and a.heard = 0 and (b.had_news = 1 or a.news = 0)"
         ),
         ", gone as (
              delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.run
          )
-         insert into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-         select {p1}, f.run, f.status, f.epoch, {now}, f.codec, f.output, f.error from fit as f"
+         insert into outlast.results (shard, run, status, epoch, began_at, finished_at, codec, output, error)
+         select {p1}, f.run, f.status, f.epoch, f.began_at, {now}, f.codec, f.output, f.error from fit as f"
     ),
 )
 .on_sqlite(
-    "insert or fail into outlast.results (shard, run, status, epoch, finished_at, codec, output, error)
-     select {p1}, {b:run}, {b:status}, {b:epoch}, {now}, {b:codec}, {b:output}, {b:error}
+    "insert or fail into outlast.results (shard, run, status, epoch, began_at, finished_at, codec, output, error)
+     select {p1}, {b:run}, {b:status}, {b:epoch}, a.began_at, {now}, {b:codec}, {b:output}, {b:error}
        from outlast.agenda as a
       where a.shard = {p1} and a.id = {b:run} and a.node = {p2} and a.epoch = {b:epoch} and a.heard = 0
         and ({b:had_news} = 1 or a.news = 0)

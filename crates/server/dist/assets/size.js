@@ -1,0 +1,1 @@
+var e=[`B`,`kB`,`MB`,`GB`,`TB`];function t(e){return new TextEncoder().encode(e).length}function n(t){let[n,r]=[Math.max(0,t),0];for(;n>=999.5&&r<e.length-1;)[n,r]=[n/1e3,r+1];return`${r&&n<9.95?n.toFixed(1):Math.round(n)} ${e[r]}`}function r(e){return e<1024?`${e} B`:e<1048576?`${Math.round(e/1024)} KiB`:`${(e/1024/1024).toFixed(1)} MiB`}export{r as n,t as r,n as t};

@@ -1,0 +1,67 @@
+// One kind of failure: what was said last, how often it happened when, and which runs failed.
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data } from "../api/client";
+import { useMay } from "../app/Shell";
+import { spansOf } from "../lib/chart";
+import type { Term } from "../lib/filter";
+import { mute, useMuted } from "../lib/kept";
+import { BRIEF } from "../lib/payload";
+import { EVERY, lengthOf } from "../lib/sums";
+import { serverNow } from "../lib/time";
+import { Failed } from "../parts/Chart";
+import { css, Head, Loading, Note, plain, Problem, Time } from "../parts/parts";
+import { Back, Facts, RunTable } from "../parts/RunTable";
+import { FailureView } from "../run/FailureView";
+import run from "../run/run.module.css";
+import { BulkDialog } from "./BulkDialog";
+import { versions } from "./Errors";
+import { RangeSwitch, useRange } from "./Overview";
+import page from "./overview.module.css";
+
+/// The longest range: a link to a group works for as long as the group is known.
+const LONGEST = "31d";
+
+export function ErrorPage() {
+  const { fp } = useParams({ strict: false }) as { fp: string };
+  const may = useMay("operate");
+  const range = useRange();
+  const isMuted = useMuted().includes(fp);
+  const [asking, setAsking] = useState(false);
+  const errors = useQuery({ queryKey: ["errors", "all"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: LONGEST, limit: 500 } } })), refetchInterval: EVERY });
+  const group = errors.data?.items.find((one) => one.fingerprint === fp);
+  const last = useQuery({ queryKey: ["run", group?.last_run], queryFn: () => data(api.GET("/api/v1/runs/{id}", { params: { path: { id: group!.last_run }, query: { preview: BRIEF } } })), enabled: !!group, placeholderData: undefined });
+  const lately = useQuery({
+    queryKey: ["errors", "spans", range, fp],
+    queryFn: async () => {
+      const { items } = await data(api.GET("/api/v1/errors", { params: { query: { range, def: group!.definition, limit: 500 } } }));
+      // One that did not happen in that time is not among them.
+      return spansOf(items.find((one) => one.fingerprint === fp)?.points ?? [], lengthOf(range), serverNow());
+    },
+    enabled: !!group, refetchInterval: EVERY,
+  });
+  if (errors.isPending) return <Loading />;
+  if (!group) return errors.error ? <Problem error={errors.error} /> : <div className={css.empty}><h2>Nothing failed like this lately</h2><p><Link to={"/errors" as string}>To the errors</Link></p></div>;
+  const terms = [{ field: "status", value: "failed" }, { field: "def", value: group.definition }] as Term[];
+  return (
+    <>
+      <Head title={<><Back to="/errors" name="Errors" /> {group.definition}</>}>
+        <RangeSwitch to="/errors/$fp" params={{ fp }} />
+        <button type="button" className={css.button} aria-pressed={isMuted} title="In this browser alone" onClick={() => mute(fp, !isMuted)}>{isMuted ? "Unmute" : "Mute"}</button>
+        {may && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setAsking(true)}>Retry all like this…</button>}
+      </Head>
+      <div className={css.stack}>
+        <Note tone="red"><span className={page.whole}>{plain(group.message) || "no message"}</span></Note>
+        <Facts facts={[
+          ["Runs", group.runs.toLocaleString("en")], ["Step", group.step && <code key="s">{group.step}</code>], ["Versions", versions(group.versions)], ["First", <Time key="f" at={group.first_at} />], ["Last", <Time key="l" at={group.last_at} />],
+          ["Last run", <Link key="r" to={`/runs/${group.last_run}` as string} className={css.mono}>…{group.last_run.slice(-8)}</Link>], ["Tenant", group.tenant], ["Fingerprint", <code key="p">{group.fingerprint}</code>],
+        ]} />
+        {lately.data && <Failed spans={lately.data.spans} step={lately.data.step} />}
+        {last.data?.error && <section className={run.panel} style={{ position: "static", maxHeight: "none" }} aria-label="The last one"><h2>The last one</h2><FailureView error={last.data.error} /></section>}
+      </div>
+      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition }} keep={{ what: `failure ${fp}`, has: (one) => one.failure === fp }} />
+      {asking && <BulkDialog terms={terms} failure={fp} first="retry" onClose={() => setAsking(false)} />}
+    </>
+  );
+}
