@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use outlast_core::{QueueRules, QueueState, Rate, RunId};
-use outlast_store::{Claim, NewRun, NodeCard, Parent, QueueChange, QueueClaim};
+use outlast_core::{QueueRules, QueueState, Rate, RunId, Timestamp};
+use outlast_store::{Claim, Due, NewRun, NodeCard, Parent, QueueChange, QueueClaim};
 use outlast_testkit::{LEASE, QUEUE, Turn, World, card, store_test};
 
 use crate::{MINUTE, SECOND};
@@ -474,4 +474,56 @@ async fn a_line_is_looked_at_from_its_first_whatever_was_taken_before(world: Wor
         assert_eq!(world.turns_of("node", QUEUE, 1).await[0].run, expected.id);
         world.pass(SECOND).await;
     }
+}
+
+fn before(time: Timestamp, by: Duration) -> Timestamp {
+    Timestamp::from_micros(time.micros() - by.as_micros() as i64)
+}
+
+#[store_test]
+async fn an_ordered_group_goes_from_its_first_however_late_that_came(world: World) {
+    world.rules(QUEUE, QueueRules { ordered: true, ..QueueRules::default() }).await;
+    // What a process remembers of a line it remembers after some looks.
+    for _ in 0..4 {
+        world.start("greet").group("books").await;
+        world.turns_of("node", QUEUE, 1).await[0].completed("done").await;
+    }
+    let now = world.now().await;
+    let second = world.start("greet").group("books").await;
+    // As if its transaction had begun long before it could commit.
+    let first = world.start("greet").group("books").due(Due::At(before(now, MINUTE))).await;
+    for expected in [first, second] {
+        let turn = &world.turns_of("node", QUEUE, 2).await[0];
+        assert_eq!(turn.run, expected.id);
+        turn.completed("done").await;
+    }
+}
+
+#[store_test]
+async fn one_look_tells_in_which_queues_somebody_is_or_will_be_due(world: World) {
+    let queues = ["busy", "later", "empty"].map(str::to_owned);
+    let lines = async || {
+        let mut due = world.store().lines(&queues).await.unwrap().due;
+        due.sort();
+        due
+    };
+    assert_eq!(lines().await, []);
+    let now = world.now().await;
+    for _ in 0..3 {
+        world.start("greet").queue("busy").await;
+    }
+    let urgent = world.start("greet").queue("busy").priority(0).due(Due::At(before(now, SECOND))).await;
+    world.start("greet").queue("later").delayed(MINUTE).await;
+    world.start("greet").queue("elsewhere").await;
+    let told = [("busy".to_owned(), before(now, SECOND)), ("later".to_owned(), now + MINUTE)];
+    assert_eq!(lines().await, told);
+    assert_eq!(lines().await, told, "also from where the last look began");
+
+    // Whoever runs stands in no line.
+    let turns = world.turns_of("node", "busy", 1).await;
+    assert_eq!(turns[0].run, urgent.id);
+    assert_eq!(lines().await, [("busy".to_owned(), now), ("later".to_owned(), now + MINUTE)]);
+    world.pass(MINUTE).await;
+    world.turns_of("node", "busy", 3).await;
+    assert_eq!(lines().await, [("later".to_owned(), now + MINUTE)]);
 }
