@@ -510,10 +510,10 @@ async fn one_look_tells_in_which_queues_somebody_is_or_will_be_due(world: World)
     assert_eq!(lines().await, []);
     let now = world.now().await;
     for _ in 0..3 {
-        world.start("greet").queue("busy").await;
+        world.start("greet").queue("busy").due(Due::At(now)).await;
     }
     let urgent = world.start("greet").queue("busy").priority(0).due(Due::At(before(now, SECOND))).await;
-    world.start("greet").queue("later").delayed(MINUTE).await;
+    world.start("greet").queue("later").due(Due::At(now + MINUTE)).await;
     world.start("greet").queue("elsewhere").await;
     let told = [("busy".to_owned(), before(now, SECOND)), ("later".to_owned(), now + MINUTE)];
     assert_eq!(lines().await, told);
