@@ -164,19 +164,24 @@ impl Recalled {
     }
 }
 
+/// Who runs.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    /// How many of each group.
+    pub(super) counts: Vec<(Option<String>, u32)>,
+    /// Who, where they were asked for by name.
+    pub(super) names: Vec<RunId>,
+}
+
 impl Held {
-    /// How many of each group run, and who, where they were asked for by name.
-    pub(super) fn read(
-        self,
-        answers: &mut Answers,
-    ) -> Result<(Vec<(Option<String>, u32)>, Vec<RunId>), StoreError> {
+    pub(super) fn read(self, answers: &mut Answers) -> Result<Running, StoreError> {
         let rows: Vec<Row> = self.0.into_iter().flat_map(|place| answers.take(place)).collect();
-        let (mut counts, mut names) = (Vec::with_capacity(rows.len()), Vec::new());
+        let mut running = Running::default();
         for row in rows {
-            counts.push((row.opt_text(0)?, row.number(1)?));
-            names.extend(row.opt_id(2)?.map(RunId::from_uuid));
+            running.counts.push((row.opt_text(0)?, row.number(1)?));
+            running.names.extend(row.opt_id(2)?.map(RunId::from_uuid));
         }
-        Ok((counts, names))
+        Ok(running)
     }
 }
 

@@ -24,7 +24,7 @@ use self::floors::Floors;
 pub(crate) use self::lines::{LineMemory, lines};
 use self::look::{Heads, Looked, candidate, codes, priorities};
 pub(crate) use self::memory::Memory;
-use self::memory::{Held, Recalled, Seen, is_stale};
+use self::memory::{Held, Recalled, Running, Seen, is_stale};
 use super::agenda::{by_shard, fence};
 use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
@@ -164,8 +164,8 @@ async fn open(
             asked
         }
     };
-    let (counts, names) = held.map_or(Ok(Default::default()), |held| held.read(&mut answers))?;
-    for (group, count) in counts {
+    let running = held.map_or(Ok(Running::default()), |held| held.read(&mut answers))?;
+    for (group, count) in running.counts {
         line.admission.held += count;
         if let Some(group) = group {
             *line.admission.held_by_group.entry(group).or_default() += count;
@@ -176,7 +176,7 @@ async fn open(
         let now = line.admission.now;
         let over = answers.take(looked_at).first().map(|row| row.time(0)).transpose()?.unwrap_or(now);
         let seen = Seen { now, took: over.since(now), ordered: line.card.rules.ordered };
-        line.is_doubtful = !memory.keep(ask, &line.recalled, seen, names, &line.heads.firsts);
+        line.is_doubtful = !memory.keep(ask, &line.recalled, seen, running.names, &line.heads.firsts);
     }
     Ok(Some(line))
 }
