@@ -1,4 +1,5 @@
-//! Slots: how many runs a node has in hand at most, and who may have the next.
+//! Slots: how many runs a node works on at once, and who may have the next. A run whose turn is over has none, and is in hand until
+//! that is durable.
 //!
 //! A claim sets aside as many slots as it may bring runs, and most claims bring few: those that start on this node
 //! meanwhile, and would have to be claimed for want of a slot, are lent what is set aside. A claim that is then short of
