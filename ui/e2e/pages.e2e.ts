@@ -27,6 +27,29 @@ for (const theme of ["light", "dark"] as Theme[]) {
   }, LONG);
 }
 
+it("has nothing serious for axe in what opens above a page either", async () => {
+  const id = await lab.order("above");
+  const page = await lab.page(`/runs/${id}`);
+  const look = async (what: string) => {
+    await page.getByRole("dialog").waitFor();
+    expect(await findings(page, "light"), what).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  };
+  await page.getByRole("group", { name: "Steps" }).getByText("charge", { exact: true }).click();
+  await page.getByRole("button", { name: "Fork from here…" }).click();
+  await look("a fork");
+  await page.keyboard.press("c");
+  await look("a cancel");
+  await page.keyboard.press("?");
+  await look("keys");
+  await page.keyboard.press("Control+k");
+  await look("the palette");
+  await page.goto(`${lab.url}/runs?def=order`);
+  await page.getByRole("button", { name: "Act on all…" }).click();
+  await look("a bulk");
+}, LONG);
+
 it("has a place for everything on a narrow screen", async () => {
   const context = await lab.somebody();
   const page = await lab.page("/", "light", context);

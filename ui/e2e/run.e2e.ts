@@ -53,6 +53,13 @@ it("says when a run was created, is due, was started and finished, and not that 
   expect(await page.getByRole("img", { name: /^Time:/ }).getAttribute("aria-label")).toMatch(/^Time: ([\d.]+ m?s in line, )?[\d.]+ m?s running$/);
 });
 
+it("does not count as time in line what a run waited for its own time", async () => {
+  const id = await lab.run({ definition: "ship", input: "shelf 3", delay_ms: 200 }, "completed");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByText(/^was due (now|\d+ s ago)$/).waitFor();
+  expect(await page.getByRole("img", { name: /^Time:/ }).getAttribute("aria-label")).toMatch(/^Time: 2\d\d ms not due yet, /);
+});
+
 it("counts as paused what a run waited while it was", async () => {
   const id = await lab.order("held");
   await lab.api(`/runs/${id}/pause`, { reason: "look at it first" });

@@ -72,18 +72,64 @@ it("does not count as time in line what a run did before it continued as new", a
   await expect.poll(() => spent.getAttribute("aria-label")).not.toMatch(/\bh\b.*in line/);
 });
 
-it("says how long the first of a queue was in line at most", async () => {
+it("says how long those of a queue stood in line, and the first of them at most", async () => {
   const page = await lab.page("/runs");
   await page.route("**/api/v1/stats/series?*queue=stock*", async (route) => {
     const answer = await route.fetch();
-    const series = (await answer.json()) as { points: { queue_wait_ms: number }[] };
+    const series = (await answer.json()) as { points: { queue_wait_ms: number }[]; wait_p95_ms: number };
     series.points.forEach((point, nth) => (point.queue_wait_ms = nth === 1 ? 90_000 : 1200));
+    series.wait_p95_ms = 700;
     await route.fulfill({ response: answer, json: series });
   });
   await page.goto(`${lab.url}/queues`);
-  await page.getByRole("row", { name: /^stock/ }).getByText("at most 1 min 30 s").waitFor();
+  await page.getByRole("row", { name: /^stock/ }).getByText("p95 700 ms, at most 1 min 30 s").waitFor();
   // Nothing of it is beyond the edge.
   await expect.poll(() => page.getByRole("table").evaluate((one) => one.scrollWidth <= one.parentElement!.clientWidth)).toBe(true);
+});
+
+it("asks for nothing while live updates are paused, and for everything when they go on", async () => {
+  const page = await lab.page("/queues");
+  await page.clock.install();
+  await page.goto(`${lab.url}/queues`);
+  await page.getByRole("row", { name: /^stock/ }).waitFor();
+  await page.getByRole("button", { name: "Live updates: live" }).click();
+  const asked: string[] = [];
+  page.on("request", (request) => request.url().includes("/api/") && asked.push(request.url()));
+  await page.clock.runFor(60_000);
+  expect(asked).toEqual([]);
+  await page.getByRole("button", { name: "Live updates: paused" }).click();
+  await page.getByRole("button", { name: "Live updates: live" }).waitFor();
+  await expect.poll(async () => (await page.clock.runFor(20_000), asked.some((url) => url.includes("/queues")))).toBe(true);
+});
+
+it("shows how far a bulk is while it goes on, and aborts it", async () => {
+  const id = await lab.order("half way");
+  const page = await lab.page("/bulk");
+  const { id: bulk } = await lab.api<{ id: string }>("/bulk", { op: "pause", filter: "key:nobody", reason: "a test wants it" });
+  await page.route(`**/api/v1/bulk/${bulk}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...((await answer.json()) as object), status: "running", percent: 25, total: 8, done: 1, skipped: 0, failed: 1, failures: [{ run: id, reason: "it was gone" }] } });
+  });
+  await page.goto(`${lab.url}/bulk/${bulk}`);
+  await expect.poll(() => page.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25");
+  await page.getByText(/^1 done, 0 skipped, 1 failed/).waitFor();
+  await page.getByRole("row", { name: /it was gone/ }).waitFor();
+  await page.getByRole("button", { name: "Abort…" }).click();
+  await page.getByRole("dialog").waitFor();
+});
+
+it("draws how long runs stood in line beside how long they took", async () => {
+  const page = await lab.page("/runs");
+  await page.route("**/api/v1/stats/series?*", async (route) => {
+    const answer = await route.fetch();
+    const series = (await answer.json()) as { points: object[] };
+    const points = series.points.map((point) => ({ ...point, p50_ms: 200, p95_ms: 900, wait_p50_ms: 30, wait_p95_ms: 400 }));
+    await route.fulfill({ response: answer, json: { ...series, points } });
+  });
+  await page.goto(`${lab.url}/`);
+  const chart = page.locator("figure", { hasText: "From start to end" });
+  for (const line of ["in line p50", "in line p95"]) await chart.getByText(line, { exact: true }).waitFor();
+  expect(await chart.locator("title").first().textContent()).toMatch(/half stood in line for less than 30 ms, 95 % for less than 400 ms/);
 });
 
 it("shows its keys from the first one on, with one way out", async () => {

@@ -86,6 +86,7 @@ export function story(database?: string) {
     await page.waitForURL("**/bulk/run_*");
     await page.locator("[data-state=completed]").waitFor();
     expect(await page.getByRole("status").textContent()).toMatch(/^3 done, 0 skipped, 0 failed/);
+    expect(await page.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("100");
     await expect.poll(async () => (await lab.api<{ count: number }>("/runs/count?tag=test%3Dbulk&status=waiting")).count).toBe(0);
   });
 

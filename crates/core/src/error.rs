@@ -373,6 +373,9 @@ pub struct OwnFailure {
     pub message: String,
     /// The error itself, as JSON.
     pub value: Box<RawValue>,
+    /// Of a run: the operation that failed last before it did, if one had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
 }
 
 impl FailureDoc {
@@ -391,7 +394,7 @@ impl FailureDoc {
                 }
                 Ok(value) => {
                     let message = shorten(&error.to_string(), Limits::MESSAGE);
-                    FailureDoc::Own(OwnFailure { message, value })
+                    FailureDoc::Own(OwnFailure { message, value, step: None })
                 }
                 Err(refused) => FailureDoc::Outlast(Error::Undecodable {
                     what: format!("the error {:?}", shorten(&error.to_string(), 200)),
@@ -414,6 +417,30 @@ impl FailureDoc {
                     detail: refused.to_string(),
                 }),
             },
+        }
+    }
+
+    /// The same, of a run in which this operation had failed before.
+    pub fn after(mut self, step: Option<&str>) -> FailureDoc {
+        if let FailureDoc::Own(own) = &mut self {
+            own.step = step.map(str::to_owned);
+        }
+        self
+    }
+
+    /// The operation that failed last before the run did, where that was noted.
+    pub fn step(&self) -> Option<&str> {
+        match self {
+            FailureDoc::Own(own) => own.step.as_deref(),
+            FailureDoc::Outlast(_) => None,
+        }
+    }
+
+    /// What kind of failure it is, in one word: `own`, or the [code](Error::code) of Outlast's error.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            FailureDoc::Own(_) => "own",
+            FailureDoc::Outlast(error) => error.code(),
         }
     }
 

@@ -2,21 +2,28 @@
 
 use uuid::Uuid;
 
+use crate::FailureDoc;
+
 /// The longest message that counts: what differs behind it is the same failure.
 const LONGEST: usize = 300;
 
-/// The same for failures of one definition whose messages differ only in numbers, ids and quoted texts.
+/// The same for failures of one kind in one definition and step whose messages differ only in numbers, ids and quoted texts.
 ///
 /// ```
-/// use outlast_core::fingerprint;
-/// let of = |message| fingerprint("charge", message);
-/// assert_eq!(of("order 42 of \"ann\" was declined"), of("order 7 of \"bob\" was declined"));
-/// assert_ne!(of("order 42 was declined"), of("order 42 was lost"));
-/// assert_ne!(of("lost"), fingerprint("ship", "lost"));
+/// use outlast_core::{AnyError, Failure, FailureDoc, Limits, fingerprint};
+/// let of = |definition, message| {
+///     let failure = Failure::Own(AnyError::new(message));
+///     fingerprint(definition, Some(&FailureDoc::new(&failure, &Limits::default())))
+/// };
+/// assert_eq!(of("charge", "order 42 of \"ann\" was declined"), of("charge", "order 7 of \"bob\" was declined"));
+/// assert_ne!(of("charge", "order 42 was declined"), of("charge", "order 42 was lost"));
+/// assert_ne!(of("charge", "lost"), of("ship", "lost"));
 /// ```
-pub fn fingerprint(definition: &str, message: &str) -> String {
-    let text = [definition, "\0", &normal(message)].concat();
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes()).simple().to_string()
+pub fn fingerprint(definition: &str, failure: Option<&FailureDoc>) -> String {
+    let (step, kind) = (failure.and_then(FailureDoc::step), failure.map(FailureDoc::kind));
+    let message = failure.map(FailureDoc::message).unwrap_or_default();
+    let parts = [definition, &normal(step.unwrap_or_default()), kind.unwrap_or_default(), &normal(&message)];
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, parts.join("\0").as_bytes()).simple().to_string()
 }
 
 /// The first line of a message, with a mark for each word that has a digit in it, and for what stands in quotes.
@@ -55,6 +62,20 @@ fn normal(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Error, OwnFailure};
+
+    #[test]
+    fn the_same_message_of_another_step_or_kind_is_another_failure() {
+        let own = |step: Option<&str>| {
+            let value = serde_json::value::to_raw_value("refused").unwrap();
+            FailureDoc::Own(OwnFailure { message: "refused".into(), value, step: step.map(str::to_owned) })
+        };
+        let of = |failure: &FailureDoc| fingerprint("order", Some(failure));
+        assert_eq!(of(&own(Some("charge 1"))), of(&own(Some("charge 27"))));
+        assert_ne!(of(&own(Some("charge"))), of(&own(Some("ship"))));
+        assert_ne!(of(&own(Some("charge"))), of(&own(None)));
+        assert_ne!(of(&own(None)), of(&FailureDoc::Outlast(Error::misconfigured("refused"))));
+    }
 
     #[test]
     fn what_differs_every_time_is_left_out() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hashbrown::Equivalent;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, FailureDoc, Payload, RunId, Timestamp};
+use crate::{Error, FailureDoc, NodeId, Payload, RunId, Timestamp};
 
 /// What kind of operation an entry is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -184,6 +184,9 @@ pub struct AttemptNote {
     /// Of an undo: it was the last one, and the run waits for a person. Whoever tries it again begins to count anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gave_up: bool,
+    /// The node that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
 }
 
 /// What stands between a name and the life it belongs to. No name of the user's has a `#`.

@@ -29,6 +29,8 @@ pub struct RunExport {
     pub(crate) end: Option<(Timestamp, Ended)>,
     /// When a node first took it; likewise.
     pub(crate) began_at: Option<Timestamp>,
+    /// When it was to begin, if not at once; likewise.
+    pub(crate) wanted_at: Option<Timestamp>,
 }
 
 impl RunExport {
@@ -61,6 +63,7 @@ impl RunExport {
             expires_at: None,
             group: None,
             began_at: self.began_at,
+            wanted_at: self.wanted_at,
             finished_at: status.is_final().then_some(last),
             ended: self.end.as_ref().map(|(_, ended)| ended.clone()),
             tags: Vec::new(),
@@ -83,6 +86,7 @@ impl RunExport {
             priority: *priority,
             created_at: *created_at,
             began_at: self.began_at,
+            wanted_at: self.wanted_at,
             status: self.status.clone(),
             owner: self.record.owner.clone(),
             roles: self.record.roles.clone(),
@@ -123,8 +127,8 @@ impl RunExport {
                 file.outlast_run
             )));
         }
-        let Run { id, kind, tenant, definition, version, key, queue, priority, created_at, began_at, .. } =
-            file.run;
+        let (began_at, wanted_at) = (file.run.began_at, file.run.wanted_at);
+        let Run { id, kind, tenant, definition, version, key, queue, priority, created_at, .. } = file.run;
         let record = RunRecord {
             id,
             kind: kind_of(&kind).ok_or_else(|| refused(format!("a run is no {kind:?}")))?,
@@ -156,7 +160,7 @@ impl RunExport {
             Ok((at, Ended { status, output, error }))
         };
         let end = file.end.map(ended).transpose().map_err(refused)?;
-        Ok(RunExport { record, status: file.run.status, entries, end, began_at })
+        Ok(RunExport { record, status: file.run.status, entries, end, began_at, wanted_at })
     }
 }
 
@@ -178,8 +182,14 @@ impl Client {
     pub async fn export(&self, run: RunId) -> Result<RunExport, Error> {
         let view = self.status(run).await?;
         let entries = whole_journal(&**self.store(), run, Vec::new()).await?;
-        let (end, began_at) = (view.finished_at.zip(view.ended), view.began_at);
-        Ok(RunExport { record: view.record, status: view.status.word().to_owned(), entries, end, began_at })
+        Ok(RunExport {
+            record: view.record,
+            status: view.status.word().to_owned(),
+            entries,
+            end: view.finished_at.zip(view.ended),
+            began_at: view.began_at,
+            wanted_at: view.wanted_at,
+        })
     }
 }
 
@@ -234,6 +244,8 @@ struct Run {
     created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     began_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wanted_at: Option<Timestamp>,
     status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
@@ -356,8 +368,8 @@ mod tests {
         };
         let ended = Ended { status: Status::Completed, output: entry.body.clone(), error: None };
         let end = Some((Timestamp::from_micros(11), ended));
-        let began_at = Some(Timestamp::from_micros(8));
-        RunExport { record, status: "completed".into(), entries: vec![entry], end, began_at }
+        let (began_at, wanted_at) = (Some(Timestamp::from_micros(8)), Some(Timestamp::from_micros(7)));
+        RunExport { record, status: "completed".into(), entries: vec![entry], end, began_at, wanted_at }
     }
 
     #[test]
@@ -373,6 +385,7 @@ mod tests {
             let export = export(input, body);
             let back = RunExport::from_json(&export.to_json()).unwrap();
             assert_eq!(back.view().began_at, Some(Timestamp::from_micros(8)));
+            assert_eq!(back.view().wanted_at, Some(Timestamp::from_micros(7)));
             assert_eq!((back.record, back.entries, back.end), (export.record, export.entries, export.end));
         }
     }

@@ -225,8 +225,11 @@ fn head(view: &RunView, story: &Story, now: Timestamp) -> Vec<String> {
     }
     field("started", started);
     if let Some(began) = view.began_at {
-        let later = took(began.since(record.created_at));
-        field("taken", format!("{} (by a node, {later} later)", clock(began, now)));
+        let later = match view.wanted_at.filter(|wanted| *wanted > record.created_at) {
+            Some(wanted) => format!("{} after it was wanted", took(began.since(wanted))),
+            None => format!("{} later", took(began.since(record.created_at))),
+        };
+        field("taken", format!("{} (by a node, {later})", clock(began, now)));
     }
     let mut place = format!(
         "{} version {}, queue {}, priority {}",

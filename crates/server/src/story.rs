@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outlast::{Doing, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
 use outlast_core::repair::Replaced;
-use outlast_core::{AttemptNote, OpenNote, Payload, Revision};
+use outlast_core::{AttemptNote, NodeId, OpenNote, Payload, Revision};
 
 use crate::backend::Journals;
 use crate::fault::Fault;
@@ -57,6 +57,8 @@ pub(crate) struct Attempt {
     pub(crate) failure: FailureDoc,
     /// When the next one begins.
     pub(crate) next_at: Timestamp,
+    /// The node that made it, since that is recorded.
+    pub(crate) node: Option<NodeId>,
 }
 
 /// How an operation ended.
@@ -160,7 +162,7 @@ impl Story {
                 operation.child = note.run.or(operation.child);
             }
             Phase::Attempt => {
-                if let Ok(AttemptNote { attempt, failure, next_at, gave_up, .. }) = entry.note() {
+                if let Ok(AttemptNote { attempt, failure, next_at, gave_up, node, .. }) = entry.note() {
                     let (began, failed_at) = (since, entry.at);
                     // An undo that gave up has ended, until somebody tries it again.
                     operation.end = gave_up.then(|| End { at: failed_at, result: Err(failure.clone()) });
@@ -172,6 +174,7 @@ impl Story {
                             failed_at,
                             failure,
                             next_at,
+                            node,
                         });
                     }
                 }
@@ -373,7 +376,8 @@ mod tests {
         let mut story = Story::new(at(10));
         let attempt = |number: u32, failed: i64, next: i64, gave_up: bool| {
             let failure = FailureDoc::Outlast(outlast::Error::invalid("seat", "it", "another"));
-            let note = AttemptNote { attempt: number, failure, next_at: at(next), saved: None, gave_up };
+            let note =
+                AttemptNote { attempt: number, failure, next_at: at(next), saved: None, gave_up, node: None };
             let body = serde_json::to_string(&note).unwrap();
             entry(number, Op::Undo, Phase::Attempt, "book", failed, &body)
         };

@@ -17,7 +17,7 @@ const DROP: &str = include_str!("../../../packaging/roles-drop.sql");
 
 /// What tenants may read of their own. Whoever adds a table decides: one that is for them is named here, and its rows are theirs
 /// alone; one that is not is kept from them.
-const OF_TENANTS: [&str; 17] = [
+const OF_TENANTS: [&str; 18] = [
     "agenda",
     "doing",
     "failure_minutes",
@@ -31,6 +31,7 @@ const OF_TENANTS: [&str; 17] = [
     "promises",
     "results",
     "rollup_times",
+    "rollup_waits",
     "rollups",
     "runs",
     "tags",

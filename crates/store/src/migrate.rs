@@ -67,6 +67,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     ),
     added(27, "queues_of_tokens", include_str!("../migrations/0027_queues_of_tokens.sql"), 17),
     added(28, "began", include_str!("../migrations/0028_began.sql"), 17),
+    added(29, "lines", include_str!("../migrations/0029_lines.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -130,6 +131,8 @@ pub(crate) fn rendered(text: &str, dialect: Dialect) -> String {
         ("{id}", "blob", "uuid"),
         // Of itself SQLite compares bytes.
         ("{bytewise}", "collate binary", "collate \"C\""),
+        // True of every run in line, and said by no claim.
+        ("{of_all}", "", " and attempt > 0"),
     ] {
         text = text.replace(slot, if dialect == Dialect::Sqlite { sqlite } else { postgres });
     }

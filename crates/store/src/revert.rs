@@ -75,6 +75,12 @@ const DOWNS: &[Down] = &[
         // Nothing goes by when a run was first taken, and every run that began has it: nobody could go back.
         loses: &[],
     },
+    Down {
+        number: 29,
+        text: include_str!("../reverts/0029_lines.sql"),
+        // The same holds of how long they stood in line.
+        loses: &[],
+    },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.

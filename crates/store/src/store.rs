@@ -17,7 +17,7 @@ use crate::gather::Gather;
 use crate::held::holder;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
-use crate::transitions::{LineMemory, QueueMemory, SweepMemory};
+use crate::transitions::{LineMemory, QueueMemory, RenewLook, RenewMemory, SweepMemory};
 use crate::{
     Access, Accessed, AuditNote, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled,
     Delivered, Delivery, DynStore, Fire, Fired, Hold, KvWrite, KvWritten, Listen, Listened, Measure, NewRun,
@@ -77,6 +77,7 @@ pub struct SqlStore {
     queues: Arc<QueueMemory>,
     lines: Arc<LineMemory>,
     sweeps: SweepMemory,
+    renewals: RenewMemory,
 }
 
 /// A call of [`Store::start`].
@@ -160,7 +161,13 @@ impl SqlStore {
         let notes = Arc::new(Gather::on(runtime.clone()));
         let (queues, sweeps) = (Arc::new(QueueMemory::new(slow_looks)), SweepMemory::new(slow_looks));
         let lines = Arc::new(LineMemory::new(slow_looks));
-        SqlStore { database, read_only, slow_looks, starts, notes, queues, lines, sweeps }
+        let renewals = RenewMemory::new(slow_looks);
+        SqlStore { database, read_only, slow_looks, starts, notes, queues, lines, sweeps, renewals }
+    }
+
+    async fn renew_from(&self, ask: &Arc<Renew>, from: Option<i64>) -> Result<RenewLook, StoreError> {
+        let (ask, shards) = (ask.clone(), self.shards());
+        self.transact(TxKind::Single, work!(|tx, ask| transitions::renew(tx, &ask, from, shards))).await
     }
 
     /// Refuses what changes something, where nothing may be changed.
@@ -257,11 +264,18 @@ impl Store for SqlStore {
     }
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
-        let (ask, shards) = (Arc::new(ask.clone()), self.shards());
-        let look = ask.clone();
-        let work = work!(|tx, look| transitions::renew(tx, &look, shards));
-        let (mut renewed, strangers) = self.transact(TxKind::Single, work).await?;
-        let strangers = Arc::new(strangers);
+        let ask = Arc::new(ask.clone());
+        let (from, began) = (self.renewals.recall(ask.node), Instant::now());
+        let mut found = self.renew_from(&ask, from).await?;
+        if from.is_some() && !found.renewed.lost.is_empty() {
+            // Nobody is told to drop work because of what was only remembered.
+            found = self.renew_from(&ask, None).await?;
+        }
+        match (&self.database, found.renewed.alive) {
+            (Database::Postgres(_), true) => self.renewals.keep(&ask, from, began.elapsed(), found.first),
+            _ => self.renewals.forget(ask.node),
+        }
+        let (mut renewed, strangers) = (found.renewed, Arc::new(found.strangers));
         for _ in 0..STRANGER_TRIES {
             if strangers.is_empty() {
                 break;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const SOON: Duration = Duration::from_millis(500);
 /// The same where a look takes long, which must not take more than a part of the time.
 const LATEST: Duration = Duration::from_secs(5);
-const PART: u32 = 20;
+const PART: u32 = 60;
 /// How long a look takes that is worth avoiding.
 const SLOW: Duration = Duration::from_millis(5);
 /// How long transactions take at most that make runs due, but for a few: so far before the last look the next begins.
@@ -42,6 +42,11 @@ impl WholeLook {
         self.took >= SLOW
     }
 
+    /// Whether it was within this time.
+    pub(crate) fn is_within(&self, span: Duration) -> bool {
+        self.at.elapsed() < span
+    }
+
     /// Whether the next one may wait.
     pub fn is_recent(&self) -> bool {
         !self.left().is_zero()
@@ -65,7 +70,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_next_look_at_everything_comes_soon_and_later_where_it_takes_long() {
-        let (quick, slow) = (WholeLook::over(SLOW / 5), WholeLook::over(SOON / 10));
+        let (quick, slow) = (WholeLook::over(SLOW / 5), WholeLook::over(SOON * 3 / (2 * PART)));
         let endless = WholeLook::over(LATEST);
         assert!(!quick.is_slow() && slow.is_slow());
         assert!(quick.is_recent());

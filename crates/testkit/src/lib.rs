@@ -35,5 +35,5 @@ pub use postgres::{TestDatabase, skipped};
 pub use snapshot::{Snapshot, TABLES};
 pub use story::{Run, Starting, Turn, Writing, event, key, payload, rejection, settlement, step};
 pub use tell::{StoreKind, tell};
-pub use watched::{HeldAnswer, HeldControls, Watched};
+pub use watched::{HeldAnswer, HeldCalls, Watched};
 pub use world::{KNOWN, LEASE, QUEUE, World, card, sweep_of};

@@ -8,7 +8,7 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 36] = [
+pub const TABLES: [(&str, &str); 37] = [
     ("agenda", "*"),
     ("audit", "*"),
     ("audit_chain", "*"),
@@ -38,6 +38,7 @@ pub const TABLES: [(&str, &str); 36] = [
     ("results", "*"),
     ("rolled", "*"),
     ("rollup_times", "*"),
+    ("rollup_waits", "*"),
     ("rollups", "*"),
     ("runs", "*"),
     ("schedules", "*"),

@@ -46,7 +46,9 @@ pub struct Watched {
     /// Who wants to hold the next answer to a write of a value.
     holds_kv_write: Mutex<Option<HeldAnswer>>,
     /// Who wants to hold what people ask.
-    holds_controls: Mutex<Option<HeldControls>>,
+    holds_controls: Mutex<Option<HeldCalls>>,
+    /// Who wants to hold commits.
+    holds_commits: Mutex<Option<HeldCalls>>,
     seen: Mutex<HashMap<RunId, i64>>,
     /// Of the process that asks, which may be told to die at one of its writes.
     life: Arc<Life>,
@@ -61,16 +63,20 @@ pub struct HeldAnswer {
     pub go: Arc<Notify>,
 }
 
-/// What people ask does not reach the store until it is let.
+/// What is asked does not reach the store until it is let.
 #[derive(Debug, Clone)]
-pub struct HeldControls {
+pub struct HeldCalls {
     /// How many are let through first.
     left: Arc<Mutex<usize>>,
     waiting: Arc<watch::Sender<usize>>,
     is_open: Arc<watch::Sender<bool>>,
 }
 
-impl HeldControls {
+impl HeldCalls {
+    fn behind(first: usize) -> HeldCalls {
+        HeldCalls { left: Arc::new(Mutex::new(first)), waiting: Arc::default(), is_open: Arc::default() }
+    }
+
     /// Until so many wait.
     pub async fn until_waiting(&self, count: usize) {
         let mut waiting = self.waiting.subscribe();
@@ -126,6 +132,7 @@ impl Watched {
             holds_renew: Mutex::default(),
             holds_kv_write: Mutex::default(),
             holds_controls: Mutex::default(),
+            holds_commits: Mutex::default(),
             seen: Mutex::default(),
             life: Arc::default(),
         })
@@ -193,13 +200,13 @@ impl Watched {
     }
 
     /// Lets the next `first` through of what people ask, and holds all others before they reach the store.
-    pub fn hold_controls(&self, first: usize) -> HeldControls {
-        let held = HeldControls {
-            left: Arc::new(Mutex::new(first)),
-            waiting: Arc::default(),
-            is_open: Arc::default(),
-        };
-        self.holds_controls.lock().insert(held).clone()
+    pub fn hold_controls(&self, first: usize) -> HeldCalls {
+        self.holds_controls.lock().insert(HeldCalls::behind(first)).clone()
+    }
+
+    /// Holds all commits before they reach the store.
+    pub fn hold_commits(&self) -> HeldCalls {
+        self.holds_commits.lock().insert(HeldCalls::behind(0)).clone()
     }
 
     /// Whether it is known that hints of other processes do not arrive.
@@ -269,6 +276,14 @@ async fn held(holds: &Mutex<Option<HeldAnswer>>) {
     if let Some(held) = held {
         held.there.notify_one();
         held.go.notified().await;
+    }
+}
+
+/// Waits until whoever holds such calls lets this one go.
+async fn pass(holds: &Mutex<Option<HeldCalls>>) {
+    let held = holds.lock().clone();
+    if let Some(held) = held {
+        held.pass().await;
     }
 }
 

@@ -1191,6 +1191,8 @@ export interface components {
             error: components["schemas"]["Error"];
             failed_at: components["schemas"]["Time"];
             next_at: components["schemas"]["Time"];
+            /** @description The node that made it, since that is recorded. */
+            node?: string | null;
             /** Format: int32 */
             number: number;
         };
@@ -1768,6 +1770,13 @@ export interface components {
              * @description How many nodes worked on, at most.
              */
             running?: number | null;
+            /**
+             * Format: int64
+             * @description How long they had stood in line before a node first took them, from when they were wanted. About, too.
+             */
+            wait_p50_ms?: number | null;
+            /** Format: int64 */
+            wait_p95_ms?: number | null;
         };
         /** @description The connections of a process. */
         Pool: {
@@ -2017,6 +2026,7 @@ export interface components {
             /** Format: int32 */
             version: number;
             waiting_for?: components["schemas"]["Wait"] | null;
+            wanted_at?: components["schemas"]["Time"] | null;
         };
         /** @description A page of runs. */
         RunPage: {
@@ -2082,6 +2092,13 @@ export interface components {
             points: components["schemas"]["Point"][];
             /** Format: int64 */
             step_ms: number;
+            /**
+             * Format: int64
+             * @description Of the whole range: how long runs stood in line before a node first took them.
+             */
+            wait_p50_ms?: number | null;
+            /** Format: int64 */
+            wait_p95_ms?: number | null;
         };
         /** @description A schedule to set. */
         SetSchedule: {
@@ -2241,6 +2258,13 @@ export interface components {
              * @description Paused, blocked, or with an undo that gave up: they need somebody.
              */
             stopped: number;
+            /**
+             * Format: int64
+             * @description How long they stood in line before a node first took them.
+             */
+            wait_p50_ms?: number | null;
+            /** Format: int64 */
+            wait_p95_ms?: number | null;
             /** Format: int64 */
             waiting: number;
         };

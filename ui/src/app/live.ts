@@ -3,7 +3,7 @@
 //
 // The stream is closed half a minute after the tab is hidden: browsers allow six connections to one server, and the
 // seventh tab would hang.
-import type { QueryClient } from "@tanstack/react-query";
+import { focusManager, type QueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { askAgain } from "./again";
 import { config } from "./config";
@@ -59,6 +59,8 @@ export class Live {
 
   toggle() {
     this.wantsPause = !this.wantsPause;
+    // What pages ask for every few seconds stands still too, as if nobody looked.
+    focusManager.setFocused(this.wantsPause ? false : undefined);
     if (this.wantsPause) {
       this.close();
       this.set("paused");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ceiling, fold, line, share, stacks, spansOf } from "./chart";
+import { ceiling, fold, line, stacks, spansOf } from "./chart";
 
 describe("charts", () => {
   it("end at numbers that people like to read, never below what they show", () => {
@@ -25,14 +25,6 @@ describe("charts", () => {
     expect(line([5, null, 10], 10).match(/M/g)).toHaveLength(2);
     expect(line([5, 10], 10)).toBe("M15.00 50.00L25.00 50.00L75.00 0.00");
   });
-});
-
-it("finds what most values do not exceed", () => {
-  const waits = Array.from({ length: 60 }, (_, at) => at + 1);
-  expect(share(waits, 0.95)).toBe(57);
-  expect(share([9, 1], 0.5)).toBe(1);
-  expect(share([7], 0.95)).toBe(7);
-  expect(share([], 0.95)).toBe(0);
 });
 
 describe("counts that came without times", () => {

@@ -42,12 +42,6 @@ export function line(values: (number | null)[], top: number): string {
   return path;
 }
 
-/// The value that this part of them does not exceed.
-export function share(values: number[], part: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
-}
-
 /// The same in fewer spans: neighbours are added up.
 export function fold(values: number[], spans: number): number[] {
   const size = Math.max(1, Math.ceil(values.length / spans));

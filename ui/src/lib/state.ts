@@ -28,7 +28,7 @@ export function stepOf(steps: Step[], key: string | undefined): Step | undefined
 export const STATES = {
   scheduled: { icon: "M8 4.5V8l2.4 1.6M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Z", tone: "grey" },
   queued: { icon: "M4 2h8M4 14h8M5 2c0 3 3 4.5 3 6s-3 3-3 6M11 2c0 3-3 4.5-3 6s3 3 3 6", tone: "grey" },
-  running: { icon: "M5 3v10l8-5z", tone: "blue" },
+  running: { icon: "M14 8a6 6 0 1 1-3-5.2", tone: "blue" },
   waiting: { icon: "M3 8h.01M8 8h.01M13 8h.01", tone: "violet" },
   retrying: { icon: "M13 4v3h-3M13 7a5.5 5.5 0 1 0 .3 3", tone: "amber" },
   paused: { icon: "M5.5 3v10M10.5 3v10", tone: "grey" },

@@ -121,11 +121,12 @@ export function BulkPage() {
       </Head>
       <div className={css.card} style={{ padding: 16, display: "grid", gap: 14 }}>
         <Progress bulk={bulk} />
-        <div role="status">{bulk.done} done, {bulk.skipped} skipped, {bulk.failed} failed{bulk.message ? `: ${bulk.message}` : ""}. Started <Time at={bulk.created_at} /> by {bulk.by ?? "nobody who said so"}.<Pace bulk={bulk} /></div>
+        <div role="status" aria-live="off">{bulk.done} done, {bulk.skipped} skipped, {bulk.failed} failed{bulk.message ? `: ${bulk.message}` : ""}. Started <Time at={bulk.created_at} /> by {bulk.by ?? "nobody who said so"}.<Pace bulk={bulk} /></div>
         <div>Which: <code>{which(bulk)}</code></div>
         <JsonView value={bulk.ask} name="What was asked for" />
         {bulk.failures.length > 0 && (
           <table className={css.table}>
+            {bulk.failed > bulk.failures.length && <caption>The first {bulk.failures.length.toLocaleString("en")} of {bulk.failed.toLocaleString("en")} that failed</caption>}
             <thead><tr><th>Run</th><th>Why not</th></tr></thead>
             <tbody>{bulk.failures.map((failure) => <tr key={failure.run}><td><Link to={`/runs/${failure.run}` as string} className={css.mono}>{failure.run}</Link></td><td>{failure.reason}</td></tr>)}</tbody>
           </table>

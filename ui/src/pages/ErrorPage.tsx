@@ -60,7 +60,7 @@ export function ErrorPage() {
         {lately.data && <Failed spans={lately.data.spans} step={lately.data.step} />}
         {last.data?.error && <section className={run.panel} style={{ position: "static", maxHeight: "none" }} aria-label="The last one"><h2>The last one</h2><FailureView error={last.data.error} /></section>}
       </div>
-      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition }} keep={{ what: `failure ${fp}`, has: (one) => one.failure === fp }} />
+      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition }} keep={{ what: `failure ${fp}`, has: (one) => one.failure === fp }} all="all failed ones" />
       {asking && <BulkDialog terms={terms} failure={fp} first="retry" onClose={() => setAsking(false)} />}
     </>
   );

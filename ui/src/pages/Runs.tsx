@@ -76,7 +76,7 @@ export function RunsPage() {
         <ColumnMenu chosen={columns} onOpen={setMenuOpen} onChange={(next) => go(terms, { cols: keepColumns(next) })} />
         {may && <button type="button" className={parts.button} onClick={() => setAsking("bulk")}>Act on all…</button>}
       </Head>
-      <Shortcuts terms={terms} cols={search.cols} onSave={() => setAsking("view")} key={String(asking === "view")} />
+      <Shortcuts terms={terms} cols={search.cols} sort={sort} onSave={() => setAsking("view")} key={String(asking === "view")} />
       <FilterBar terms={terms} onChange={set} />
       <Problem error={runs.error} />
       {newer > 0 && (
@@ -142,11 +142,12 @@ function useSteady(runs: Run[], isHeld: boolean, key: string) {
   return { ...shown, showNew };
 }
 
-function Shortcuts({ terms, cols, onSave }: { terms: Term[]; cols: unknown; onSave: () => void }) {
+function Shortcuts({ terms, cols, sort, onSave }: { terms: Term[]; cols: unknown; sort: string | undefined; onSave: () => void }) {
   const [views, setViews] = useState(savedViews);
   const me = useMe();
   const known = [...shortcuts(me.data?.actor).map(([name, text]) => ({ name, search: toSearch(add([], read(text))), isOurs: true })), ...views.map((view) => ({ ...view, isOurs: false }))];
-  const isKnown = known.some((view) => same(fromSearch(view.search), terms) && (cols ?? "") === ((view.search as { cols?: string }).cols ?? ""));
+  const isAlike = ({ cols: others = "", sort: order = "" }: { cols?: string; sort?: string }) => (cols ?? "") === others && (sort ?? "") === order;
+  const isKnown = known.some((view) => same(fromSearch(view.search), terms) && isAlike(view.search as object));
   return (
     <nav className={css.shortcuts} aria-label="Shortcuts">
       {known.map(({ name, search, isOurs }) => (

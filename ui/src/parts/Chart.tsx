@@ -13,6 +13,9 @@ export interface Point {
   cancelled: number;
   p50_ms?: number | null;
   p95_ms?: number | null;
+  /// How long they stood in line before a node first took them.
+  wait_p50_ms?: number | null;
+  wait_p95_ms?: number | null;
   /// How many were due and not taken, and for how long the first of them had been, at most.
   queued?: number | null;
   queue_wait_ms?: number | null;
@@ -75,20 +78,23 @@ export function Failed({ spans, step }: { spans: Span[]; step: number }) {
   );
 }
 
+const LINES: [string, string][] = [["wait50", "in line p50"], ["wait95", "in line p95"]];
+
 function Latency({ points }: { points: Point[] }) {
   const when = useWhen();
-  const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0, point.queue_wait_ms ?? 0]);
-  const lines = points.some((point) => point.queue_wait_ms != null);
+  const known = points.flatMap((point) => [point.p50_ms ?? 0, point.p95_ms ?? 0, point.wait_p95_ms ?? 0]);
+  const lines = points.some((point) => point.wait_p95_ms != null);
   const top = ceiling(Math.max(0, ...known));
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"], ...(lines ? [["wait", "longest in line"] as [string, string]] : [])]} isEmpty={!known.some((value) => value > 0)} told={summed(points)}>
-      {lines && <path className={css.wait} d={line(points.map((point) => point.queue_wait_ms ?? null), top)} />}
+    <Frame title="From start to end" of="within a factor of two" top={duration(top)} points={points} legend={[["p50", "p50"], ["p95", "p95"], ...(lines ? LINES : [])]} isEmpty={!known.some((value) => value > 0)} told={summed(points)}>
+      {lines && <path className={css.wait95} d={line(points.map((point) => point.wait_p95_ms ?? null), top)} />}
+      {lines && <path className={css.wait50} d={line(points.map((point) => point.wait_p50_ms ?? null), top)} />}
       <path className={css.p95} d={line(points.map((point) => point.p95_ms ?? null), top)} />
       <path className={css.p50} d={line(points.map((point) => point.p50_ms ?? null), top)} />
       {points.map((point, at) => (
         <g key={point.at}>
-          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${duration(point.p50_ms ?? 0)}, 95 % less than ${duration(point.p95_ms)}`}${point.queue_wait_ms == null ? "" : `; the first in line had waited for ${duration(point.queue_wait_ms)}`}`}</title>
+          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${duration(point.p50_ms ?? 0)}, 95 % less than ${duration(point.p95_ms)}`}${point.wait_p95_ms == null ? "" : `; before a node took them, half stood in line for less than ${duration(point.wait_p50_ms ?? 0)}, 95 % for less than ${duration(point.wait_p95_ms)}`}`}</title>
           <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
         </g>
       ))}

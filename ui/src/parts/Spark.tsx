@@ -1,7 +1,7 @@
 // A line without numbers, beside a number: whether it grows. It says in words what it draws.
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
-import { ceiling, fold, line, share } from "../lib/chart";
+import { ceiling, fold, line } from "../lib/chart";
 import { counted } from "../lib/number";
 import { duration } from "../lib/time";
 import { css } from "./parts";
@@ -22,25 +22,26 @@ function useSeries(of: Of, range: string) {
     queryKey: ["stats", "series", range, of.queue ?? "", of.def ?? ""],
     queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, ...of } } })),
     refetchInterval: EVERY, staleTime: EVERY, retry: false,
-  }).data?.points;
+  }).data;
 }
 
-/// How long the first in line had waited, over the range: in all but one of twenty looks, and at most. Looks come minute by minute.
+/// How long runs that ended within the range had stood in line before a node took them, and for how long the first in line had, at most.
 export function WaitInLine({ queue, range, none = null }: { queue: string; range: string; none?: string | null }) {
-  const waits = (useSeries({ queue }, range) ?? []).flatMap((point) => point.queue_wait_ms ?? []);
-  const longest = Math.max(0, ...waits);
-  if (!(longest > 0)) return none;
-  const most = share(waits, 0.95);
+  const found = useSeries({ queue }, range);
+  const longest = Math.max(0, ...(found?.points ?? []).flatMap((point) => point.queue_wait_ms ?? []));
+  const most = found?.wait_p95_ms ?? null;
+  if (most === null && !(longest > 0)) return none;
+  const said = [most !== null && `p95 ${duration(most)}`, longest > 0 && `at most ${duration(longest)}`].filter(Boolean).join(", ");
   return (
-    <div className={css.muted} title={`How long the first in line had waited within ${range}: up to ${duration(most)} in 95 of 100 minutes, and ${duration(longest)} at most`}>
-      p95 {duration(most)}, at most {duration(longest)}
+    <div className={css.muted} title={`How long runs stood in line before a node took them, of those that ended within ${range}: 95 of 100 for less than ${most === null ? "nobody knows" : duration(most)} (within a factor of two). The first in line was seen there for ${duration(longest)} at most, looked at once a minute`}>
+      {said}
     </div>
   );
 }
 
 /// How many runs ended (or failed) over the range, of a queue or a definition.
 export function Spark({ of, range, what = "ended" }: { of: Of; range: string; what?: "ended" | "failed" }) {
-  const points = useSeries(of, range);
+  const points = useSeries(of, range)?.points;
   if (!points) return null;
   const counts = points.map((point) => (what === "failed" ? point.failed : point.completed + point.failed + point.cancelled));
   return <SparkLine counts={counts} range={range} what={what} />;

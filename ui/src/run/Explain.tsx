@@ -29,7 +29,8 @@ export function Explain({ explained, run }: { explained: Explained; run: Run }) 
   const next = millis(explained.at ?? explained.until);
   const help = remedy(explained, run);
   return (
-    <div role="status">
+    // It counts seconds: whoever listens is not told each of them.
+    <div role="status" aria-live="off">
       <Note tone={tone}>
         <strong>{explained.kind === "held" ? "Running" : "Why is it not running?"}</strong>
         <span>{said(explained, now, utc)}</span>

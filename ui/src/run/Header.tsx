@@ -38,10 +38,12 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
         {run.attempt > 1 && <span>attempt <b>{run.attempt}</b></span>}
         <span className={css.ticking}>created <b><Time at={run.created_at} /></b></span>
         {run.started_at && <span>started <b><Time at={run.started_at} /></b></span>}
+        {run.wanted_at && run.started_at && (millis(run.wanted_at) ?? 0) > made && <span>was due <b><Time at={run.wanted_at} /></b></span>}
         {state === "scheduled" && <span>due <b><Time at={run.due_at} /></b></span>}
         {run.finished_at && <span>finished <b><Time at={run.finished_at} /></b></span>}
         {run.finished_at ? <span>took <b>{duration(between(made, millis(run.finished_at) ?? made))}</b></span> : state !== "scheduled" && <span className={css.ticking}>for <b>{duration(between(made, now))}</b></span>}
         {run.expires_at && !run.finished_at && <span>deadline <b><Time at={run.expires_at} /></b></span>}
+        {!isFinal(run.status) && run.doing.map((one) => <span key={one.name}>at <b>{one.name}</b>{one.percent != null && ` ${one.percent} %`}{one.message && `: ${one.message}`}</span>)}
         {run.node && <span>on node <Link to={"/nodes/$id" as string} params={{ id: run.node } as never} className={parts.mono}>…{run.node.slice(-8)}</Link></span>}
         {run.parent && <span>started by <Link to={`/runs/${run.parent}` as string} className={parts.mono}>…{run.parent.slice(-8)}</Link></span>}
         {steps?.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
@@ -66,7 +68,7 @@ export function Ended({ run }: { run: Run }) {
   return run.cancel_reason ? <Note><span>It was asked to stop, and ended without that: {run.cancel_reason}</span></Note> : null;
 }
 
-const SPENT: (readonly [Share, string])[] = [["queued", "in line"], ["running", "running"], ["backoff", "pausing before another attempt"], ["waiting", "waiting"], ["between", "between steps"]];
+const SPENT: (readonly [Share, string])[] = [["later", "not due yet"], ["queued", "in line"], ["running", "running"], ["backoff", "pausing before another attempt"], ["waiting", "waiting"], ["between", "between steps"]];
 
 /// The colour of one that stands still, where it is not that it was held.
 const TONES: Record<string, string> = { blocked: "amber", undo_failed: "red" };
@@ -94,8 +96,8 @@ export function Spent({ run, steps }: { run: Run; steps: Step[] }) {
   const isRunning = ["running", "undoing"].includes(run.status);
   const spent = useMemo(() => {
     const found = shares(steps, from, to, to, { is: still ? "still" : isRunning ? "running" : undefined, since: since ?? undefined });
-    return taken(found, from, to, millis(run.started_at) ?? null, !steps.length && (isRunning || isFinal(run.status)));
-  }, [steps, from, to, still, since, isRunning, run.status, run.started_at]);
+    return taken(found, from, to, millis(run.started_at) ?? null, !steps.length && (isRunning || isFinal(run.status)), millis(run.wanted_at) ?? null);
+  }, [steps, from, to, still, since, isRunning, run.status, run.started_at, run.wanted_at]);
   const whole = Math.max(1, to - from);
   const told = [...SPENT, ["still", still ?? ""] as const, ["all", "in all"] as const].filter(([share]) => spent[share] > 0);
   return (

@@ -79,7 +79,7 @@ export function HistoryTable({ run, entries, actions, hasMore, kind, onKind }: T
             ))}
           </tbody>
         </table>
-        {!shown.length && <div className={parts.empty}>{lines.length ? "Nothing of this kind is recorded." : "Nothing is recorded yet."}</div>}
+        {!shown.length && <div className={parts.empty}>{lines.length ? (hasMore ? `Nothing of this kind is among the first ${entries.length.toLocaleString("en")} entries: there are more.` : "Nothing of this kind is recorded.") : "Nothing is recorded yet."}</div>}
       </div>
     </>
   );

@@ -40,15 +40,26 @@ export function RunLine({ run, working, ...placed }: Placed & { run: Run; workin
   const { scale, now, moves } = placed;
   const from = millis(run.created_at) ?? now;
   const { tone } = STATES[stateOf(run, now)];
+  const [begun, line] = queued(run, now);
   return (
     <div className={`${css.line} ${css.whole}`} style={{ top: 0 }}>
       <Name icon="M8 3a5 5 0 1 0 0 10A5 5 0 0 0 8 3Z" depth={0}><span>{run.definition}</span><small>{duration(between(from, now))}</small></Name>
       <span className={css.track}>
-        <Whole {...placed} from={from} to={now} tone={tone === "green" || tone === "red" ? tone : "grey"} />
+        {line && <span className={`${css.bar} ${css.thin}`} data-kind="line" style={styled(scale, line.from, line.to, moves)} title={`in line: ${duration(line.to - line.from)}`} />}
+        {begun <= now && <Whole {...placed} from={begun} to={now} tone={tone === "green" || tone === "red" ? tone : "grey"} />}
         {working && <span className={`${css.bar} ${css.thin}`} data-tone="blue" data-live="true" style={styled(scale, working.from, working.to, moves)} title={`at work: ${duration(working.to - working.from)} since the last that it recorded`} />}
       </span>
     </div>
   );
+}
+
+/// From when on a run was in hand, and when it stood in line, as far as that was recorded.
+function queued(run: Run, now: number): [number, Gap | null] {
+  const made = millis(run.created_at) ?? now;
+  const from = Math.max(made, millis(run.wanted_at) ?? made);
+  const to = millis(run.started_at) ?? (run.status === "ready" ? now : null);
+  if (to === null || to <= from) return [made, null];
+  return [to, { from, to }];
 }
 
 export function GroupLine({ line, row, top, isOpen, onToggle, ...placed }: Placed & { line: GroupRow; row: number; top: number; isOpen: boolean; onToggle: () => void }) {

@@ -10,7 +10,7 @@ function step(op: string, from: number, to: number | null, more: Partial<Step> =
   } as Step;
 }
 const HOUR = 3_600_000;
-const NONE = { queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
+const NONE = { later: 0, queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
 
 describe("the timeline", () => {
   it("cuts a step with failed attempts into runs and pauses", () => {
@@ -151,5 +151,8 @@ describe("the timeline", () => {
     expect(taken({ ...NONE, queued: 500 }, 0, 500, 150, true)).toEqual({ ...NONE, queued: 150, running: 350, all: 0 });
     expect(taken({ ...NONE, queued: 500 }, 0, 500, null, true)).toEqual({ ...NONE, all: 500 });
     expect(taken({ ...NONE, queued: 500 }, 0, 500, 900, true)).toEqual({ ...NONE, queued: 500, all: 0 });
+    expect(taken(found, 0, 500, 150, false, 100)).toEqual({ ...NONE, later: 100, queued: 50, between: 250, running: 100, all: 0 });
+    expect(taken(found, 0, 500, 150, false, 900)).toEqual({ ...NONE, later: 150, between: 250, running: 100, all: 0 });
+    expect(taken(found, 0, 500, 150, false, -900)).toEqual({ ...NONE, queued: 150, between: 250, running: 100, all: 0 });
   });
 });

@@ -67,7 +67,7 @@ export function idle(busy: Gap[], from: number, to: number, share = 0.03, least 
   return gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0) < to - from ? gaps : [];
 }
 
-export type Share = "queued" | "running" | "waiting" | "backoff" | "between" | "still";
+export type Share = "later" | "queued" | "running" | "waiting" | "backoff" | "between" | "still";
 
 /// What is known beside the steps of a run.
 interface Tail {
@@ -80,7 +80,7 @@ interface Tail {
 /// What the whole of a run was spent on, to the millisecond. Where several things went on at once the busiest counts. Before anything
 /// did, it stood in line; of what is between two things nobody noted whether it stood in line, was paused or blocked.
 export function shares(steps: Step[], from: number, to: number, now: number, tail: Tail = {}): Record<Share, number> {
-  const found: Record<Share, number> = { queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
+  const found: Record<Share, number> = { later: 0, queued: 0, running: 0, waiting: 0, backoff: 0, between: 0, still: 0 };
   const changes: [number, SegmentKind, number][] = [];
   for (const step of steps) {
     for (const one of segments(step, now)) {
@@ -106,9 +106,15 @@ export function shares(steps: Step[], from: number, to: number, now: number, tai
   return found;
 }
 
-/// The same where it is known when a node first took it: only until then it stood in line. Of one that recorded nothing, as jobs do, all the
-/// rest is work.
-export function taken(found: Record<Share, number>, from: number, to: number, at: number | null, isAlone: boolean): Record<Share | "all", number> {
+/// The same where it is known when a node first took it: only until then it stood in line, and not before it was wanted. Of one that recorded nothing,
+/// as jobs do, all the rest is work.
+export function taken(found: Record<Share, number>, from: number, to: number, at: number | null, isAlone: boolean, wanted: number | null = null): Record<Share | "all", number> {
+  const all = inLine(found, from, to, at, isAlone);
+  const later = Math.min(all.queued, clamp(wanted ?? from, from, to) - from);
+  return { ...all, later, queued: all.queued - later };
+}
+
+function inLine(found: Record<Share, number>, from: number, to: number, at: number | null, isAlone: boolean): Record<Share | "all", number> {
   if (isAlone && at === null) return { ...found, queued: 0, running: 0, all: to - from };
   if (at === null) return { ...found, all: 0 };
   const queued = clamp(at, from, to) - from;

@@ -25,6 +25,10 @@ describe("the attempts of a step", () => {
     expect(triesOf({ ...run, status: "waiting", node: null }, step("retrying"), now)).toHaveLength(2);
     expect(triesOf(run, step("retrying"), now).at(-1)).toMatchObject({ number: 3, state: "running", node: "node_1" });
   });
+  it("name the node that made them, where that was recorded", () => {
+    const attempts = [{ ...failed(1, 0), node: "node_0" }, { ...failed(2, 3), node: null }];
+    expect(triesOf(run, step("running", { attempts }), now).map((one) => one.node)).toEqual(["node_0", undefined, "node_1"]);
+  });
   it("are those of its run, of a job that has ended", () => {
     const job = step("dropped", { op: "job", ended_at: at(7) });
     expect(triesOf({ ...run, status: "completed" }, job, now).at(-1)).toMatchObject({ number: 3, state: "completed", error: undefined });

@@ -10,12 +10,12 @@ export interface Try {
   /// What became of it, where it is none of those that failed and were followed by another.
   state?: string;
   error?: string;
-  /// Which node has it in hand now. Nobody records who had those before.
+  /// Which node made it, of those that failed, or has it in hand now. Nobody records who made one that went well.
   node?: string;
 }
 
 export function triesOf(run: Pick<Run, "node" | "status" | "error">, step: Step, now: number): Try[] {
-  const failed: Try[] = step.attempts.map((one) => ({ number: one.number, began: one.began_at, ended: one.failed_at, next: one.next_at, error: one.error.message }));
+  const failed: Try[] = step.attempts.map((one) => ({ number: one.number, began: one.began_at, ended: one.failed_at, next: one.next_at, error: one.error.message, node: one.node ?? undefined }));
   const before = failed.at(-1);
   const began = before?.next ?? step.began_at;
   const state = stepState(step, run, now);

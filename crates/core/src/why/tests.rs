@@ -225,7 +225,14 @@ fn waits_are_read_from_what_opened_them() {
     assert_eq!((promise.on, &*promise.name), (WaitOn::Promise, "paid#2"));
     let note = || {
         let failure = FailureDoc::Outlast(crate::Error::Cancelled { reason: "x".into() });
-        let note = crate::AttemptNote { attempt: 2, failure, next_at: at(70), saved: None, gave_up: false };
+        let note = crate::AttemptNote {
+            attempt: 2,
+            failure,
+            next_at: at(70),
+            saved: None,
+            gave_up: false,
+            node: None,
+        };
         serde_json::to_vec(&note).unwrap()
     };
     let retry = Wait::opened(&entry(Op::Step, Phase::Attempt, "charge", &note)).unwrap();

@@ -107,6 +107,7 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
     let (op, name, attempt) = (place.op, place.name.clone(), place.attempts.len() as u32 + 1);
     let Stage::Ended(end) = std::mem::replace(&mut place.stage, Stage::Body) else { return true };
     state.replaying = false;
+    let node = Some(turn.engine.node());
     match end {
         BodyEnd::Done(payload) => {
             let entry = state.record(op, Phase::Done, name, Some(payload));
@@ -116,7 +117,7 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
         BodyEnd::Failed(failure) if op == Op::Undo => {
             state.undo_failed = Some(left_to_undo(state, &name, attempt, &failure));
             let next_at = turn.engine.clock.at_most();
-            let note = AttemptNote { attempt, failure, next_at, saved: None, gave_up: true };
+            let note = AttemptNote { attempt, failure, next_at, saved: None, gave_up: true, node };
             state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
         }
         BodyEnd::Failed(failure) => {
@@ -128,7 +129,7 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
             let saved = saved
                 .as_ref()
                 .and_then(|saved| serde_json::value::RawValue::from_string(saved.json()?.to_owned()).ok());
-            let note = AttemptNote { attempt, failure, next_at, saved, gave_up: false };
+            let note = AttemptNote { attempt, failure, next_at, saved, gave_up: false, node };
             state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
             if let Some(place) = state.slots.get_mut(&slot) {
                 place.attempts.push(note);

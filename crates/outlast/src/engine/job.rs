@@ -455,8 +455,9 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
         (Err(failure), None) => {
             let pause = job.pause_after(&definition, attempt);
             let next_at = engine.clock.at_most() + pause.unwrap_or_default();
-            let note =
-                AttemptNote { attempt, failure: failure.clone(), next_at, saved: None, gave_up: false };
+            let node = Some(engine.node());
+            let failed = failure.clone();
+            let note = AttemptNote { attempt, failure: failed, next_at, saved: None, gave_up: false, node };
             let entry = past.next(Op::Job, definition.options.name, &note);
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,

@@ -4,7 +4,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_core::{Error, FailureDoc, NodeId, Op, Payload, Phase, RunId, Status, crashes};
+use outlast_core::{
+    Error, FailureDoc, NodeId, Op, Payload, Phase, RunId, Status, crashes, split_life, strip_anew,
+};
 use outlast_store::{
     Address, Claimed, Delivery, Ended, Loaded, NewRun, NewsKind, Next, Parent, RunRecord, StoreError, code,
 };
@@ -430,6 +432,8 @@ fn end_of(turn: &Arc<Turn>, outcome: Outcome) -> Next {
         (Cancelled::No, Ok(output)) => (Status::Completed, Some(output), None),
         (Cancelled::No, Err(failure)) => (Status::Failed, None, Some(failure)),
     };
+    let failed = state.failed.as_deref().map(|name| strip_anew(split_life(name).0));
+    let failure = failure.map(|failure| failure.after(failed));
     let (next, sends) = finish(&turn.record, status, output, failure.as_ref());
     state.outbox.sends.extend(sends);
     next

@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub(super) cut: Option<FailureDoc>,
     /// What could not be undone, and what is left.
     pub(super) undo_failed: Option<String>,
+    /// The operation that failed last.
+    pub(super) failed: Option<Arc<str>>,
 }
 
 /// Where the request to stop stands.
@@ -176,6 +178,12 @@ impl State {
     /// Hands a result to the operation in `slot`; a child's end to everybody who waits for it.
     pub(crate) fn hand(&mut self, slot: usize, handed: Handed) {
         self.granted = false;
+        if let Handed::Entry(entry) = &handed
+            && entry.phase == Phase::Failed
+            && !matches!(entry.op, Op::Undo | Op::Cancel)
+        {
+            self.failed = Some(entry.name.clone());
+        }
         if let Handed::Entry(entry) = &handed
             && entry.op == Op::Child
         {

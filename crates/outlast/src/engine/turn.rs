@@ -157,6 +157,7 @@ impl Turn {
             undoing: false,
             cut: None,
             undo_failed: None,
+            failed: None,
         };
         let turn = Turn {
             engine,

@@ -52,7 +52,14 @@ pub(super) async fn cancel(
     let pause = job.pause_after(definition, number);
     let next_at = engine.clock.at_most() + pause.unwrap_or_default();
     let gave_up = pause.is_none();
-    let note = AttemptNote { attempt: number, failure: failure.clone(), next_at, saved: None, gave_up };
+    let note = AttemptNote {
+        attempt: number,
+        failure: failure.clone(),
+        next_at,
+        saved: None,
+        gave_up,
+        node: Some(engine.node()),
+    };
     let entry = past.next(Op::Undo, NAME, &note);
     let next = match pause {
         Some(after) => Next::Retry { after, attempt },

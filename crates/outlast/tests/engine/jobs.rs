@@ -1,6 +1,7 @@
 //! Jobs: one unit of work, tried again as told.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use outlast::prelude::*;
@@ -169,9 +170,11 @@ engine_test! {
         let runs = lab.app().start_many(job.clone(), 0..3).await.unwrap();
         let ledger = lab.ledger.clone();
         lab.until("two began", || { let ledger = ledger.clone(); async move { ledger.notes().len() == 2 } }).await;
-        let stopping = tokio::spawn(lab.app().clone().shutdown(10.seconds()));
+        // It stops before the first of them ends, which would make room for the third.
+        let mut stopping = Box::pin(lab.app().clone().shutdown(10.seconds()));
+        std::future::poll_fn(|cx| Poll::Ready(stopping.as_mut().poll(cx).is_pending())).await;
         gate.add_permits(10);
-        stopping.await.unwrap().unwrap();
+        stopping.await.unwrap();
 
         let open = lab.app().list(&outlast::Filter::default(), None, 10).await.unwrap().runs;
         let left: Vec<Status> = open.iter().map(|run| run.status).collect();

@@ -112,6 +112,31 @@ async fn a_node_that_knows_when_its_next_run_is_due_asks_then() {
     comes(run.result()).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_slot_is_free_when_its_turn_is_over_and_no_more_wait_for_their_commits_than_may_run() {
+    let (store, ledger) = (watched().await, Ledger::default());
+    let noting = Job::new("noting", |job: JobCtx, number: u32| async move {
+        job.state::<Ledger>().note(number.to_string());
+        Ok::<(), AnyError>(())
+    });
+    let app = Outlast::on(store.clone()).job(noting.clone()).state(ledger.clone());
+    let app = app.concurrency(1).run().await.unwrap();
+    let held = store.hold_commits();
+    let mut runs = Vec::new();
+    for number in 0..4 {
+        runs.push(app.start(noting.clone(), number).await.unwrap());
+    }
+    comes(held.until_waiting(1)).await;
+    pass(1.second()).await;
+    let begun = ledger.notes();
+    assert_eq!(begun.len(), 2, "the next begins while an end is on its way, and only one more: {begun:?}");
+    held.let_go();
+    for run in runs {
+        comes(run.result()).await.unwrap();
+    }
+    assert_eq!(ledger.notes().len(), 4);
+}
+
 /// A step that ends when it may, beside a second of sleep.
 fn beside() -> Workflow<(), (), AnyError> {
     Workflow::new("beside", |ctx: Ctx, (): ()| async move {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use outlast::prelude::*;
+use outlast_core::{AttemptNote, FailureDoc, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::engine_test;
@@ -85,7 +86,10 @@ engine_test! {
 
         let expected = CheckoutError::Pay(Failure::Own(PayError::Declined("4242".into())));
         assert_eq!(run.result().await.unwrap_err(), Failure::Own(expected));
-        assert_eq!(run.status().await.unwrap().status, Status::Failed);
+        let ended = run.status().await.unwrap();
+        assert_eq!(ended.status, Status::Failed);
+        let failure: FailureDoc = serde_json::from_str(&ended.ended.unwrap().error.unwrap()).unwrap();
+        assert_eq!(failure.step(), Some("charge"), "the step that failed is noted");
     }
 
     async fn a_failed_attempt_is_tried_again_after_its_pause_and_kept_in_the_journal(lab: Lab) {
@@ -111,8 +115,9 @@ engine_test! {
         assert_eq!(lab.app().handle(&flow, run.id()).result().await.unwrap(), 3);
         assert_eq!(lab.ledger.notes(), ["attempt 1 true", "attempt 2 true", "attempt 3 true"]);
         let journal = lab.test().journal(run.id()).await.unwrap();
-        let failed = journal.iter().filter(|entry| entry.phase == outlast::Phase::Attempt).count();
-        assert_eq!(failed, 2);
+        let failed = journal.iter().filter(|entry| entry.phase == outlast::Phase::Attempt);
+        let nodes: Vec<Option<NodeId>> = failed.map(|entry| entry.note::<AttemptNote>().unwrap().node).collect();
+        assert!(matches!(nodes[..], [Some(first), Some(next)] if first != next), "each by its node: {nodes:?}");
     }
 
     async fn after_the_last_attempt_the_error_reaches_the_code(lab: Lab) {

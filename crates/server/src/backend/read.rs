@@ -48,6 +48,8 @@ pub(super) struct RunDoc {
     /// Not in the answers of servers of before this was recorded.
     #[serde(default)]
     started_at: Option<When>,
+    #[serde(default)]
+    wanted_at: Option<When>,
     due_at: Option<When>,
     expires_at: Option<When>,
     finished_at: Option<When>,
@@ -124,6 +126,7 @@ impl From<RunDoc> for RunView {
             expires_at: time(doc.expires_at),
             group: None,
             began_at: time(doc.started_at),
+            wanted_at: time(doc.wanted_at),
             finished_at: time(doc.finished_at),
             ended,
             tags: doc.tags.into_iter().collect(),

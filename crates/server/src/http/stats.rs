@@ -70,6 +70,9 @@ pub(crate) struct Summary {
     cancelled: u64,
     p50_ms: Option<u64>,
     p95_ms: Option<u64>,
+    /// How long they stood in line before a node first took them.
+    wait_p50_ms: Option<u64>,
+    wait_p95_ms: Option<u64>,
 }
 
 /// How runs ended, span by span.
@@ -77,6 +80,9 @@ pub(crate) struct Summary {
 pub(crate) struct Series {
     step_ms: u64,
     points: Vec<Point>,
+    /// Of the whole range: how long runs stood in line before a node first took them.
+    wait_p50_ms: Option<u64>,
+    wait_p95_ms: Option<u64>,
 }
 
 /// How runs ended in one span.
@@ -89,6 +95,9 @@ pub(crate) struct Point {
     /// From start to end; half of them took less. About: it is within a factor of two.
     p50_ms: Option<u64>,
     p95_ms: Option<u64>,
+    /// How long they had stood in line before a node first took them, from when they were wanted. About, too.
+    wait_p50_ms: Option<u64>,
+    wait_p95_ms: Option<u64>,
     /// How many were due and not taken, at most: looked at once a minute. `null` where nobody looked, for one definition, and
     /// for a token of one tenant.
     queued: Option<u64>,
@@ -144,6 +153,7 @@ pub(crate) async fn summary(call: Call) -> Answer {
         all.failed += point.failed;
         all.cancelled += point.cancelled;
         all.times.extend(point.times);
+        all.waits.extend(point.waits);
     }
     let oldest = match call.caller.tenant {
         Some(_) => None,
@@ -165,6 +175,8 @@ pub(crate) async fn summary(call: Call) -> Answer {
         cancelled: all.cancelled,
         p50_ms: quantile(&all.times, 0.5),
         p95_ms: quantile(&all.times, 0.95),
+        wait_p50_ms: quantile(&all.waits, 0.5),
+        wait_p95_ms: quantile(&all.waits, 0.95),
     })
 }
 
@@ -186,7 +198,9 @@ pub(crate) async fn series(call: Call) -> Answer {
         points.push(Point::new(point, depth));
         at += micros(step);
     }
-    Reply::json(&Series { step_ms: millis(step), points })
+    let waits: Vec<(u32, u64)> = found.into_iter().flat_map(|point| point.waits).collect();
+    let [wait_p50_ms, wait_p95_ms] = [0.5, 0.95].map(|share| quantile(&waits, share));
+    Reply::json(&Series { step_ms: millis(step), points, wait_p50_ms, wait_p95_ms })
 }
 
 /// Failures that are alike.
@@ -225,6 +239,8 @@ impl Point {
             cancelled: point.cancelled,
             p50_ms: quantile(&point.times, 0.5),
             p95_ms: quantile(&point.times, 0.95),
+            wait_p50_ms: quantile(&point.waits, 0.5),
+            wait_p95_ms: quantile(&point.waits, 0.95),
             queued: depth.map(|depth| depth.due),
             running: depth.map(|depth| depth.running),
             queue_wait_ms: depth.map(|depth| millis(depth.oldest)),

@@ -36,6 +36,7 @@ pub(super) async fn points(
             point.failed += found.failed;
             point.cancelled += found.cancelled;
             point.times.extend(found.times);
+            point.waits.extend(found.waits);
         }
     }
     Ok(points.into_values().collect())

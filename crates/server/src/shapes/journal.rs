@@ -116,6 +116,8 @@ struct AttemptJson {
     began_at: When,
     failed_at: When,
     next_at: When,
+    /// The node that made it, since that is recorded.
+    node: Option<String>,
     error: ErrorJson,
 }
 
@@ -140,6 +142,7 @@ impl StepJson {
             began_at: When(attempt.began),
             failed_at: When(attempt.failed_at),
             next_at: When(attempt.next_at),
+            node: attempt.node.map(|node| node.to_string()),
             error: ErrorJson::new(attempt.failure),
         };
         let ended_at = operation.end.as_ref().map(|end| end.at).or(run_ended);

@@ -37,6 +37,8 @@ pub(crate) struct RunJson {
     /// When a node first took it: before that it stood in line. `null` until then, again after a retry of one that had
     /// ended, and of runs from before schema 28.
     started_at: Option<When>,
+    /// When it was to begin, if not at once: before that it did not stand in line. `null` of runs from before schema 29.
+    wanted_at: Option<When>,
     due_at: Option<When>,
     expires_at: Option<When>,
     finished_at: Option<When>,
@@ -147,6 +149,7 @@ impl RunJson {
             attempt: view.attempt,
             created_at: When(record.created_at),
             started_at: view.began_at.map(When),
+            wanted_at: view.wanted_at.map(When),
             due_at: view.due_at.map(When),
             expires_at: view.expires_at.map(When),
             finished_at: view.finished_at.map(When),

@@ -82,6 +82,8 @@ pub struct SeriesPoint {
     pub cancelled: u64,
     /// How long they took: how many within each power of two of microseconds, by the power.
     pub times: Vec<(u32, u64)>,
+    /// The same of how long they had stood in line before a node first took them, as far as that was recorded.
+    pub waits: Vec<(u32, u64)>,
 }
 
 /// Which failures to read, the last first.

@@ -32,24 +32,30 @@ pub(crate) async fn series(
                 ask.queue.clone()
             ]
         };
-        places.push((flight.add(SERIES_SUMS.with(values())), flight.add(SERIES_TIMES.with(values()))));
+        places.push([&SERIES_SUMS, &SERIES_TIMES, &SERIES_WAITS].map(|sql| flight.add(sql.with(values()))));
     }
     let mut answers = flight.send_last(tx).await?;
     let mut points: BTreeMap<i64, SeriesPoint> = BTreeMap::new();
     let mut times: BTreeMap<(i64, u32), u64> = BTreeMap::new();
-    for (sums, spent) in places {
+    let mut waits: BTreeMap<(i64, u32), u64> = BTreeMap::new();
+    for [sums, spent, waited] in places {
         for row in answers.take(sums) {
             let point = points.entry(row.int(0)?).or_default();
             point.completed += row.number::<u64>(1)?;
             point.failed += row.number::<u64>(2)?;
             point.cancelled += row.number::<u64>(3)?;
         }
-        for row in answers.take(spent) {
-            *times.entry((row.int(0)?, row.number(1)?)).or_default() += row.number::<u64>(2)?;
+        for (place, spans) in [(spent, &mut times), (waited, &mut waits)] {
+            for row in answers.take(place) {
+                *spans.entry((row.int(0)?, row.number(1)?)).or_default() += row.number::<u64>(2)?;
+            }
         }
     }
     for ((at, bucket), runs) in times {
         points.entry(at).or_default().times.push((bucket, runs));
+    }
+    for ((at, bucket), runs) in waits {
+        points.entry(at).or_default().waits.push((bucket, runs));
     }
     let point = |(at, point)| SeriesPoint { at: Timestamp::from_micros(at), ..point };
     Ok(points.into_iter().map(point).collect())
@@ -146,7 +152,7 @@ fn read(row: &Row) -> Result<FailureGroup, StoreError> {
 }
 
 pub(super) static STATEMENTS: &[&Sql] =
-    &[&SERIES_SUMS, &SERIES_TIMES, &DEPTHS, &FAILURES, &FAILURE_SPANS, &FAILURE_VERSIONS];
+    &[&SERIES_SUMS, &SERIES_TIMES, &SERIES_WAITS, &DEPTHS, &FAILURES, &FAILURE_SPANS, &FAILURE_VERSIONS];
 
 const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text, Type::Text];
 
@@ -178,6 +184,10 @@ static SERIES_SUMS: Sql = Sql::new(
 
 static SERIES_TIMES: Sql =
     Sql::new("series_times", range_text!("u.bucket, cast(sum(u.runs) as bigint)", "rollup_times", "1, 2"))
+        .takes(RANGE);
+
+static SERIES_WAITS: Sql =
+    Sql::new("series_waits", range_text!("u.bucket, cast(sum(u.runs) as bigint)", "rollup_waits", "1, 2"))
         .takes(RANGE);
 
 // The queue without a name stands for the look itself: a queue that is not there was empty then.

@@ -38,7 +38,7 @@ macro_rules! view_columns {
             shown_status!(),
             ", a.due_at, a.node, a.epoch, a.attempt, a.reason, a.cancel_reason, a.expires_at,
              z.status, z.codec, z.output, z.error, z.finished_at, z.epoch, a.group_key, a.pause_asked,
-             coalesce(z.began_at, a.began_at) "
+             coalesce(z.began_at, a.began_at), r.wanted_at "
         )
     };
 }
@@ -71,6 +71,7 @@ pub(super) fn view(row: &Row) -> Result<Option<RunView>, StoreError> {
         pause_reason: row.opt_text(RESULT + 7)?,
         expires_at: row.opt_time(AGENDA + 7)?,
         began_at: row.opt_time(RESULT + 8)?,
+        wanted_at: row.opt_time(RESULT + 9)?,
         finished_at: row.opt_time(RESULT + 4)?,
         group: row.opt_text(RESULT + 6)?,
         ended,
@@ -333,7 +334,7 @@ static ENDED: Sql = Sql::new(
 static NEXT: Sql = Sql::new(
     "next_due",
     "select min(t.due_at) from (
-         select (select a.due_at from outlast.agenda as a where a.shard = {p1} and a.due_at is not null
+         select (select a.due_at from outlast.agenda as a where a.shard = {p1} and a.due_at is not null and a.attempt > 0
                   order by a.due_at limit 1) as due_at
          union all
          select (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null)

@@ -32,6 +32,7 @@ pub(super) async fn due(
     let by_this = match row.status {
         Status::Ready if is_as_seen => {
             flight.add(DUE_SET.with(cells![run.shard(), run, at]));
+            flight.add(DUE_WANTED.with(cells![run.shard(), run]));
             tx.signal(Signal::Due);
             true
         }
@@ -48,7 +49,7 @@ pub(super) async fn due(
     flight.send_last(tx).await.map(|_| Controlled::Due { run, by_this })
 }
 
-pub(crate) static STATEMENTS: &[&Sql] = &[&DUE_LOOK, &DUE_SET];
+pub(crate) static STATEMENTS: &[&Sql] = &[&DUE_LOOK, &DUE_SET, &DUE_WANTED];
 
 static DUE_LOOK: Sql =
     Sql::new("due_look", "select a.due_at from outlast.agenda as a where a.shard = {p1} and a.id = {p2}")
@@ -62,3 +63,13 @@ static DUE_SET: Sql = Sql::new(
       where shard = {p1} and id = {p2}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int]);
+
+// Whoever was to begin later begins to stand in line then.
+static DUE_WANTED: Sql = Sql::new(
+    "due_wanted",
+    "update outlast.runs
+        set wanted_at = (select a.due_at from outlast.agenda as a where a.shard = {p1} and a.id = {p2})
+      where shard = {p1} and id = {p2}
+        and exists (select 1 from outlast.agenda as a where a.shard = {p1} and a.id = {p2} and a.began_at is null)",
+)
+.takes(&[Type::Int, Type::Id]);

@@ -9,17 +9,28 @@ use super::flight::{Flight, Place};
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Dialect, Known, Renew, Renewed, Signal, Sql, StoreError, Tx, Type};
 
-/// Renews the lease in every shard. Beside what the node has to hear, the runs that it holds by a settled
-/// claim without knowing them: they were handed out in a reply that got lost.
+/// What a renewal found.
+pub(crate) struct Look {
+    /// What the node has to hear.
+    pub(crate) renewed: Renewed,
+    /// The runs that it holds by a settled claim without knowing them: they were handed out in a reply that got lost.
+    pub(crate) strangers: Vec<RunId>,
+    /// The smallest number of the claims by which it holds something.
+    pub(crate) first: Option<i64>,
+}
+
+/// Renews the lease in every shard, and looks at what the node holds by claims from `from` on.
 pub(crate) async fn renew(
     tx: &mut dyn Tx,
     ask: &Renew,
+    from: Option<i64>,
     shards: ShardCount,
-) -> Result<(Renewed, Vec<RunId>), StoreError> {
+) -> Result<Look, StoreError> {
+    let from = from.unwrap_or(i64::MIN);
     let mut flight = Flight::default();
     let mut places = Vec::new();
     for shard in 0..shards.max(1) {
-        let renewed = flight.add(NODES_RENEW.with(cells![shard, ask.node, micros(ask.lease)]));
+        let renewed = flight.add(NODES_RENEW.with(cells![shard, ask.node, micros(ask.lease), from]));
         let held = match tx.dialect() {
             Dialect::Sqlite => {
                 flight.add(NODES_EXTEND.with(cells![shard, ask.node, micros(ask.lease)]));
@@ -52,6 +63,7 @@ pub(crate) async fn renew(
         }
     }
 
+    let first = held.values().map(|row| row.claim).min();
     let ours = |known: &Known| held.get(&known.run).filter(|row| row.epoch == known.epoch);
     renewed.lost = ask.known.iter().filter(|known| ours(known).is_none()).map(|known| known.run).collect();
     let told = ask.known.iter().filter(|known| ours(known).is_some_and(|row| row.news > known.seen));
@@ -62,7 +74,7 @@ pub(crate) async fn renew(
         held.remove(&known.run);
     }
     let strangers = held.into_iter().filter(|(_, row)| row.claim <= ask.settled).map(|(run, _)| run);
-    Ok((renewed, strangers.collect()))
+    Ok(Look { renewed, strangers: strangers.collect(), first })
 }
 
 struct Held {
@@ -127,7 +139,7 @@ static NODES_RENEW: Sql = Sql::new(
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
             (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
-       from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2}",
+       from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2} and a.claim >= {p4}",
 )
 // SQLite makes a table of what an update returns, and has no way to spare.
 .on_sqlite(
@@ -135,9 +147,9 @@ static NODES_RENEW: Sql = Sql::new(
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
             (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
-       from outlast.nodes as n where n.shard = {p1} and n.id = {p2}",
+       from outlast.nodes as n where n.shard = {p1} and n.id = {p2} and {p4} is not null",
 )
-.takes(&[Type::Int, Type::Id, Type::Int])
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int])
 .by("agenda_node");
 
 static NODES_EXTEND: Sql = Sql::new("nodes_extend", "")

@@ -3,18 +3,16 @@
 //! Whoever does it locks the shard's mark, goes on from there in the order of ends, adds what it finds and moves the mark,
 //! in one transaction: so each end counts once, whoever does it and however often. Ending a run costs nothing more.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use outlast_core::{FailureDoc, RunId, Status, Timestamp, fingerprint, shorten, split_life, strip_anew};
+use outlast_core::{FailureDoc, RunId, Status, Timestamp, fingerprint, shorten};
 
 use super::flight::Flight;
 use crate::rows::{ReadRow, cells, micros, plain};
-use crate::{Roll, Row, RunView, Sql, StoreError, Tx, Type};
+use crate::{Cell, Roll, Row, RunView, Sql, StoreError, Tx, Type};
 
 /// A minute in microseconds.
 pub(crate) const MINUTE: i64 = 60_000_000;
-/// Among how many entries at a run's end the step is looked for that failed.
-const LAST_ENTRIES: i64 = 50;
 /// How much of a message is kept.
 const MESSAGE: usize = 1_000;
 
@@ -57,24 +55,25 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
         return Ok(0);
     };
 
-    let steps = failed_steps(tx, ask.shard, &ended).await?;
-    let (mut sums, mut times, mut alike) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut ends = Ends::default();
+    let mut alike = BTreeMap::new();
     let (mut minutes, mut versions) = (BTreeMap::new(), BTreeMap::new());
     for row in &ended {
-        count(row, &mut sums, &mut times)?;
+        ends.count(row)?;
         if row.status(2)? == Status::Failed {
-            let step = steps.get(&row.run(0)?).cloned();
-            add_failure(row, step, &mut alike, &mut minutes, &mut versions)?;
+            add_failure(row, &mut alike, &mut minutes, &mut versions)?;
         }
     }
     let sums =
-        sums.into_iter().map(|((minute, tenant, definition, queue), [completed, failed, cancelled])| {
+        ends.sums.into_iter().map(|((minute, tenant, definition, queue), [completed, failed, cancelled])| {
             cells![minute, tenant, definition, queue, completed, failed, cancelled]
         });
-    let times =
-        times.into_iter().map(|(((minute, tenant, definition, queue), bucket), runs): ((Key, i64), i64)| {
+    let spans = |spans: BTreeMap<(Key, i64), i64>| -> Vec<Vec<Cell>> {
+        let row = |(((minute, tenant, definition, queue), bucket), runs)| {
             cells![minute, tenant, definition, queue, bucket, runs]
-        });
+        };
+        spans.into_iter().map(row).collect()
+    };
     let alike = alike.into_iter().map(
         |((tenant, fingerprint), Alike { definition, message, step, runs, first_at, last_at, last_run })| {
             cells![tenant, fingerprint, definition, message, step, runs, first_at, last_at, last_run]
@@ -89,7 +88,8 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
         });
     let mut flight = Flight::default();
     flight.each(&ROLL_SUMS, sums.collect(), cells![ask.shard]);
-    flight.each(&ROLL_TIMES, times.collect(), cells![ask.shard]);
+    flight.each(&ROLL_TIMES, spans(ends.times), cells![ask.shard]);
+    flight.each(&ROLL_WAITS, spans(ends.waits), cells![ask.shard]);
     flight.each(&ROLL_FAILURES, alike.collect(), cells![ask.shard]);
     flight.each(&ROLL_FAILURE_MINUTES, minutes.collect(), cells![ask.shard]);
     flight.each(&ROLL_FAILURE_VERSIONS, versions.collect(), cells![ask.shard]);
@@ -97,6 +97,7 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
     for sql in [
         &ROLLUPS_FORGET,
         &ROLLUP_TIMES_FORGET,
+        &ROLLUP_WAITS_FORGET,
         &FAILURES_FORGET,
         &FAILURE_MINUTES_FORGET,
         &FAILURE_VERSIONS_FORGET,
@@ -107,37 +108,50 @@ pub(crate) async fn roll(tx: &mut dyn Tx, ask: &Roll) -> Result<u32, StoreError>
     Ok(u32::try_from(ended.len()).unwrap_or(u32::MAX))
 }
 
-/// Counts one end.
-fn count(
-    row: &Row,
-    sums: &mut BTreeMap<Key, [i64; 3]>,
-    times: &mut BTreeMap<(Key, i64), i64>,
-) -> Result<(), StoreError> {
-    let at = row.int(1)?;
-    let key = (minute(at), row.text(4)?, row.text(5)?, row.text(6)?);
-    let place = match row.status(2)? {
-        Status::Completed => 0,
-        Status::Failed => 1,
-        _ => 2,
-    };
-    sums.entry(key.clone()).or_default()[place] += 1;
-    let took = (at - row.int(7)?).max(1);
-    *times.entry((key, i64::from(took.ilog2()))).or_default() += 1;
-    Ok(())
+/// How runs ended, and by the power of two of microseconds how long they took and stood in line.
+#[derive(Default)]
+struct Ends {
+    sums: BTreeMap<Key, [i64; 3]>,
+    times: BTreeMap<(Key, i64), i64>,
+    waits: BTreeMap<(Key, i64), i64>,
+}
+
+impl Ends {
+    fn count(&mut self, row: &Row) -> Result<(), StoreError> {
+        let (at, made) = (row.int(1)?, row.int(7)?);
+        let key = (minute(at), row.text(4)?, row.text(5)?, row.text(6)?);
+        let place = match row.status(2)? {
+            Status::Completed => 0,
+            Status::Failed => 1,
+            _ => 2,
+        };
+        self.sums.entry(key.clone()).or_default()[place] += 1;
+        // Whoever ended before a node took it stood in line and was never served: it says nothing of how long that takes.
+        if let Some(began) = row.opt_int(9)? {
+            let waited = began - made.max(row.opt_int(10)?.unwrap_or(made));
+            *self.waits.entry((key.clone(), power(waited))).or_default() += 1;
+        }
+        *self.times.entry((key, power(at - made))).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// The power of two of a span.
+fn power(span: i64) -> i64 {
+    i64::from(span.max(1).ilog2())
 }
 
 /// Adds one failure to those that are like it.
 fn add_failure(
     row: &Row,
-    step: Option<String>,
     alike: &mut BTreeMap<(String, String), Alike>,
     minutes: &mut BTreeMap<Minute, i64>,
     versions: &mut BTreeMap<Version, Timestamp>,
 ) -> Result<(), StoreError> {
     let (run, finished_at) = (row.run(0)?, row.time(1)?);
     let (tenant, definition) = (row.text(4)?, row.text(5)?);
-    let message = kept_message(row.opt_text(3)?.as_deref());
-    let fingerprint = fingerprint(&definition, &message);
+    let failure = failure_doc(row.opt_text(3)?.as_deref());
+    let fingerprint = fingerprint(&definition, failure.as_ref());
     *minutes.entry((minute(finished_at.micros()), tenant.clone(), fingerprint.clone())).or_default() += 1;
     versions.insert((tenant.clone(), fingerprint.clone(), row.int(8)?), finished_at);
     let group = alike.entry((tenant, fingerprint)).or_insert_with(|| Alike {
@@ -150,7 +164,10 @@ fn add_failure(
         last_run: run,
     });
     group.runs += 1;
-    (group.last_at, group.last_run, group.message, group.step) = (finished_at, run, message, step);
+    let message = failure.as_ref().map(FailureDoc::message).unwrap_or_default();
+    group.message = plain(&shorten(&message, MESSAGE));
+    group.step = failure.as_ref().and_then(FailureDoc::step).map(plain);
+    (group.last_at, group.last_run) = (finished_at, run);
     Ok(())
 }
 
@@ -159,57 +176,30 @@ fn minute(at: i64) -> i64 {
     at - at.rem_euclid(MINUTE)
 }
 
-/// The step that failed last in each run that failed, where one did among its last entries.
-async fn failed_steps(
-    tx: &mut dyn Tx,
-    shard: u16,
-    ended: &[Row],
-) -> Result<HashMap<RunId, String>, StoreError> {
-    let mut failed = Vec::new();
-    for row in ended {
-        if row.status(2)? == Status::Failed {
-            failed.push(cells![row.run(0)?]);
-        }
-    }
-    if failed.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let mut flight = Flight::default();
-    let places = flight.each(&ROLL_STEPS, failed, cells![shard, LAST_ENTRIES]);
-    let mut answers = flight.send(tx).await?;
-    let mut steps = HashMap::new();
-    for row in places.into_iter().flat_map(|place| answers.take(place)) {
-        let name = strip_anew(split_life(&row.text(1)?).0).to_owned();
-        steps.insert(row.run(0)?, name);
-    }
-    Ok(steps)
-}
-
-/// What a failure says, as far as it is kept.
-fn kept_message(error: Option<&str>) -> String {
-    let failure: Option<FailureDoc> = error.and_then(|error| serde_json::from_str(error).ok());
-    plain(&shorten(&failure.map(|failure| failure.message()).unwrap_or_default(), MESSAGE))
+fn failure_doc(error: Option<&str>) -> Option<FailureDoc> {
+    error.and_then(|error| serde_json::from_str(error).ok())
 }
 
 /// The fingerprint of the failures that a run's is alike to, if it failed: that of its [`FailureGroup`](crate::FailureGroup).
 pub fn failure_of(view: &RunView) -> Option<String> {
     let error = view.ended.as_ref().filter(|_| view.status == Status::Failed)?.error.as_deref();
-    Some(fingerprint(&view.record.definition, &kept_message(error)))
+    Some(fingerprint(&view.record.definition, failure_doc(error).as_ref()))
 }
 
 pub(crate) static STATEMENTS: &[&Sql] = &[
     &ROLLED_MAKE,
     &ROLLED_LOCK,
     &ROLL_LOOK,
-    &ROLL_STEPS,
     &ROLL_SUMS,
     &ROLL_TIMES,
+    &ROLL_WAITS,
     &ROLL_FAILURES,
     &ROLL_FAILURE_MINUTES,
     &ROLL_FAILURE_VERSIONS,
     &ROLLED_MOVE,
     &ROLLUPS_FORGET,
     &ROLLUP_TIMES_FORGET,
+    &ROLLUP_WAITS_FORGET,
     &FAILURES_FORGET,
     &FAILURE_MINUTES_FORGET,
     &FAILURE_VERSIONS_FORGET,
@@ -229,8 +219,8 @@ static ROLLED_LOCK: Sql = Sql::new(
 
 static ROLL_LOOK: Sql = Sql::new(
     "roll_look",
-    "select z.run, z.finished_at, z.status, z.error, r.tenant, r.definition, r.queue, r.created_at, r.version
-       from (select o.run, o.finished_at, o.status, o.error from outlast.results as o
+    "select z.run, z.finished_at, z.status, z.error, r.tenant, r.definition, r.queue, r.created_at, r.version, z.began_at, r.wanted_at
+       from (select o.run, o.finished_at, o.status, o.error, o.began_at from outlast.results as o
               where o.shard = {p1} and (o.finished_at, o.run) > ({p2}, {p3}) and o.finished_at <= {now} - {p4}
               order by o.finished_at, o.run limit {p5}) as z
        join outlast.runs as r on r.shard = {p1} and r.id = z.run
@@ -238,24 +228,6 @@ static ROLL_LOOK: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Int, Type::Id, Type::Int, Type::Int])
 .by("results_by_time");
-
-// Steps, transactions and runs that were called, each with its end: the number of the kind is that of the operation and 3.
-static ROLL_STEPS: Sql = Sql::new(
-    "roll_steps",
-    "select s.* from {batch} cross join lateral (
-         select j.run, j.name from (
-             select o.run, o.name, o.pos, o.kind from outlast.journal as o
-              where o.shard = {p1} and o.run = b.run order by o.pos desc limit {p2}) as j
-          where j.kind in (3, 13, 53) order by j.pos desc limit 1) as s",
-)
-.on_sqlite(
-    "select j.run, j.name from (
-         select o.run, o.name, o.pos, o.kind from outlast.journal as o
-          where o.shard = {p1} and o.run = {b:run} order by o.pos desc limit {p2}) as j
-      where j.kind in (3, 13, 53) order by j.pos desc limit 1",
-)
-.rows(&[("run", Type::Id)])
-.takes(&[Type::Int, Type::Int]);
 
 static ROLL_SUMS: Sql = Sql::new(
     "roll_sums",
@@ -276,21 +248,30 @@ static ROLL_SUMS: Sql = Sql::new(
 ])
 .takes(&[Type::Int]);
 
-static ROLL_TIMES: Sql = Sql::new(
-    "roll_times",
-    "insert into outlast.rollup_times as u (shard, minute, tenant, definition, queue, bucket, runs)
-     select {p1}, b.minute, b.tenant, b.definition, b.queue, b.bucket, b.runs from {batch} where true
-     on conflict (shard, minute, tenant, definition, queue, bucket) do update set runs = u.runs + excluded.runs",
-)
-.rows(&[
+macro_rules! roll_spans {
+    ($table:literal) => {
+        concat!(
+            "insert into outlast.",
+            $table,
+            " as u (shard, minute, tenant, definition, queue, bucket, runs)
+             select {p1}, b.minute, b.tenant, b.definition, b.queue, b.bucket, b.runs from {batch} where true
+             on conflict (shard, minute, tenant, definition, queue, bucket) do update set runs = u.runs + excluded.runs"
+        )
+    };
+}
+
+const SPANS: &[(&str, Type)] = &[
     ("minute", Type::Int),
     ("tenant", Type::Text),
     ("definition", Type::Text),
     ("queue", Type::Text),
     ("bucket", Type::Int),
     ("runs", Type::Int),
-])
-.takes(&[Type::Int]);
+];
+
+static ROLL_TIMES: Sql = Sql::new("roll_times", roll_spans!("rollup_times")).rows(SPANS).takes(&[Type::Int]);
+
+static ROLL_WAITS: Sql = Sql::new("roll_waits", roll_spans!("rollup_waits")).rows(SPANS).takes(&[Type::Int]);
 
 static ROLL_FAILURES: Sql = Sql::new(
     "roll_failures",
@@ -343,6 +324,12 @@ static ROLLUPS_FORGET: Sql =
 static ROLLUP_TIMES_FORGET: Sql = Sql::new(
     "rollup_times_forget",
     "delete from outlast.rollup_times where shard = {p1} and minute < {now} - {p2}",
+)
+.takes(&[Type::Int, Type::Int]);
+
+static ROLLUP_WAITS_FORGET: Sql = Sql::new(
+    "rollup_waits_forget",
+    "delete from outlast.rollup_waits where shard = {p1} and minute < {now} - {p2}",
 )
 .takes(&[Type::Int, Type::Int]);
 

@@ -187,6 +187,7 @@ pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
     let (codec, input) = payload_cells(Some(&run.input));
     let parent = run.parent.as_ref().map(|parent| parent.run.uuid());
     let op = run.parent.as_ref().and_then(|parent| parent.op.clone());
+    let [at, delay, ..] = place(run, None);
     cells![
         run.id,
         &*run.tenant,
@@ -206,6 +207,8 @@ pub(super) fn record_row(run: &NewRun) -> Vec<Cell> {
         run.group.clone(),
         unique_cell(run),
         run.stops_with_parent.then_some(1_i64),
+        at,
+        delay,
     ]
 }
 
@@ -284,6 +287,8 @@ pub(super) const RECORD: &[(&str, Type)] = &[
     ("group_key", Type::Text),
     ("unique_key", Type::Text),
     ("stops_with_parent", Type::Int),
+    ("due_at", Type::Int),
+    ("delay", Type::Int),
 ];
 
 /// What a keyed run is joined with: its key's row, if that names this run or nobody's yet.
@@ -320,17 +325,27 @@ macro_rules! not_ended {
     };
 }
 
+/// From when on a run is wanted, where that is not at once.
+macro_rules! wanted_at {
+    ($at:literal, $delay:literal) => {
+        concat!("coalesce(", $at, ", case when ", $delay, " > 0 then {now} + ", $delay, " end)")
+    };
+}
+pub(super) use wanted_at;
+
 macro_rules! insert_run {
     ($id:literal, $from:expr) => {
         concat!(
             "insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority,
                  created_at, owner, roles, trace, parent, parent_op, codec, input, group_key, unique_key,
-                 stops_with_parent)
+                 stops_with_parent, wanted_at)
              select {p1}, ",
             $id,
             ", b.tenant, b.definition, b.version, b.kind, b.key, b.queue, b.priority, {now}, b.owner,
                  b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key, b.unique_key,
-                 b.stops_with_parent from {batch}",
+                 b.stops_with_parent, ",
+            wanted_at!("b.due_at", "b.delay"),
+            " from {batch}",
             $from,
             " where true on conflict do nothing"
         )
@@ -448,8 +463,14 @@ static KEYS_INPUTS: Sql = Sql::new(
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text)])
 .takes(&[Type::Int]);
 
+// Claim by claim: a planner that takes them for a few of few looks at all that the node has held.
 static HELD: Sql = Sql::new(
     "start_held",
+    "select a.id from unnest({p3}) as k(claim) cross join lateral (
+         select a.id from outlast.agenda as a
+          where a.shard = {p1} and a.node = {p2} and a.claim = k.claim and a.epoch = 1 offset 0) as a",
+)
+.on_sqlite(
     "select a.id from outlast.agenda as a
       where a.shard = {p1} and a.node = {p2} and a.claim {in:p3} and a.epoch = 1",
 )

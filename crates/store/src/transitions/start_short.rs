@@ -10,7 +10,7 @@ use outlast_core::NodeId;
 
 use super::agenda::fence;
 use super::flight::Flight;
-use super::start::{PLACE, RECORD, agenda_row, place, places, record_row};
+use super::start::{PLACE, RECORD, agenda_row, place, places, record_row, wanted_at};
 use crate::rows::{ReadRow, cells};
 use crate::{Cell, Due, Hold, NewRun, Signal, Sql, Started, StoreError, Tx, Type, code};
 
@@ -30,7 +30,8 @@ pub(crate) async fn start_short(
     let nodes = Cell::Ids(nodes.into_iter().map(|node| node.uuid()).collect());
     let row = |(run, hold): (&NewRun, Option<Hold>)| {
         let mut row = record_row(run);
-        row.extend(place(run, hold));
+        // The record has when it is due already.
+        row.extend(place(run, hold).into_iter().skip(2));
         row.push(Cell::from(code(&run.definition, run.version)));
         row
     };
@@ -137,14 +138,17 @@ pub(crate) static STATEMENTS: &[&Sql] = &[&START, &START_KEY, &START_RECORD, &ST
 
 static START: Sql = Sql::new(
     "start",
-    "with b as materialized (select * from {batch}), fence as materialized (
+    concat!(
+        "with b as materialized (select * from {batch}), fence as materialized (
          select n.id from outlast.nodes as n where n.shard = {p1} and n.id {in:p4} {key_share}
      ), new as (
          insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
-             owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent)
+             owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent, wanted_at)
          select {p1}, b.id, b.tenant, b.definition, b.version, b.kind, b.queue, b.priority, {now}, b.owner,
                 b.roles, b.trace, b.parent, b.parent_op, b.codec, b.input, b.group_key,
-                b.stops_with_parent
+                b.stops_with_parent, ",
+        wanted_at!("b.due_at", "b.delay"),
+        "
            from b
      )
      insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, node, claim,
@@ -155,6 +159,7 @@ static START: Sql = Sql::new(
             {now} + b.timeout, b.queue, b.group_key, b.code, case when n.id is not null then {now} end
        from b left join fence as n on n.id = b.node
      returning id, case when node is null then 0 else 1 end",
+    ),
 )
 .on_sqlite("")
 .rows(&[
@@ -219,12 +224,12 @@ static START_KEY: Sql = Sql::new("start_key", "")
 // Of one row each and with a single place where it may fail: SQLite then keeps nothing to undo.
 static START_RECORD: Sql = Sql::new("start_record", "")
     .on_sqlite(
-        "insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority, created_at,
-             owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent)
+        concat!("insert into outlast.runs (shard, id, tenant, definition, version, kind, key, queue, priority, created_at,
+             owner, roles, trace, parent, parent_op, codec, input, group_key, stops_with_parent, wanted_at)
          values ({p1}, {b:id}, {b:tenant}, {b:definition}, {b:version}, {b:kind}, {b:key}, {b:queue}, {b:priority},
              {now}, {b:owner}, {b:roles}, {b:trace}, {b:parent}, {b:parent_op}, {b:codec}, {b:input}, {b:group_key},
-             {b:stops_with_parent})
-         on conflict do nothing",
+             {b:stops_with_parent}, ", wanted_at!("{b:due_at}", "{b:delay}"), ")
+         on conflict do nothing"),
     )
     .counted()
     .rows(RECORD)

@@ -209,7 +209,7 @@ static TO_SWEEP: Sql = Sql::new(
                                where k.shard = {p1} and k.expires_at <= {now} and k.version < {now})
             then 1 else 0 end,
             (select a.due_at from outlast.agenda as a
-              where a.shard = {p1} and a.due_at >= {p6} and a.due_at < {now} - {p3} order by a.due_at limit 1),
+              where a.shard = {p1} and a.due_at >= {p6} and a.due_at < {now} - {p3} and a.attempt > 0 order by a.due_at limit 1),
             {now}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int, Type::Int])
@@ -247,7 +247,7 @@ static OVERDUE: Sql = Sql::new(
     concat!(
         overdue!(),
         ", a.due_at from outlast.agenda as a
-      where a.shard = {p1} and a.due_at < {now} - {p2} and (a.due_at, a.id) > ({p3}, {p4})
+      where a.shard = {p1} and a.due_at < {now} - {p2} and a.attempt > 0 and (a.due_at, a.id) > ({p3}, {p4})
       order by a.due_at, a.id limit {p5}"
     ),
 )

@@ -17,7 +17,7 @@ use outlast_store::{
 };
 use tokio::sync::broadcast;
 
-use super::{Watched, held};
+use super::{Watched, held, pass};
 use crate::death::MortalTx;
 
 /// Calls that are passed on as they are.
@@ -73,6 +73,7 @@ impl Store for Watched {
     }
 
     async fn commit(&self, batch: Arc<Batch>) -> Result<Vec<Committed>, StoreError> {
+        pass(&self.holds_commits).await;
         pass_on_write!(self.commit(batch))
     }
 
@@ -104,10 +105,7 @@ impl Store for Watched {
     }
 
     async fn control(&self, control: &Control) -> Result<Controlled, StoreError> {
-        let held = self.holds_controls.lock().clone();
-        if let Some(held) = held {
-            held.pass().await;
-        }
+        pass(&self.holds_controls).await;
         pass_on_write!(self.control(control))
     }
 

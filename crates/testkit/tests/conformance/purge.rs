@@ -61,6 +61,7 @@ async fn everything_of_a_run_goes(world: World) {
         "rolled",
         "rollups",
         "rollup_times",
+        "rollup_waits",
         "failures",
         "failure_minutes",
         "failure_versions",

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use outlast_core::{AnyError, Failure, FailureDoc, Limits, Status, Timestamp};
-use outlast_store::{DepthAsk, DepthPoint, Ended, FailureAsk, Measure, Next, Roll, SeriesAsk, SeriesPoint};
+use outlast_store::{
+    Address, Control, DepthAsk, DepthPoint, Due, Ended, FailureAsk, Measure, Next, Roll, SeriesAsk,
+    SeriesPoint,
+};
 use outlast_testkit::{World, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
@@ -69,6 +72,57 @@ async fn every_end_counts_once_and_only_when_it_is_a_while_ago(world: World) {
     assert_eq!(points[0].times, [(25, 1)]);
     let hours = series(&world, None, MINUTE * 60 * 24 * 365).await;
     assert_eq!((sums(&hours), hours.len()), ((1, 0, 1), 1));
+}
+
+/// How long those that ended had stood in line, by the power of two of microseconds.
+async fn waits(world: &World) -> Vec<(u32, u64)> {
+    world.pass(MINUTE).await;
+    roll_all(world).await;
+    series(world, None, DAY * 365).await.into_iter().flat_map(|point| point.waits).collect()
+}
+
+#[store_test]
+async fn how_long_runs_stood_in_line_is_counted_from_when_they_were_wanted(world: World) {
+    let run = world.start("greet").await;
+    world.pass(MINUTE).await;
+    run.claimed_by("node").await.completed("done").await;
+    // A minute is between 2^25 and 2^26 microseconds.
+    assert_eq!(waits(&world).await, [(25, 1)]);
+
+    for is_span in [true, false] {
+        let at = world.now().await + DAY;
+        let due = if is_span { Due::After(DAY) } else { Due::At(at) };
+        let run = world.start("greet").due(due).await;
+        assert!(world.view(run.id).await.wanted_at >= Some(at));
+        world.pass(DAY + MINUTE).await;
+        run.claimed_by("node").await.completed("done").await;
+    }
+    assert_eq!(waits(&world).await, [(25, 3)]);
+}
+
+#[store_test]
+async fn whoever_is_wanted_at_another_time_stands_in_line_from_then_on(world: World) {
+    let run = world.start("greet").due(Due::After(DAY * 9)).await;
+    let seen = world.view(run.id).await.due_at.unwrap();
+    let sooner = Control::Due { run: Address::Run(run.id), seen, at: None };
+    world.control(&sooner).await;
+    world.pass(MINUTE).await;
+    let turn = run.claimed_by("node").await;
+    let wanted = world.view(run.id).await.wanted_at;
+    assert!(wanted < Some(seen), "{wanted:?}");
+    turn.completed("done").await;
+    assert_eq!(waits(&world).await, [(25, 1)]);
+}
+
+#[store_test]
+async fn whoever_ended_before_a_node_took_it_says_nothing_of_how_long_that_takes(world: World) {
+    let run = world.start("greet").await;
+    world.pass(MINUTE).await;
+    let withdrawn = Control::Withdraw { run: Address::Run(run.id), reason: "not wanted".into() };
+    world.control(&withdrawn).await;
+    assert_eq!(world.view(run.id).await.status, Status::Cancelled);
+    assert_eq!(waits(&world).await, []);
+    assert_eq!(sums(&series(&world, None, DAY).await), (0, 0, 1));
 }
 
 #[store_test]

@@ -37,6 +37,7 @@ pub(crate) fn sleep_until(pos: u32, until: Timestamp) -> Entry {
 /// A failed attempt of a step.
 pub(crate) fn failed_attempt(pos: u32, step: &str, attempt: u32, next_at: Timestamp) -> Entry {
     let failure = FailureDoc::Outlast(Error::Cancelled { reason: "a test".into() });
-    let body = Some(payload(AttemptNote { attempt, failure, next_at, saved: None, gave_up: false }));
+    let body =
+        Some(payload(AttemptNote { attempt, failure, next_at, saved: None, gave_up: false, node: None }));
     Entry { pos, op: Op::Step, phase: Phase::Attempt, name: step.into(), at: Timestamp::default(), body }
 }

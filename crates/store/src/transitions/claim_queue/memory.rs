@@ -24,6 +24,8 @@ const SINCE: Duration = Duration::from_secs(10);
 const COUNTS: i64 = 100_000_000_000_000;
 /// More than so many are not asked for one by one.
 const MOST: usize = 1000;
+/// For so long nobody looks at all who run: each look at those who ran and those who were taken since knows all who do.
+const RARELY: Duration = Duration::from_secs(30);
 
 /// What is remembered of every queue that this process claims from.
 #[derive(Debug, Default)]
@@ -35,8 +37,11 @@ pub(crate) struct Memory {
 
 #[derive(Debug, Clone)]
 struct Kept {
+    /// The last look at the line from its front.
     whole: WholeLook,
-    /// The database's time of that.
+    /// The last look at all who run.
+    counted: WholeLook,
+    /// The database's time of the last look, from wherever.
     at: Timestamp,
     /// The code of the runs that were looked at: others may be due before them.
     codes: Vec<String>,
@@ -44,7 +49,7 @@ struct Kept {
     floors: Floors,
 }
 
-/// Who ran when everything was looked at.
+/// Who ran then.
 #[derive(Debug, Clone)]
 enum Ran {
     /// They were only counted.
@@ -59,9 +64,9 @@ enum Ran {
 pub(super) struct Recalled {
     who: Who,
     pub(super) floors: Floors,
-    /// The time of the look that is remembered, where this one is not at everything.
+    /// The time of the look that is remembered, if one is.
     at: Option<Timestamp>,
-    /// How soon everything is worth a look, where this one is not.
+    /// How soon the line is worth a look from its front, where this one is not.
     pub(super) whole_in: Option<Duration>,
 }
 
@@ -97,15 +102,18 @@ impl Memory {
     /// How to look at a queue.
     pub(super) fn recall(&self, ask: &QueueClaim) -> Recalled {
         let queues = self.queues.lock();
-        let kept = queues.get(&ask.queue).filter(|kept| kept.whole.is_slow() && kept.codes == ask.codes);
+        let is_slow = |kept: &&Kept| kept.whole.is_slow() || kept.counted.is_slow();
+        let kept = queues.get(&ask.queue).filter(is_slow).filter(|kept| kept.codes == ask.codes);
         let Some(kept) = kept else { return Recalled::default() };
         let who = match &kept.ran {
-            Ran::These(runs) if kept.whole.is_recent() => Who::Since(kept.at, runs.clone()),
-            Ran::Many if kept.whole.is_recent() => Who::Counted,
-            _ => return Recalled { who: Who::Named, ..Recalled::default() },
+            Ran::These(runs) if kept.counted.is_within(RARELY) => Who::Since(kept.at, runs.clone()),
+            Ran::Many if kept.counted.is_within(RARELY) => Who::Counted,
+            _ => Who::Named,
         };
-        let whole_in = (kept.floors != Floors::default()).then(|| kept.whole.left());
-        Recalled { who, floors: kept.floors, at: Some(kept.at), whole_in }
+        let is_spared = kept.whole.is_slow() && kept.whole.is_recent();
+        let floors = if is_spared { kept.floors } else { Floors::default() };
+        let whole_in = (floors != Floors::default()).then(|| kept.whole.left());
+        Recalled { who, floors, at: Some(kept.at), whole_in }
     }
 
     /// Keeps what a look found; says whether what was recalled may be believed. It may not when time went back, or where
@@ -128,21 +136,29 @@ impl Memory {
             true => Floors::default(),
             false => firsts.floors(WholeLook::back(seen.now)),
         };
+        let ran = match recalled.who {
+            Who::Counted => None,
+            Who::Named | Who::Since(..) if names.len() <= MOST => Some(Ran::These(names)),
+            Who::Named | Who::Since(..) => Some(Ran::Many),
+        };
+        let look = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(seen.took) };
         let Some(at) = recalled.at else {
-            let ran = match recalled.who {
-                Who::Named if names.len() <= MOST => Ran::These(names),
-                Who::Named => Ran::Many,
-                Who::Since(..) | Who::Counted => Ran::Unasked,
-            };
-            let whole = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(seen.took) };
-            let codes = ask.codes.clone();
-            queues.insert(ask.queue.clone(), Kept { whole, at: seen.now, codes, ran, floors });
+            let (codes, ran) = (ask.codes.clone(), ran.unwrap_or(Ran::Unasked));
+            let kept = Kept { whole: look, counted: look, at: seen.now, codes, ran, floors };
+            queues.insert(ask.queue.clone(), kept);
             return true;
         };
-        // Whoever looked at everything meanwhile knows more.
-        if let Some(kept) = queues.get_mut(&ask.queue).filter(|kept| kept.at == at && kept.codes == ask.codes)
-        {
-            kept.floors = floors;
+        // Whoever looked meanwhile is believed.
+        let kept = queues.get_mut(&ask.queue).filter(|kept| kept.at == at && kept.codes == ask.codes);
+        if let Some(kept) = kept {
+            (kept.at, kept.floors) = (seen.now, floors);
+            if recalled.floors == Floors::default() {
+                kept.whole = look;
+            }
+            if matches!(recalled.who, Who::Named) {
+                kept.counted = look;
+            }
+            kept.ran = ran.unwrap_or_else(|| kept.ran.clone());
         }
         true
     }
@@ -213,7 +229,7 @@ static QUEUE_HELD_NAMED: Sql = Sql::new(
 // Node by node: the numbers of their claims are in the index behind them.
 static QUEUE_HELD_SINCE: Sql = Sql::new(
     "queue_held_since",
-    "select h.group_key, count(*), null from (
+    "select h.group_key, 1, h.id from (
          select a.id, a.group_key from unnest({p3}) as k(id) cross join lateral (
              select a.id, a.group_key from outlast.agenda as a
               where a.shard = {p1} and a.id = k.id and a.node is not null and a.queue = {p2} offset 0) as a
@@ -225,7 +241,7 @@ static QUEUE_HELD_SINCE: Sql = Sql::new(
              select a.id, a.group_key from outlast.agenda as a
               where a.shard = {p1} and a.node = n.id and a.claim < {p5} and a.queue = {p2}) as a
           where n.shard = {p1}
-     ) as h group by h.group_key",
+     ) as h",
 )
 .on_sqlite("")
 .takes(&[Type::Int, Type::Text, Type::Ids, Type::Int, Type::Int])
@@ -269,12 +285,23 @@ mod tests {
         assert!(look(&memory, seen(at(3), SLOW), 2));
         let recalled = memory.recall(&ask("a"));
         assert!(matches!(&recalled.who, Who::Since(since, runs) if *since == at(3) && runs.len() == 2));
-        assert!(recalled.whole_in.is_some_and(|left| left <= SLOW * 20), "and everything soon after");
+        assert!(recalled.whole_in.is_some_and(|left| left <= SLOW * 60), "and everything soon after");
         assert!(memory.recall(&ask("b")).at.is_none(), "others may be due before those of other code");
 
-        tokio::time::advance(SLOW * 20).await;
-        assert!(matches!(memory.recall(&ask("a")).who, Who::Named), "everything once more");
-        assert!(look(&memory, seen(at(4), SLOW), MOST + 1));
+        tokio::time::advance(SLOW * 60).await;
+        let recalled = memory.recall(&ask("a"));
+        assert!(
+            matches!(recalled.who, Who::Since(..)) && recalled.floors == Floors::default(),
+            "the whole line"
+        );
+        assert!(look(&memory, seen(at(4), SLOW), 3));
+        let recalled = memory.recall(&ask("a"));
+        assert!(matches!(&recalled.who, Who::Since(since, runs) if *since == at(4) && runs.len() == 3));
+        assert!(recalled.floors != Floors::default());
+
+        tokio::time::advance(RARELY).await;
+        assert!(matches!(memory.recall(&ask("a")).who, Who::Named), "all who run once more");
+        assert!(look(&memory, seen(at(5), SLOW), MOST + 1));
         assert!(matches!(memory.recall(&ask("a")).who, Who::Counted), "too many to ask for one by one");
     }
 

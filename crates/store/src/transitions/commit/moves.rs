@@ -235,16 +235,30 @@ static AGENDA_END: Sql = Sql::new(
 .rows(&[("run", Type::Id), ("epoch", Type::Int)])
 .takes(&[Type::Int]);
 
+/// What runs have not read. Run by run: for a list of unknown length PostgreSQL would rather read the inboxes of all, and with
+/// them whatever has left them since somebody's snapshot. Nobody changes such a row, so that its place is its own.
+macro_rules! unread_of {
+    ($more:literal) => {
+        concat!(
+            "delete from outlast.inbox where ctid = any (array(
+                 select i.ctid from unnest({p2}) as k(run) cross join lateral (
+                     select i.ctid from outlast.inbox as i where i.shard = {p1} and i.run = k.run",
+            $more,
+            " offset 0) as i))"
+        )
+    };
+}
+
 /// An ended run reads no more messages.
-pub(crate) static INBOX_CLEAR: Sql =
-    Sql::new("inbox_clear", "delete from outlast.inbox where shard = {p1} and run {in:p2}")
-        .takes(&[Type::Int, Type::Ids]);
+pub(crate) static INBOX_CLEAR: Sql = Sql::new("inbox_clear", unread_of!(""))
+    .on_sqlite("delete from outlast.inbox where shard = {p1} and run {in:p2}")
+    .takes(&[Type::Int, Type::Ids]);
 
 /// One that did not end well may be tried again: events and values of promises, which somebody was told have arrived,
 /// are kept for that. 3 is the last of their kinds.
-pub(crate) static INBOX_LEAVE: Sql =
-    Sql::new("inbox_leave", "delete from outlast.inbox where shard = {p1} and run {in:p2} and kind > 3")
-        .takes(&[Type::Int, Type::Ids]);
+pub(crate) static INBOX_LEAVE: Sql = Sql::new("inbox_leave", unread_of!(" and i.kind > 3"))
+    .on_sqlite("delete from outlast.inbox where shard = {p1} and run {in:p2} and kind > 3")
+    .takes(&[Type::Int, Type::Ids]);
 
 /// A run that no turn works on does nothing.
 pub(crate) static DOING_CLEAR: Sql =

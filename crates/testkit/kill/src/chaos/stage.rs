@@ -63,6 +63,10 @@ impl Stage {
         if told.fault.needs_long_lease() {
             orders.lease = LONG_LEASE;
         }
+        if told.fault.is_measured() {
+            // Each renewal leaves a row behind that nobody can clear away: as many as there would be elsewhere.
+            orders.lease = USUAL_LEASE;
+        }
         if let Some(runs) = told.fault.holds() {
             orders = Orders { lease: USUAL_LEASE, concurrency: Some(runs + 1000), ..orders };
         }
