@@ -73,7 +73,7 @@ async fn go(client: &Backend, run: RunId, format: Format, shown: &mut Shown) -> 
     loop {
         let view = client.status(run).await?;
         let now = client.now().await?;
-        let story = story.get_or_insert_with(|| Story::new(view.record.created_at));
+        let story = story.get_or_insert_with(|| Story::of(&view));
         let mut lines: Vec<(Timestamp, String)> = Vec::new();
         let mut wrong = None;
         let mut tell = |entry: &Entry, operation: Option<&Operation>, since| match format {

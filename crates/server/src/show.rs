@@ -75,7 +75,7 @@ pub(crate) async fn show_file(file: &Path, part: &Part, format: Format) -> Resul
         .map_err(|error| Fault::usage(format!("cannot read {}: {error}", file.display())))?;
     let export = RunExport::from_json(&text)?;
     let view = export.view();
-    let mut story = Story::new(view.record.created_at);
+    let mut story = Story::of(&view);
     for entry in export.entries() {
         story.add(entry);
     }

@@ -30,6 +30,8 @@ pub(crate) struct Story {
     pub(crate) pos: u32,
     /// When whatever comes next may have begun.
     last: Timestamp,
+    /// When a node took the run, until its first entry is told.
+    began: Option<Timestamp>,
 }
 
 /// One operation of a run.
@@ -74,9 +76,14 @@ impl Story {
         Story { last: created_at, ..Story::default() }
     }
 
+    /// The story of a run, from when a node took it: before that it stood in line, and did nothing.
+    pub(crate) fn of(view: &RunView) -> Story {
+        Story { began: view.began_at, ..Story::new(view.record.created_at) }
+    }
+
     /// Reads the journal of a run, to its end: the engine bounds how long one becomes.
     pub(crate) async fn read(client: &impl Journals, view: &RunView) -> Result<Story, Fault> {
-        let mut story = Story::new(view.record.created_at);
+        let mut story = Story::of(view);
         while story.go_on(client, view.record.id, |_, _, _| {}).await? {}
         Ok(story)
     }
@@ -104,7 +111,7 @@ impl Story {
 
     /// When whatever goes on now may have begun.
     pub(crate) fn last(&self) -> Timestamp {
-        self.last
+        self.began.unwrap_or(self.last).max(self.last)
     }
 
     fn operation(&self, entry: &Entry) -> Option<&Operation> {
@@ -114,6 +121,10 @@ impl Story {
     /// Adds an entry; gives the time at which what it tells of began.
     pub(crate) fn add(&mut self, entry: &Entry) -> Timestamp {
         self.pos = self.pos.max(entry.pos);
+        // Of one that was tried again after its end what it had recorded is older.
+        if let Some(began) = self.began.take().filter(|began| (self.last..=entry.at).contains(began)) {
+            self.last = began;
+        }
         if entry.op == Op::Continue {
             // The journal starts over: names begin again.
             self.operations.clear();
@@ -354,6 +365,17 @@ mod tests {
         story.add(&entry(2, Op::Step, Phase::Done, "charge", 15, "1"));
         let began: Vec<Timestamp> = story.operations.iter().map(|operation| operation.began).collect();
         assert_eq!(began, [at(10), at(12)]);
+    }
+
+    #[test]
+    fn the_first_step_begins_when_a_node_took_the_run() {
+        let first = |taken: i64| {
+            let mut story = Story { began: Some(at(taken)), ..Story::new(at(10)) };
+            story.add(&entry(1, Op::Step, Phase::Done, "reserve", 15, "1"));
+            story.operations[0].began
+        };
+        assert_eq!(first(14), at(14), "until then it stood in line");
+        assert_eq!(first(90), at(10), "that was when it was tried again");
     }
 
     #[test]

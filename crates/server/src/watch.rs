@@ -175,7 +175,7 @@ impl Watch {
         if !self.runs.contains_key(&run) {
             let parent = record.parent.as_ref().and_then(|parent| self.runs.get(&parent.run));
             own.push(line(record.created_at, BOLD, started(view, parent.map(|parent| parent.who.as_str()))));
-            let (created_at, story) = (record.created_at, Story::new(record.created_at));
+            let (created_at, story) = (record.created_at, Story::of(view));
             let (who, status) = (who.clone(), Status::Ready);
             self.runs.insert(run, Seen { who, created_at, story, logs: 0, status, epoch: 0, due_at: None });
         }

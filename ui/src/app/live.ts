@@ -62,6 +62,9 @@ export class Live {
     // What pages ask for every few seconds stands still too, as if nobody looked.
     focusManager.setFocused(this.wantsPause ? false : undefined);
     if (this.wantsPause) {
+      if (this.gathering) clearTimeout(this.gathering);
+      this.gathering = null;
+      this.changed.clear();
       this.close();
       this.set("paused");
     } else this.restart(0, true);

@@ -324,7 +324,7 @@ pub(crate) async fn read(call: Call) -> Answer {
     let export = RunExport::from_json(call.text()?)
         .map_err(|error| Problem::new(Code::INVALID_ARGUMENT, error.to_string()))?;
     let view = export.view();
-    let mut story = Story::new(view.record.created_at);
+    let mut story = Story::of(&view);
     for entry in export.entries() {
         story.add(entry);
     }
