@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use outlast_core::{NodeId, RunId, ShardCount};
+use outlast_core::{NodeId, RunId, ShardCount, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -17,7 +17,8 @@ use crate::gather::Gather;
 use crate::held::holder;
 use crate::postgres::{self, Postgres};
 use crate::sqlite::{self, Sqlite};
-use crate::transitions::{LineMemory, QueueMemory, RenewLook, RenewMemory, SweepMemory};
+use crate::transitions::{LineMemory, QueueMemory, RenewLook};
+use crate::whole_look::Begins;
 use crate::{
     Access, Accessed, AuditNote, Batch, Claim, Claimed, Claims, Clock, Committed, Control, Controlled,
     Delivered, Delivery, DynStore, Fire, Fired, Hold, KvWrite, KvWritten, Listen, Listened, Measure, NewRun,
@@ -76,8 +77,10 @@ pub struct SqlStore {
     notes: Arc<Gather<AuditNote, ()>>,
     queues: Arc<QueueMemory>,
     lines: Arc<LineMemory>,
-    sweeps: SweepMemory,
-    renewals: RenewMemory,
+    /// Since when runs are due that sweeps look for, by shard.
+    sweeps: Begins<u16, Timestamp>,
+    /// From which claim on renewals look, by node.
+    renewals: Begins<NodeId, i64>,
 }
 
 /// A call of [`Store::start`].
@@ -159,9 +162,9 @@ impl SqlStore {
     fn new(database: Database, read_only: bool, slow_looks: bool, runtime: &Handle) -> SqlStore {
         let starts = Arc::new(Gather::on(runtime.clone()));
         let notes = Arc::new(Gather::on(runtime.clone()));
-        let (queues, sweeps) = (Arc::new(QueueMemory::new(slow_looks)), SweepMemory::new(slow_looks));
+        let queues = Arc::new(QueueMemory::new(slow_looks));
         let lines = Arc::new(LineMemory::new(slow_looks));
-        let renewals = RenewMemory::new(slow_looks);
+        let (sweeps, renewals) = (Begins::new(slow_looks), Begins::new(slow_looks));
         SqlStore { database, read_only, slow_looks, starts, notes, queues, lines, sweeps, renewals }
     }
 
@@ -265,15 +268,17 @@ impl Store for SqlStore {
 
     async fn renew(&self, ask: &Renew) -> Result<Renewed, StoreError> {
         let ask = Arc::new(ask.clone());
-        let (from, began) = (self.renewals.recall(ask.node), Instant::now());
+        let (from, began) = (self.renewals.recall(&ask.node), Instant::now());
         let mut found = self.renew_from(&ask, from).await?;
         if from.is_some() && !found.renewed.lost.is_empty() {
             // Nobody is told to drop work because of what was only remembered.
             found = self.renew_from(&ask, None).await?;
         }
         match (&self.database, found.renewed.alive) {
-            (Database::Postgres(_), true) => self.renewals.keep(&ask, from, began.elapsed(), found.first),
-            _ => self.renewals.forget(ask.node),
+            (Database::Postgres(_), true) => {
+                self.renewals.keep(ask.node, from, began.elapsed(), found.next(&ask));
+            }
+            _ => self.renewals.forget(&ask.node),
         }
         let (mut renewed, strangers) = (found.renewed, Arc::new(found.strangers));
         for _ in 0..STRANGER_TRIES {
@@ -374,12 +379,12 @@ impl Store for SqlStore {
         if let Database::Postgres(database) = &self.database {
             database.keep_statistics().await;
         }
-        let from = self.sweeps.recall(ask.shard);
+        let from = self.sweeps.recall(&ask.shard);
         let began = Instant::now();
         let to_sweep = work!(|tx, look| transitions::to_sweep(tx, &look, from));
         let found = self.transact(TxKind::Read, to_sweep).await?;
         if let Database::Postgres(_) = &self.database {
-            self.sweeps.keep(&ask, from, began.elapsed(), (found.first, found.now));
+            self.sweeps.keep(ask.shard, from, began.elapsed(), found.next(&ask));
         }
         if !found.is_any {
             return Ok(Swept::default());

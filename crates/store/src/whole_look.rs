@@ -4,9 +4,12 @@
 //! passes over all that was there since. Where that has become slow, most looks begin where the last one found
 //! nothing before, and only some, which must not take more than a part of the time, begin from the front.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use outlast_core::Timestamp;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long nobody looks at everything again.
@@ -61,6 +64,43 @@ impl WholeLook {
     /// runs due at a time that has passed.
     pub fn back(now: Timestamp) -> Timestamp {
         Timestamp::from_micros(now.micros() - BACK.as_micros() as i64)
+    }
+}
+
+/// From where looks are worth it, by what is looked at: a shard, a node.
+#[derive(Debug)]
+pub(crate) struct Begins<K, T> {
+    kept: Mutex<HashMap<K, (WholeLook, T)>>,
+    /// Every look counts as slow.
+    slow_looks: bool,
+}
+
+impl<K: Eq + Hash, T: Copy> Begins<K, T> {
+    pub(crate) fn new(slow_looks: bool) -> Begins<K, T> {
+        Begins { kept: Mutex::default(), slow_looks }
+    }
+
+    /// From where a look is worth it; `None` for everything.
+    pub(crate) fn recall(&self, of: &K) -> Option<T> {
+        let (whole, from) = *self.kept.lock().get(of)?;
+        (whole.is_slow() && whole.is_recent()).then_some(from)
+    }
+
+    /// A look from `from` took so long, and the next may begin there.
+    pub(crate) fn keep(&self, of: K, from: Option<T>, took: Duration, next: T) {
+        let mut all = self.kept.lock();
+        match all.get_mut(&of) {
+            Some((_, kept)) if from.is_some() => *kept = next,
+            _ => {
+                let whole = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(took) };
+                all.insert(of, (whole, next));
+            }
+        }
+    }
+
+    /// Everything is looked at next.
+    pub(crate) fn forget(&self, of: &K) {
+        self.kept.lock().remove(of);
     }
 }
 

@@ -89,6 +89,19 @@ async fn hot_statements_find_their_index_among_many_rows_on_postgres() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// Twenty thousand runs that are due, one after the other, each in the queue of this name.
+async fn stand_in_line(world: &World, queue: &str) {
+    let runs = format!(
+        "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, epoch, news, queue, code)
+         select 0, gen_random_uuid(), 1, 1, 5, 1, 0, i, 0, 0, {queue}, 'definition 3@1' from generate_series(1, 20000) as s(i)"
+    );
+    world.raw(&runs).await;
+}
+
+fn named(name: &str) -> &'static Sql {
+    statements::all().into_iter().find(|sql| sql.name == name).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_reads_no_more_where_all_runs_are_of_one_line_on_postgres() {
     if skipped() {
@@ -96,14 +109,8 @@ async fn a_claim_reads_no_more_where_all_runs_are_of_one_line_on_postgres() {
         return;
     }
     let world = World::open(StoreKind::Postgres, 1).await;
-    world
-        .raw(
-            "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, epoch, news, queue, code)
-             select 0, gen_random_uuid(), 1, 1, 5, 1, 0, i, 0, 0, 'queue 3', 'definition 3@1' from generate_series(1, 20000) as s(i)",
-        )
-        .await;
+    stand_in_line(&world, "'queue 3'").await;
     world.raw("analyze").await;
-    let named = |name: &str| statements::all().into_iter().find(|sql| sql.name == name).unwrap();
     let next = settled_plan(&world, named("claim_next_due"), Shape::Many).await;
     assert!(next.contains("agenda_due") && !next.contains("agenda_next"), "{next}");
     let pick = settled_plan(&world, named("claim_pick"), Shape::Many).await;
@@ -119,24 +126,18 @@ async fn no_claim_goes_along_all_due_times_where_hardly_anything_is_in_line_on_p
         return;
     }
     let world = World::open(StoreKind::Postgres, 1).await;
-    world
-        .raw(
-            "insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, due_at, epoch, news, queue, code)
-             select 0, gen_random_uuid(), 1, 1, 5, 1, 0, i, 0, 0, 'queue ' || i % 8, 'definition 3@1' from generate_series(1, 20000) as s(i)",
-        )
-        .await;
+    stand_in_line(&world, "'queue ' || i % 8").await;
     world.raw("delete from outlast.agenda where due_at > 35").await;
     world.raw("analyze").await;
     for name in ["claim_pick", "claim_next_due", "queue_line", "queue_next", "lines"] {
-        let sql = statements::all().into_iter().find(|sql| sql.name == name).unwrap();
-        let plan = settled_plan(&world, sql, Shape::Many).await;
+        let plan = settled_plan(&world, named(name), Shape::Many).await;
         assert!(plan.contains("agenda_due") && !plan.contains("agenda_next"), "{name}: {plan}");
     }
 }
 
 #[store_test]
 async fn a_page_of_values_reads_only_the_keys_of_its_prefix(world: World) {
-    let list = statements::all().into_iter().find(|sql| sql.name == "kv_list").unwrap();
+    let list = named("kv_list");
     let plan = match world.kind() {
         StoreKind::Sqlite => explain(&world, list, Shape::One).await.unwrap(),
         StoreKind::Postgres => settled_plan(&world, list, Shape::One).await,
@@ -159,7 +160,7 @@ async fn the_next_time_of_a_line_costs_the_same_however_many_wait_in_the_next(wo
     if world.kind() == StoreKind::Sqlite {
         return;
     }
-    let sql = statements::all().into_iter().find(|sql| sql.name == "claim_next_due").unwrap();
+    let sql = named("claim_next_due");
     let rendered = render(sql, Dialect::Postgres, Shape::Many);
     let values: Vec<String> = values(&world, sql, Shape::Many, rendered.now).iter().map(literal).collect();
     let mut tx = world.begin().await;

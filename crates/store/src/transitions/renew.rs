@@ -16,7 +16,16 @@ pub(crate) struct Look {
     /// The runs that it holds by a settled claim without knowing them: they were handed out in a reply that got lost.
     pub(crate) strangers: Vec<RunId>,
     /// The smallest number of the claims by which it holds something.
-    pub(crate) first: Option<i64>,
+    first: Option<i64>,
+}
+
+impl Look {
+    /// From which claim on the next renewal looks. A node numbers its claims upwards: whatever it holds later it holds now, or
+    /// takes by a claim that is not settled. Only a claim that nobody heard of may still take something with a smaller
+    /// number, and waits for the next look at everything.
+    pub(crate) fn next(&self, ask: &Renew) -> i64 {
+        self.first.unwrap_or(i64::MAX).min(ask.settled.saturating_add(1))
+    }
 }
 
 /// Renews the lease in every shard, and looks at what the node holds by claims from `from` on.

@@ -11,7 +11,7 @@ use super::flight::Flight;
 use super::forget::GROUP_REST;
 use super::takeover::{self, Gone};
 use crate::rows::{ReadRow, cells, ids, micros};
-use crate::{Mark, Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type};
+use crate::{Mark, Row, Signal, Sql, StoreError, Sweep, Swept, Tx, Type, WholeLook};
 
 /// How many overdue runs are looked at for each that may be blocked. Most wait for their turn, in a queue that is
 /// paused or full: the next sweep goes on behind them.
@@ -105,9 +105,17 @@ pub(crate) struct ToSweep {
     /// Whether there is anything to sweep.
     pub(crate) is_any: bool,
     /// Since when the first overdue run is due.
-    pub(crate) first: Option<Timestamp>,
+    first: Option<Timestamp>,
     /// The database's now.
-    pub(crate) now: Timestamp,
+    now: Timestamp,
+}
+
+impl ToSweep {
+    /// Since when runs are due that the next look is for.
+    pub(crate) fn next(&self, ask: &Sweep) -> Timestamp {
+        let overdue = Timestamp::from_micros(self.now.micros() - micros(ask.unknown_after));
+        self.first.unwrap_or(overdue).min(WholeLook::back(overdue))
+    }
 }
 
 /// Whether there is anything to sweep: a look that nobody waits for, and that changes nothing.
