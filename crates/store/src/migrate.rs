@@ -68,6 +68,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     added(27, "queues_of_tokens", include_str!("../migrations/0027_queues_of_tokens.sql"), 17),
     added(28, "began", include_str!("../migrations/0028_began.sql"), 17),
     added(29, "lines", include_str!("../migrations/0029_lines.sql"), 17),
+    added(30, "leases", include_str!("../migrations/0030_leases.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.
@@ -122,7 +123,7 @@ impl Migration {
 
 /// A text of ours as a database reads it.
 pub(crate) fn rendered(text: &str, dialect: Dialect) -> String {
-    let mut text = text.to_owned();
+    let mut text = with_explained(text);
     for (slot, sqlite, postgres) in [
         ("{small}", "integer", "smallint"),
         ("{int}", "integer", "integer"),
@@ -146,6 +147,18 @@ pub(crate) fn rendered(text: &str, dialect: Dialect) -> String {
         Cow::Owned(prefixed) => prefixed,
         Cow::Borrowed(_) => text,
     }
+}
+
+/// Fills `{explained TABLE}`: the view of why runs do not go on, with nodes as that table has them.
+fn with_explained(text: &str) -> String {
+    const FIRST: &str = include_str!("../migrations/0015_explained.sql");
+    let Some((before, (table, after))) =
+        text.split_once("{explained ").and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    else {
+        return text.to_owned();
+    };
+    let view = FIRST.find("create view").map_or("", |begin| &FIRST[begin..]);
+    format!("{before}{}{after}", view.replace("outlast.nodes", table))
 }
 
 /// Fills the slots of views: what a column looks like to a person.

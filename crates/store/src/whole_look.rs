@@ -15,24 +15,30 @@ use tokio::time::Instant;
 /// How long nobody looks at everything again.
 const SOON: Duration = Duration::from_millis(500);
 /// The same where a look takes long, which must not take more than a part of the time.
-const LATEST: Duration = Duration::from_secs(5);
+const LATEST: Duration = Duration::from_secs(15);
 const PART: u32 = 60;
 /// How long a look takes that is worth avoiding.
 const SLOW: Duration = Duration::from_millis(5);
-/// How long transactions take at most that make runs due, but for a few: so far before the last look the next begins.
+/// How long transactions take at most that make runs due, but for a few: so far before the last look one begins, now and then.
 const BACK: Duration = Duration::from_secs(2);
+/// The same of most of them: so far before the last look every other begins. Who was taken within this time is passed over
+/// with every look.
+const NEAR: Duration = Duration::from_millis(250);
 
 /// The last look at everything.
 #[derive(Debug, Clone, Copy)]
 pub struct WholeLook {
     at: Instant,
     took: Duration,
+    /// When a look went further back than most.
+    back_at: Instant,
 }
 
 impl WholeLook {
     /// One that is over now.
     pub fn over(took: Duration) -> WholeLook {
-        WholeLook { at: Instant::now(), took }
+        let at = Instant::now();
+        WholeLook { at, took, back_at: at }
     }
 
     /// As if it had taken so long that the next comes as late as it may.
@@ -62,9 +68,22 @@ impl WholeLook {
 
     /// Where a look may begin that follows one at `now` which left nothing: some transactions that are under way make
     /// runs due at a time that has passed.
-    pub fn back(now: Timestamp) -> Timestamp {
-        Timestamp::from_micros(now.micros() - BACK.as_micros() as i64)
+    pub(crate) fn back(now: Timestamp) -> Timestamp {
+        before(now, BACK)
     }
+
+    /// The same where looks are many: mostly a little before, and now and then as far as [`back`](WholeLook::back).
+    pub fn next(&mut self, now: Timestamp) -> Timestamp {
+        if self.back_at.elapsed() < SOON {
+            return before(now, NEAR);
+        }
+        self.back_at = Instant::now();
+        WholeLook::back(now)
+    }
+}
+
+fn before(now: Timestamp, span: Duration) -> Timestamp {
+    Timestamp::from_micros(now.micros() - span.as_micros() as i64)
 }
 
 /// From where looks are worth it, by what is looked at: a shard, a node.
@@ -120,5 +139,15 @@ mod tests {
         assert!(!slow.is_recent() && endless.is_recent());
         tokio::time::advance(LATEST).await;
         assert!(!endless.is_recent());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn most_looks_begin_a_little_before_the_last_and_one_now_and_then_further_back() {
+        let mut look = WholeLook::over(LATEST);
+        let now = Timestamp::from_micros(10_000_000);
+        assert_eq!(look.next(now), before(now, NEAR));
+        tokio::time::advance(SOON).await;
+        assert_eq!(look.next(now), before(now, BACK));
+        assert_eq!(look.next(now), before(now, NEAR), "not each of them");
     }
 }

@@ -8,7 +8,7 @@ use crate::{StoreKind, World};
 
 /// Our tables, each with the columns that a snapshot compares. Two are left out, because a repeated call
 /// may move them: until when a lease holds, and when a definition was recorded.
-pub const TABLES: [(&str, &str); 37] = [
+pub const TABLES: [(&str, &str); 38] = [
     ("agenda", "*"),
     ("audit", "*"),
     ("audit_chain", "*"),
@@ -25,6 +25,7 @@ pub const TABLES: [(&str, &str); 37] = [
     ("keys", "*"),
     ("kv", "*"),
     ("kv_writes", "*"),
+    ("leases", "shard, node"),
     ("listeners", "*"),
     ("logs", "*"),
     ("lost", "*"),

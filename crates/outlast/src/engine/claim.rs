@@ -283,12 +283,12 @@ async fn claim_plain(engine: &Arc<Engine>, looks: &mut Looks, round: &mut Round,
             engine.clock.told(claims.now, asked);
             looks.floors.told(&ask, &claims, asked.at.elapsed());
             let is_due = claims.next_due.is_some_and(|due| due <= claims.now);
-            // Due and not taken: it stood before the floor, or somebody has locked it.
             let is_full = claims.runs.len() == slots.count;
             round.is_full |= is_full;
             looks.rest = looks.rest.max(is_full.then(|| asked.at.elapsed()));
-            round.found.maybe_more |= is_full || (is_due && ask.from.is_some());
-            round.found.locked |= is_due && ask.from.is_none();
+            round.found.maybe_more |= is_full;
+            // Due and not taken: somebody has locked it.
+            round.found.locked |= is_due;
             round.found.looks_again(looks.floors.look_again(&ask).filter(|_| !is_full));
             round.begin(engine, claims, slots, asked).await;
         }

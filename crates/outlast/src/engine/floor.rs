@@ -48,9 +48,8 @@ impl Floors {
         }
         floor.at = if claims.runs.len() < ask.limit as usize {
             // Whoever is due and was not taken is locked, and must be found as soon as that is over.
-            let is_left = claims.next_due.is_some_and(|due| due <= claims.now);
-            let is_slow = floor.whole.is_some_and(|whole| whole.is_slow());
-            (is_slow && !is_left).then(|| WholeLook::back(claims.now))
+            let slow = floor.whole.as_mut().filter(|whole| whole.is_slow());
+            slow.map(|whole| claims.next_due.unwrap_or(claims.now).min(whole.next(claims.now)))
         } else {
             // Only what stood in one line tells where the next may begin.
             let first = claims.runs.first().map(|run| run.priority);
@@ -134,14 +133,14 @@ mod tests {
         let mut floors = Floors::default();
         let several = ask(&["a", "b"]);
         floors.told(&several, &took(&[run(3, 4)]), SLOW);
-        let back = Some(Timestamp::from_micros(8_000_000));
+        let back = Some(Timestamp::from_micros(9_750_000));
         assert_eq!(floors.of(1), back, "in whichever line");
         // A quick look that began there says nothing about how long one at everything takes.
         floors.told(&Claim { from: back, ..several.clone() }, &took(&[]), QUICK);
         assert_eq!(floors.of(1), back);
         let locked = Claims { next_due: Some(Timestamp::from_micros(9_000_000)), ..took(&[]) };
         floors.told(&Claim { from: back, ..several.clone() }, &locked, QUICK);
-        assert_eq!(floors.of(1), None, "somebody has it locked, and will let it go");
+        assert_eq!(floors.of(1), locked.next_due, "somebody has it locked, and will let it go");
         floors.told(&several, &took(&[]), QUICK);
         assert_eq!(floors.of(1), None, "quick again: whoever has no need for it sees everything");
     }

@@ -49,7 +49,7 @@ const FORBIDDEN: &str = "
 const ORPHANS: &str = "
     select count(*)::int8 from outlast.agenda a
      where a.node is not null and not exists (
-         select 1 from outlast.nodes n where n.shard = a.shard and n.id = a.node and n.lease_until > {since})";
+         select 1 from outlast.members n where n.shard = a.shard and n.id = a.node and n.lease_until > {since})";
 
 const SIZES: &str = "
     select c.relname::text, pg_total_relation_size(c.oid)::int8

@@ -257,7 +257,7 @@ static EXPLAIN_RUN: Sql = Sql::new(
        from outlast.runs as r
             left join outlast.agenda as a on a.shard = r.shard and a.id = r.id
             left join outlast.results as z on z.shard = r.shard and z.run = r.id
-            left join outlast.nodes as n on n.shard = a.shard and n.id = a.node
+            left join outlast.members as n on n.shard = a.shard and n.id = a.node
       where r.shard = {p1} and r.id = {p2}"
     ),
 )
@@ -265,7 +265,7 @@ static EXPLAIN_RUN: Sql = Sql::new(
 
 static EXPLAIN_NODES: Sql = Sql::new(
     "explain_nodes",
-    "select n.id, n.codes, n.queues from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
+    "select n.id, n.codes, n.queues from outlast.members as n where n.shard = {p1} and n.lease_until >= {now}",
 )
 .takes(&[Type::Int]);
 

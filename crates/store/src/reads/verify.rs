@@ -116,7 +116,7 @@ pub(super) static STATEMENTS: &[&Sql] = &[&VERIFY_AGENDA, &VERIFY_BOUND, &VERIFY
 static VERIFY_AGENDA: Sql = Sql::new(
     "verify_agenda",
     "select a.id, a.status, a.due_at, a.node, n.lease_until, a.reason, a.cancel_reason
-       from outlast.agenda as a left join outlast.nodes as n on n.shard = a.shard and n.id = a.node
+       from outlast.agenda as a left join outlast.members as n on n.shard = a.shard and n.id = a.node
       where a.shard = {p1} and a.id > {p2} order by a.id limit {p3}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int]);

@@ -357,7 +357,7 @@ static NODES: Sql = Sql::new(
     "select n.id, n.name, n.host, n.pid, n.joined_at, n.lease_until,
             (select count(*) from outlast.agenda as a where a.shard = {p1} and a.node = n.id), n.queues,
             n.codes, n.slots, n.about
-       from outlast.nodes as n where n.shard = {p1} and n.lease_until >= {now}",
+       from outlast.members as n where n.shard = {p1} and n.lease_until >= {now}",
 )
 .takes(&[Type::Int]);
 

@@ -60,7 +60,7 @@ fn look(file: &Path, since: i64) -> Result<(u64, SqliteVitals), StoreError> {
     let journal_mode = wait_for(|| connection.query_row("pragma journal_mode", [], |row| row.get(0)))?;
     let orphans = "select count(*) from outlast_agenda a
                     where a.node is not null and not exists (
-                        select 1 from outlast_nodes n
+                        select 1 from outlast_members n
                          where n.shard = a.shard and n.id = a.node and n.lease_until > ?1)";
     let orphans: i64 = wait_for(|| connection.query_row(orphans, [since], |row| row.get(0)))?;
     let mut log = file.to_owned().into_os_string();

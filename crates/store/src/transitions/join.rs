@@ -1,6 +1,7 @@
 //! A node starts: its rows, its definitions, and the runs that waited for its code.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use outlast_core::{ShardCount, Status};
 
@@ -8,7 +9,12 @@ use super::flight::{Answers, Flight, Place};
 use super::queue;
 use super::sweep::{NODES_LIVE, live_codes};
 use crate::rows::{self, cells, micros};
-use crate::{Cell, DefinitionCard, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
+use crate::{Cell, DefinitionCard, Dialect, NodeCard, Signal, Sql, StoreError, Tx, Type, code};
+
+/// How long the lease is that stands in a node's own row, for programs that know no other.
+pub(super) fn long_lease(lease: Duration) -> Duration {
+    lease * 12
+}
 
 /// Gives the node its row in every shard, records its definitions, and makes blocked runs of its queues
 /// due again that its code may fit.
@@ -64,7 +70,10 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
     flight.each(&DEFINITIONS_SET, definitions.collect(), cells![0_u16]);
     let mut unblocked = Vec::new();
     for shard in 0..shards.max(1) {
-        let lease = micros(node.lease);
+        let lease = match tx.dialect() {
+            Dialect::Postgres => long_lease(node.lease),
+            Dialect::Sqlite => node.lease,
+        };
         flight.add(NODES_JOIN.with(cells![
             shard,
             node.id,
@@ -72,11 +81,12 @@ pub(crate) async fn join(tx: &mut dyn Tx, node: &NodeCard, shards: ShardCount) -
             &*node.host,
             node.pid,
             &*known,
-            lease,
+            micros(lease),
             &*served,
             node.slots,
             &*node.about
         ]));
+        flight.add(LEASES_JOIN.with(cells![shard, node.id, micros(node.lease)]));
         let (codes, queues) = (Cell::Texts(codes.clone()), Cell::Texts(node.queues.clone()));
         let blocked = cells![shard, codes, Status::Blocked, queues, serves_all];
         flight.add(BLOCKED_LOCK.with(blocked.clone()));
@@ -110,8 +120,15 @@ pub(crate) fn found_definitions(
     Ok((recorded, live_codes(&answers.take(live))?))
 }
 
-pub(crate) static STATEMENTS: &[&Sql] =
-    &[&DEFINITIONS, &DEFINITIONS_RETIRE, &DEFINITIONS_SET, &NODES_JOIN, &BLOCKED_LOCK, &UNBLOCK];
+pub(crate) static STATEMENTS: &[&Sql] = &[
+    &DEFINITIONS,
+    &DEFINITIONS_RETIRE,
+    &DEFINITIONS_SET,
+    &NODES_JOIN,
+    &LEASES_JOIN,
+    &BLOCKED_LOCK,
+    &UNBLOCK,
+];
 
 static DEFINITIONS: Sql = Sql::new(
     "definitions",
@@ -169,6 +186,14 @@ static NODES_JOIN: Sql = Sql::new(
     Type::Int,
     Type::Text,
 ]);
+
+static LEASES_JOIN: Sql = Sql::new(
+    "leases_join",
+    "insert into outlast.leases (shard, node, lease_until) values ({p1}, {p2}, {now} + {p3})
+     on conflict (shard, node) do update set lease_until = excluded.lease_until",
+)
+.on_sqlite("")
+.takes(&[Type::Int, Type::Id, Type::Int]);
 
 // Locks are waited for here: a run that was passed over would stay blocked although its code is there.
 static BLOCKED_LOCK: Sql = Sql::new(

@@ -6,6 +6,7 @@ use outlast_core::{RunId, ShardCount, Status};
 
 use super::agenda;
 use super::flight::{Flight, Place};
+use super::join::long_lease;
 use crate::rows::{ReadRow, cells, ids, micros};
 use crate::{Dialect, Known, Renew, Renewed, Signal, Sql, StoreError, Tx, Type};
 
@@ -39,10 +40,11 @@ pub(crate) async fn renew(
     let mut flight = Flight::default();
     let mut places = Vec::new();
     for shard in 0..shards.max(1) {
-        let renewed = flight.add(NODES_RENEW.with(cells![shard, ask.node, micros(ask.lease), from]));
+        let (lease, long) = (micros(ask.lease), micros(long_lease(ask.lease)));
+        let renewed = flight.add(NODES_RENEW.with(cells![shard, ask.node, lease, from, long]));
         let held = match tx.dialect() {
             Dialect::Sqlite => {
-                flight.add(NODES_EXTEND.with(cells![shard, ask.node, micros(ask.lease)]));
+                flight.add(NODES_EXTEND.with(cells![shard, ask.node, lease]));
                 flight.add(HELD_BY.with(cells![shard, ask.node]))
             }
             Dialect::Postgres => renewed,
@@ -137,17 +139,21 @@ pub(crate) async fn free_strangers(
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&NODES_RENEW, &NODES_EXTEND, &HELD_BY, &NODE_LOCK_FREE, &STRANGERS];
 
-// A renewal that was held up must not take back what a later one gave. One statement on PostgreSQL, so that a renewal is one round trip without a transaction around it.
+// A renewal that was held up must not take back what a later one gave. One statement on PostgreSQL, so that a renewal is one
+// round trip without a transaction around it. The node's own row comes first, as it does for whoever takes it away.
 static NODES_RENEW: Sql = Sql::new(
     "nodes_renew",
-    "with renewed as (
-         update outlast.nodes set lease_until = greatest(lease_until, {now} + {p3})
-          where shard = {p1} and id = {p2} returning id
+    "with kept as materialized (
+         update outlast.nodes set lease_until = {now} + {p5}
+          where shard = {p1} and id = {p2} and lease_until < {now} + {p5} / 2 returning id
+     ), renewed as (
+         update outlast.leases set lease_until = greatest(lease_until, {now} + {p3})
+          where shard = {p1} and node = {p2} and (select count(*) from kept) < 2 returning node
      )
      select {now}, a.id, a.epoch, a.news, a.claim, case when a.pause_asked is null then 0 else 1 end,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
-            (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
+            (select min(o.lease_until) from outlast.members as o where o.shard = {p1} and o.id <> {p2})
        from renewed as n left join outlast.agenda as a on a.shard = {p1} and a.node = {p2} and a.claim >= {p4}",
 )
 // SQLite makes a table of what an update returns, and has no way to spare.
@@ -155,10 +161,10 @@ static NODES_RENEW: Sql = Sql::new(
     "select {now}, null, null, null, null, null,
             (select cast(sum(q.changes) as bigint) from outlast.queues as q where q.shard = {p1}),
             (select min(s.due_at) from outlast.schedules as s where s.shard = {p1} and s.due_at is not null),
-            (select min(o.lease_until) from outlast.nodes as o where o.shard = {p1} and o.id <> {p2})
-       from outlast.nodes as n where n.shard = {p1} and n.id = {p2} and {p4} is not null",
+            (select min(o.lease_until) from outlast.members as o where o.shard = {p1} and o.id <> {p2})
+       from outlast.nodes as n where n.shard = {p1} and n.id = {p2} and {p4} is not null and {p5} is not null",
 )
-.takes(&[Type::Int, Type::Id, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Id, Type::Int, Type::Int, Type::Int])
 .by("agenda_node");
 
 static NODES_EXTEND: Sql = Sql::new("nodes_extend", "")

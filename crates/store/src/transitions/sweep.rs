@@ -202,7 +202,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
 
 static TO_SWEEP: Sql = Sql::new(
     "to_sweep",
-    "select case when exists (select 1 from outlast.nodes as n
+    "select case when exists (select 1 from outlast.members as n
                                where n.shard = {p1} and n.lease_until < {now} and n.id <> {p2})
                    or exists (select 1 from outlast.agenda as a
                                where a.shard = {p1} and a.reason is not null and a.expires_at <= {now})
@@ -226,7 +226,9 @@ static TO_SWEEP: Sql = Sql::new(
 // A batch of the node that is still under way holds its row: then it is not dead yet.
 static NODES_DEAD: Sql = Sql::new(
     "nodes_dead",
-    "select n.id from outlast.nodes as n where n.shard = {p1} and n.lease_until < {now} and n.id <> {p3}
+    "select n.id from outlast.nodes as n
+      where n.shard = {p1} and n.id <> {p3}
+        and coalesce((select l.lease_until from outlast.leases as l where l.shard = {p1} and l.node = n.id), n.lease_until) < {now}
       order by n.id limit {p2} {skip_locked}",
 )
 .takes(&[Type::Int, Type::Int, Type::Id]);
@@ -238,7 +240,7 @@ static NODES_ALL: Sql =
 /// What nodes with a lease know, and the queues they take from.
 pub(crate) static NODES_LIVE: Sql = Sql::new(
     "nodes_live",
-    "select n.codes, n.queues from outlast.nodes as n
+    "select n.codes, n.queues from outlast.members as n
       where n.shard = {p1} and n.lease_until >= {now}",
 )
 .takes(&[Type::Int]);

@@ -57,6 +57,7 @@ async fn everything_of_a_run_goes(world: World) {
         "replies",
         "sessions",
         "depths",
+        "leases",
         "lost",
         "rolled",
         "rollups",

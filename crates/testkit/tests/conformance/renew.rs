@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlast_core::{NodeId, Status};
 use outlast_store::{Claim, Known, Renew};
-use outlast_testkit::{LEASE, Turn, World, store_test};
+use outlast_testkit::{LEASE, StoreKind, Turn, World, store_test};
 
 fn known(turn: &Turn) -> Known {
     Known { run: turn.run, epoch: turn.epoch, seen: turn.claimed.news }
@@ -23,6 +23,51 @@ async fn a_renewed_lease_holds(world: World) {
     let node = world.store().nodes().await.unwrap().remove(0);
     assert!(node.lease_until > world.now().await && node.lease_until <= world.now().await + LEASE);
     turn.completed("in time").await;
+}
+
+#[store_test]
+async fn on_postgres_a_renewal_leaves_the_row_alone_that_writers_lock(world: World) {
+    if world.kind() == StoreKind::Sqlite {
+        return;
+    }
+    let written = async || {
+        world.raw("select shard, xmin::text::bigint, lease_until from outlast.nodes order by 1").await
+    };
+    world.node("node").await;
+    let joined = written().await;
+    for _ in 0..5 {
+        world.pass(LEASE / 2).await;
+        assert!(world.renew(&world.renewal("node").await).await.alive);
+    }
+    assert_eq!(written().await, joined);
+    // Programs that know no other lease see one that has not ended, as long as the node lives.
+    for _ in 0..40 {
+        world.pass(LEASE / 2).await;
+        assert!(world.renew(&world.renewal("node").await).await.alive);
+        let now = world.now().await.micros();
+        let ended = format!("select count(*) from outlast.nodes where lease_until < {now}");
+        assert_eq!(world.count(&ended).await, 0);
+    }
+    assert_ne!(written().await, joined);
+}
+
+#[store_test]
+async fn a_node_of_a_program_without_a_lease_apart_lives_as_long_as_its_row_says(world: World) {
+    let turn = world.start("greet").held_by("older").await;
+    let now = world.now().await.micros();
+    let of_old = [
+        "delete from outlast.leases".to_owned(),
+        format!("update outlast.nodes set lease_until = {}", now + LEASE.as_micros() as i64),
+    ];
+    for sql in of_old {
+        world.raw(&sql).await;
+    }
+    assert_eq!(world.store().nodes().await.unwrap().len(), 1);
+    assert_eq!(world.sweep().await.dead_nodes, []);
+    world.pass(LEASE + Duration::from_secs(1)).await;
+    assert_eq!(world.store().nodes().await.unwrap(), []);
+    assert_eq!(world.sweep().await.dead_nodes, [world.node("older").await]);
+    assert_eq!(world.status(turn.run).await, Status::Ready);
 }
 
 #[store_test]

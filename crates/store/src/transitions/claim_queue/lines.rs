@@ -72,7 +72,7 @@ pub(crate) async fn lines(
     if tx.dialect() == Dialect::Sqlite {
         return Ok(Lines { due: due.into_iter().collect(), look_again: None });
     }
-    let whole = match &recalled {
+    let mut whole = match &recalled {
         // Time went back, in a test or after a failover: nothing that is remembered counts.
         Some(kept) if now < kept.at => {
             *memory.kept.lock() = None;
@@ -86,7 +86,8 @@ pub(crate) async fn lines(
         None => WholeLook::over(over.since(now)),
     };
     let nobody = Firsts::of_all();
-    let floor = |queue: &String| firsts.get(queue).unwrap_or(&nobody).floors(WholeLook::back(now));
+    let back = whole.next(now);
+    let floor = |queue: &String| firsts.get(queue).unwrap_or(&nobody).floors(back);
     let floors = queues.iter().map(|queue| (queue.clone(), floor(queue))).collect();
     *memory.kept.lock() = Some(Kept { whole, at: now, floors });
     let look_again = recalled.map(|kept| kept.whole.left());

@@ -132,18 +132,19 @@ impl Memory {
             queues.remove(&ask.queue);
             return false;
         }
-        let floors = match seen.ordered {
+        let floors = |look: &mut WholeLook| match seen.ordered {
             true => Floors::default(),
-            false => firsts.floors(WholeLook::back(seen.now)),
+            false => firsts.floors(look.next(seen.now)),
         };
         let ran = match recalled.who {
             Who::Counted => None,
             Who::Named | Who::Since(..) if names.len() <= MOST => Some(Ran::These(names)),
             Who::Named | Who::Since(..) => Some(Ran::Many),
         };
-        let look = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(seen.took) };
+        let mut look = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(seen.took) };
         let Some(at) = recalled.at else {
             let (codes, ran) = (ask.codes.clone(), ran.unwrap_or(Ran::Unasked));
+            let floors = floors(&mut look);
             let kept = Kept { whole: look, counted: look, at: seen.now, codes, ran, floors };
             queues.insert(ask.queue.clone(), kept);
             return true;
@@ -151,10 +152,10 @@ impl Memory {
         // Whoever looked meanwhile is believed.
         let kept = queues.get_mut(&ask.queue).filter(|kept| kept.at == at && kept.codes == ask.codes);
         if let Some(kept) = kept {
-            (kept.at, kept.floors) = (seen.now, floors);
             if recalled.floors == Floors::default() {
                 kept.whole = look;
             }
+            (kept.at, kept.floors) = (seen.now, floors(&mut kept.whole));
             if matches!(recalled.who, Who::Named) {
                 kept.counted = look;
             }
