@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anstyle::Style;
-use outlast::{Entry, LogLine, Op, RunExport, RunId, RunView, Status, Timestamp};
+use outlast::{Doing, Entry, LogLine, Op, RunExport, RunId, RunView, Status, Timestamp};
 use outlast_core::Payload;
 
 use crate::backend::{Backend, Journals};
@@ -308,7 +308,8 @@ impl Tree {
                 }
             }
         }
-        for step in view.doing.iter().filter(|_| view.status == Status::Running) {
+        let is_on = |step: &&Doing| view.status == Status::Running && !story.is_over(step);
+        for step in view.doing.iter().filter(is_on) {
             let name = format!("{}{}", "  ".repeat(depth), step.name);
             let more = if step.attempt > 1 {
                 format!("running, attempt {}", step.attempt)

@@ -11,6 +11,7 @@ use std::time::Duration;
 use outlast::{Doing, Entry, FailureDoc, Op, Phase, RunId, RunView, Status, Timestamp};
 use outlast_core::repair::Replaced;
 use outlast_core::{AttemptNote, NodeId, OpenNote, Payload, Revision};
+use outlast_store::RunKind;
 
 use crate::backend::Journals;
 use crate::fault::Fault;
@@ -197,6 +198,35 @@ impl Story {
             _ => operation.end = Some(End { at: entry.at, result: Ok(entry.body.clone()) }),
         }
         since
+    }
+
+    /// Adds what a node that has the run is at, and has not recorded: steps that take a while say that they do.
+    pub(crate) fn add_doing(&mut self, view: &RunView) {
+        let in_hand = view.node.is_some() && view.record.kind == RunKind::Workflow;
+        for doing in view.doing.iter().filter(|_| in_hand) {
+            if self.step(&doing.name).is_none() {
+                self.operations.push(Operation {
+                    op: Op::Step,
+                    name: doing.name.clone(),
+                    began: self.last().min(doing.since),
+                    until: None,
+                    child: None,
+                    attempts: Vec::new(),
+                    end: None,
+                });
+            }
+        }
+    }
+
+    /// Whether a step that was announced has ended since.
+    pub(crate) fn is_over(&self, doing: &Doing) -> bool {
+        self.step(&doing.name).is_some_and(|step| step.end.is_some())
+    }
+
+    fn step(&self, name: &str) -> Option<&Operation> {
+        let name: Arc<str> = name.into();
+        let place = |op| self.places.get(&(op, name.clone()));
+        [Op::Step, Op::Transaction].into_iter().find_map(place).map(|place| &self.operations[*place])
     }
 
     /// Whether the run waits for an event of this name.

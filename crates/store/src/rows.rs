@@ -234,7 +234,7 @@ pub(crate) fn news(row: &Row) -> Result<(RunId, News), StoreError> {
     Ok((run, news))
 }
 
-/// A step in progress from `run, name, attempt, codec, saved, percent, message`.
+/// A step in progress from `run, name, attempt, codec, saved, percent, message, since`.
 pub(crate) fn doing(row: &Row) -> Result<(RunId, Doing), StoreError> {
     let percent = row.opt_int(5)?.map(|percent| percent.clamp(0, 100) as u8);
     let doing = Doing {
@@ -243,6 +243,7 @@ pub(crate) fn doing(row: &Row) -> Result<(RunId, Doing), StoreError> {
         saved: row.payload(3)?,
         percent,
         message: row.opt_text(6)?,
+        since: row.time(7)?,
     };
     Ok((row.run(0)?, doing))
 }

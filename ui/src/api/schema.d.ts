@@ -1394,6 +1394,8 @@ export interface components {
             name: string;
             /** Format: int32 */
             percent?: number | null;
+            /** @description When it said so first. */
+            since: components["schemas"]["Time"];
         };
         /** @description When it goes on. */
         Due: {
@@ -3163,6 +3165,8 @@ export interface operations {
                 until?: string;
                 /** @description Ended at or after: a time, or 2h for two hours ago */
                 ended?: string;
+                /** @description Failed like this: the fingerprint of a group of failures, among the first 10,000 that fit otherwise */
+                failure?: string;
                 /** @description With this id, or this key */
                 q?: string;
                 /** @description newest (unless said) or oldest */
@@ -3274,6 +3278,8 @@ export interface operations {
                 until?: string;
                 /** @description Ended at or after: a time, or 2h for two hours ago */
                 ended?: string;
+                /** @description Failed like this: the fingerprint of a group of failures, among the first 10,000 that fit otherwise */
+                failure?: string;
                 /** @description With this id, or this key */
                 q?: string;
                 /** @description Count no more than this: 1 to 100000, 10000 unless said */

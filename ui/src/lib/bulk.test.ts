@@ -9,6 +9,8 @@ describe("a bulk", () => {
     const of = (ask: object) => which({ ask });
     expect(of({ filter: {} })).toBe("all runs");
     expect(of({ filter: { definition: "order", statuses: ["failed", "cancelled"], tags: [["city", "Bern"]], oldest_first: false } })).toBe("def:order status:failed,cancelled tag:city=Bern");
+    expect(of({ filter: { statuses: ["failed"], ended_since: "2026-01-05T10:00:00Z" } })).toBe("status:failed ended:2026-01-05T10:00:00Z");
+    expect(of({ filter: { stuck_since: "2026-01-05T10:00:00Z" } })).toBe("stuck:2026-01-05T10:00:00Z");
     expect(of({ filter: {}, runs: ["run_1"] })).toBe("run_1");
     expect(of({ filter: {}, runs: ["run_1", "run_2"] })).toBe("2 chosen runs");
     expect(of({ filter: { definition: "pay" }, failure: "f7" })).toBe("def:pay failed like f7");

@@ -35,7 +35,7 @@ export function which(bulk: { ask?: unknown }): string {
   if (ask.failure) words.push(`failed like ${ask.failure}`);
   return words.join(" ") || "all runs";
 }
-const NAMES: Record<string, string> = { definition: "def", statuses: "status" };
+const NAMES: Record<string, string> = { definition: "def", statuses: "status", ended_since: "ended", stuck_since: "stuck" };
 
 interface Counted {
   status: string;

@@ -43,6 +43,7 @@ describe("filters", () => {
     expect(bulkWords(read("status:failed k1"))).toBe("status:failed key:k1");
     expect(bulkWords(read('queue:"night shift" key:"a \\"b\\""'))).toBe('queue:"night shift" key:"a \\"b\\""');
     expect(bulkWords(read("run_01m7j3wzpse008vs7k5tgvk5p8"))).toBeNull();
+    expect(bulkWords(read("status:failed failure:4e1c"))).toBe("status:failed");
   });
   it("look at the last day alone, unless something else bounds them", () => {
     for (const open of ["", "status:failed", "def:order", "status:waiting,failed", "tag:a=b", "version:2", "owner:ann"]) expect(isWindowed(read(open)), open).toBe(true);

@@ -2,7 +2,7 @@
 // it is sent around. The address is the only place where it is kept.
 
 /// In the order of the chips. `status` and `tag` can be there several times.
-export const FIELDS = ["status", "def", "queue", "key", "tag", "parent", "node", "version", "owner", "stuck", "ended", "since", "until", "q"] as const;
+export const FIELDS = ["status", "def", "queue", "key", "tag", "parent", "node", "version", "owner", "stuck", "ended", "failure", "since", "until", "q"] as const;
 export type Field = (typeof FIELDS)[number];
 const SEVERAL: readonly Field[] = ["status", "tag"];
 
@@ -93,7 +93,7 @@ export function fromSearch(search: Record<string, unknown>): Term[] {
 /// What a list without any end shows: enough for a day's work, and little enough for any database.
 export const WINDOW = "24h";
 const UNFINISHED: readonly string[] = ["ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed"];
-const NARROW: readonly Field[] = ["ended", "since", "until", "q", "key", "parent", "node", "stuck"];
+const NARROW: readonly Field[] = ["ended", "failure", "since", "until", "q", "key", "parent", "node", "stuck"];
 
 /// Whether only the last day is looked at, because nothing else bounds what is found. Those that are not finished are few,
 /// and one that has waited for a week is what somebody looks for: they are shown however old they are.
@@ -109,8 +109,9 @@ export function asked(terms: Term[]): Term[] {
   return terms.filter((term) => !(term.field === "since" && term.value === "all"));
 }
 
-/// As bulks want it: the words of the command line, which know no `q`.
-export function bulkWords(terms: Term[]): string | null {
+/// As bulks want it: the words of the command line, which know no `q`. What failures say they are told apart.
+export function bulkWords(all: Term[]): string | null {
+  const terms = all.filter((term) => term.field !== "failure");
   if (terms.some(({ field, value }) => field === "q" && value.startsWith("run_"))) return null;
   return terms.map(({ field, value }) => `${field === "q" ? "key" : field}:${quote(value)}`).join(" ");
 }

@@ -9,8 +9,9 @@ const AGAIN = 5000;
 export const LOOK = "look";
 
 const PAGE = 200;
-/// How many are looked at: what is further back is for the list of runs.
+/// How many are looked at, in so many answers at most: what is further back is for the list of runs.
 export const FAR = 2000;
+const ANSWERS = 20;
 
 interface Page {
   items: Run[];
@@ -34,12 +35,12 @@ export interface Found {
 export async function firstThat(keep: ((run: Run) => boolean) | undefined, wanted: number, page: (cursor: string | undefined, limit: number) => Promise<Page>): Promise<Found> {
   const found: Run[] = [];
   let [looked, cursor]: [number, string | undefined] = [0, undefined];
-  for (;;) {
+  for (let answers = 1; ; answers++) {
     const { items, next_cursor: next } = await page(cursor, keep ? PAGE : wanted);
     found.push(...items.filter(keep ?? (() => true)));
     looked += items.length;
     cursor = next ?? undefined;
-    if (!cursor || found.length >= wanted || looked >= FAR) return { found: found.slice(0, wanted), looked, isAll: !cursor };
+    if (!cursor || found.length >= wanted || looked >= FAR || answers >= ANSWERS) return { found: found.slice(0, wanted), looked, isAll: !cursor };
   }
 }
 

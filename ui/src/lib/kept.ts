@@ -56,6 +56,7 @@ export const COLUMNS = {
   priority: ["Priority", false, "70px"],
   parent: ["Started by", false, "92px"],
   error: ["Last error", false, "minmax(120px, 1.6fr)"],
+  schedule: ["Schedule", false, "100px"],
   owner: ["Owner", false, "100px"],
   tenant: ["Tenant", false, "100px"],
 } as const satisfies Record<string, [string, boolean, string]>;

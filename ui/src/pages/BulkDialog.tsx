@@ -39,7 +39,7 @@ export function likeliest(statuses: string[]): BulkOp {
   return are("failed") ? "retry" : are("failed", "completed", "cancelled") ? "delete" : are("paused") ? "resume" : "cancel";
 }
 
-export function BulkDialog({ terms, failure, first = likeliest(terms.filter((term) => term.field === "status").map((term) => term.value)), onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
+export function BulkDialog({ terms, failure = terms.find((term) => term.field === "failure")?.value, first = likeliest(terms.filter((term) => term.field === "status").map((term) => term.value)), onClose }: { terms: Term[]; failure?: string; first?: BulkOp; onClose: () => void }) {
   const navigate = useNavigate();
   const [op, setOp] = useState<BulkOp>(first);
   const [reason, setReason] = useState("");

@@ -1,5 +1,5 @@
 // Bulks: one thing done to many runs, how far it is, and what could not be done.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Schemas } from "../api/client";
@@ -54,11 +54,14 @@ export function BulksPage() {
   const status = GROUPS[wanted ?? ""] ?? [];
   const may = useMay("operate");
   const [aborting, setAborting] = useState<Bulk | null>(null);
-  const bulks = useQuery({
+  const bulks = useInfiniteQuery({
     queryKey: ["bulk", "list", status],
-    queryFn: () => data(api.GET("/api/v1/bulk", { params: { query: { status } as never } })),
-    refetchInterval: (query) => (query.state.data?.items.some((bulk) => !isFinal(bulk.status)) ? AGAIN : false),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/v1/bulk", { params: { query: { status, cursor: pageParam || undefined } as never }, signal })),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    refetchInterval: (query) => (query.state.data?.pages.some((page) => page.items.some((bulk) => !isFinal(bulk.status))) ? AGAIN : false),
   });
+  const items = bulks.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
       <Head title="Bulk">
@@ -72,7 +75,7 @@ export function BulksPage() {
           <table className={css.table}>
             <thead><tr><th>What</th><th>Which</th><th>State</th><th>By</th><th>Created</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
             <tbody>
-              {bulks.data?.items.map((bulk) => (
+              {items.map((bulk) => (
                 <tr key={bulk.id}>
                   <td><Link to={`/bulk/${bulk.id}` as string}>{what(bulk)}</Link></td>
                   <td className={`${css.mono} ${css.short}`} style={{ maxWidth: 200 }} title={which(bulk)}>{which(bulk)}</td>
@@ -86,9 +89,10 @@ export function BulksPage() {
               ))}
             </tbody>
           </table>
-          {!bulks.data?.items.length && !bulks.error && <div className={css.empty}><h2>{status.length ? "No bulk is in this state" : "Nothing was done in bulk yet"}</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
+          {!items.length && !bulks.error && <div className={css.empty}><h2>{status.length ? "No bulk is in this state" : "Nothing was done in bulk yet"}</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
         </div>
       )}
+      {bulks.hasNextPage && <p><button type="button" className={css.button} disabled={bulks.isFetchingNextPage} onClick={() => void bulks.fetchNextPage()}>More</button></p>}
       {aborting && <AbortDialog bulk={aborting} onClose={() => setAborting(null)} />}
     </>
   );

@@ -6,7 +6,7 @@ import { api, ApiError, data, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { fields } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
-import { fewRuns } from "../lib/first";
+import { LOOK } from "../lib/first";
 import { counted } from "../lib/number";
 import { optionWords } from "../lib/options";
 import { useInput } from "../lib/payload";
@@ -16,12 +16,13 @@ import { keepStartKey, startKey } from "../lib/kept";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Charts } from "../parts/Chart";
 import { FormFields } from "../parts/FormField";
-import { css, Head, Hidden, Loading, Problem, Time } from "../parts/parts";
+import { css, Head, Hidden, Loading, Problem, Time, WhenSeen } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { ErrorTable } from "./Errors";
 import { RangeSwitch, useRange } from "./Overview";
 
 type Definition = Schemas["Definition"];
+type Sums = Schemas["Summary"];
 
 /// How many nodes know a version: none can run what nobody knows.
 function useKnowing(): (of: { name: string; version: number }) => number | undefined {
@@ -77,11 +78,10 @@ export function DefinitionsPage() {
 function Row({ versions, range, onStart }: { versions: Definition[]; range: string; onStart?: () => void }) {
   const one = versions.find((version) => version.active) ?? versions.at(-1)!;
   const known = useKnowing();
-  const sums = useSums(one.name, range);
-  const last = useQuery(fewRuns({ def: one.name }, 1)).data?.found[0];
+  const sum = (said: (sums: Sums | undefined) => string) => <WhenSeen><Sum name={one.name} range={range} said={said} /></WhenSeen>;
   return (
     <tr>
-      <td><Link to={"/definitions/$name" as string} params={{ name: one.name } as never}>{one.name}</Link></td>
+      <td><Link to={"/definitions/$name" as string} params={{ name: one.name } as never} search={{ range } as never}>{one.name}</Link></td>
       <td>{one.kind}</td>
       <td className={css.nowrap}>
         {versions.map((version, at) => {
@@ -91,14 +91,29 @@ function Row({ versions, range, onStart }: { versions: Definition[]; range: stri
         })}
       </td>
       <td><Link to={"/queues/$name" as string} params={{ name: one.queue } as never}>{one.queue}</Link></td>
-      <td className={css.num}>{success(sums)}</td>
-      <td className={`${css.num} ${css.nowrap}`}>{took(sums?.p50_ms)}</td>
-      <td className={`${css.num} ${css.nowrap}`}>{took(sums?.p95_ms)}</td>
-      <td>{last ? <Link to={`/runs/${last.id}` as string}><Time at={last.created_at} /></Link> : <span className={css.muted}>–</span>}</td>
+      <td className={css.num}>{sum(success)}</td>
+      <td className={`${css.num} ${css.nowrap}`}>{sum((sums) => took(sums?.p50_ms))}</td>
+      <td className={`${css.num} ${css.nowrap}`}>{sum((sums) => took(sums?.p95_ms))}</td>
+      <td><WhenSeen><LastRun name={one.name} /></WhenSeen></td>
       <td className={css.whole}><Options options={one.options} kind={one.kind} /></td>
       {onStart && <td><div className={css.actions}>{one.active && !one.name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.small}`} aria-label={`Start ${one.name}`} onClick={onStart}>Start…</button>}</div></td>}
     </tr>
   );
+}
+
+/// One of the numbers of how runs of a definition ended. They are asked for once, however many of them are shown.
+function Sum({ name, range, said }: { name: string; range: string; said: (sums: Sums | undefined) => string }) {
+  return said(useSums(name, range));
+}
+
+function LastRun({ name }: { name: string }) {
+  const runs = useQuery({
+    queryKey: [LOOK, "last", name],
+    queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { def: name, limit: 1 } as never }, signal })),
+    refetchInterval: EVERY, staleTime: EVERY, placeholderData: undefined, retry: false,
+  });
+  const last = runs.data?.items[0];
+  return last ? <Link to={`/runs/${last.id}` as string}><Time at={last.created_at} /></Link> : <span className={css.muted}>–</span>;
 }
 
 /// One definition: its versions, how its runs ended lately, and a way to start one.
@@ -112,8 +127,8 @@ export function DefinitionPage() {
   const found = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })) });
   const known = useKnowing();
   const sums = useSums(name, range);
-  const series = useQuery({ queryKey: ["stats", "series", range, name], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: 5000 });
-  const errors = useQuery({ queryKey: ["errors", range, name], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: 5000 });
+  const series = useQuery({ queryKey: ["stats", "series", range, "", name], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: 5000 });
+  const errors = useQuery({ queryKey: ["errors", "few", range, name], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: 5000 });
   if (!found.data?.items.length) {
     if (found.isPending) return <Loading />;
     if (found.error && !(found.error instanceof ApiError && found.error.status === 404)) return <Problem error={found.error} />;
@@ -122,7 +137,7 @@ export function DefinitionPage() {
   const isActive = found.data.items.some((one) => one.active);
   return (
     <>
-      <Head title={<><Back to="/definitions" name="Definitions" /> {name}</>}>
+      <Head title={<><Back to="/definitions" name="Definitions" search={{ range }} /> {name}</>}>
         <RangeSwitch to="/definitions/$name" params={{ name }} />
         {may && isActive && !name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setStarting(true)}>Start…</button>}
       </Head>

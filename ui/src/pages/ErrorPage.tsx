@@ -46,7 +46,7 @@ export function ErrorPage() {
   const terms = [{ field: "status", value: "failed" }, { field: "def", value: group.definition }] as Term[];
   return (
     <>
-      <Head title={<><Back to="/errors" name="Errors" /> {group.definition}</>}>
+      <Head title={<><Back to="/errors" name="Errors" search={{ range }} /> {group.definition}</>}>
         <RangeSwitch to="/errors/$fp" params={{ fp }} />
         <button type="button" className={css.button} aria-pressed={isMuted} title="In this browser alone" onClick={() => mute(fp, !isMuted)}>{isMuted ? "Unmute" : "Mute"}</button>
         {may && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setAsking(true)}>Retry all like this…</button>}
@@ -60,7 +60,7 @@ export function ErrorPage() {
         {lately.data && <Failed spans={lately.data.spans} step={lately.data.step} />}
         {last.data?.error && <section className={run.panel} style={{ position: "static", maxHeight: "none" }} aria-label="The last one"><h2>The last one</h2><FailureView error={last.data.error} /></section>}
       </div>
-      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition }} keep={{ what: `failure ${fp}`, has: (one) => one.failure === fp }} all="all failed ones" />
+      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition, failure: fp }} keep={{ what: `failure ${fp}`, has: () => true }} />
       {asking && <BulkDialog terms={terms} failure={fp} first="retry" onClose={() => setAsking(false)} />}
     </>
   );

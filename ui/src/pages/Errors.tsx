@@ -44,6 +44,8 @@ export function ErrorsPage() {
 
 /// With a range there is room for more: how many of them failed in that time, how that went, and since when.
 export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; range?: string }) {
+  // Whoever goes on from here goes on with the same time.
+  const search = { range: useRange() } as never;
   return (
     <table className={css.table}>
       <thead>
@@ -52,8 +54,8 @@ export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; r
       <tbody>
         {items.map((group) => (
           <tr key={`${group.tenant} ${group.fingerprint}`}>
-            <td className={page.message}><p><Link to={"/errors/$fp" as string} params={{ fp: group.fingerprint } as never} title={plain(group.message)}>{plain(group.message).split("\n")[0] || "no message"}</Link></p></td>
-            <td><Link to={"/definitions/$name" as string} params={{ name: group.definition } as never}>{group.definition}</Link></td>
+            <td className={page.message}><p><Link to={"/errors/$fp" as string} params={{ fp: group.fingerprint } as never} search={search} title={plain(group.message)}>{plain(group.message).split("\n")[0] || "no message"}</Link></p></td>
+            <td><Link to={"/definitions/$name" as string} params={{ name: group.definition } as never} search={search}>{group.definition}</Link></td>
             {range && <><td className={css.mono}>{group.step}</td><td className={css.nowrap}>{versions(group.versions)}</td></>}
             {range && <><td className={css.num}>{group.runs_in_range.toLocaleString("en")}</td><td><SparkLine counts={group.points} range={range} what="failed" /></td></>}
             <td className={css.num}>{group.runs.toLocaleString("en")}</td>

@@ -26,7 +26,7 @@ export function QueuePage() {
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
   const unserved = useQuery(stopped()).data?.unserved.get(name) ?? 0;
   const range = useRange();
-  const series = useQuery({ queryKey: ["stats", "series", range, name], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, queue: name } } })), refetchInterval: 5000 });
+  const series = useQuery({ queryKey: ["stats", "series", range, name, ""], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, queue: name } } })), refetchInterval: 5000 });
   const queue = found.data;
   if (!queue) {
     if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no queue {name}</h2><p>It has no rules and no unfinished runs.</p></div>;
@@ -35,7 +35,7 @@ export function QueuePage() {
   const close = () => setAsking(null);
   return (
     <>
-      <Head title={<><Back to="/queues" name="Queues" /> {queue.name} <QueueState queue={queue} /></>}>
+      <Head title={<><Back to="/queues" name="Queues" search={{ range }} /> {queue.name} <QueueState queue={queue} /></>}>
         <RangeSwitch to="/queues/$name" params={{ name }} />
         {may && <QueueActs queue={queue} />}
         {may && <button type="button" className={css.button} onClick={() => setAsking("limits")}>Limits…</button>}
@@ -149,11 +149,12 @@ function PurgeDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) 
     const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason } as never }))) as Schemas["Bulk"];
     void navigate({ to: `/bulk/${made.id}` as string });
   };
-  const acts = preview.data?.acts ?? 0;
+  const found = preview.data;
+  const count = found ? found.acts.toLocaleString("en") + (found.is_all ? "" : "+") : "…";
   return (
-    <Ask title={`Purge ${queue.name}?`} action={`Cancel ${acts.toLocaleString("en")} runs`} danger disabled={typed !== queue.name || !acts} onDo={act} onClose={onClose}>
+    <Ask title={`Purge ${queue.name}?`} action={found ? `Cancel ${count} runs` : "…"} danger disabled={typed !== queue.name || !found?.acts} onDo={act} onClose={onClose}>
       <Problem error={preview.error} />
-      <p><strong>{preview.data ? acts.toLocaleString("en") : "…"}</strong> runs that are in line are cancelled, those that come later too. What runs and what waits goes on.</p>
+      <p><strong>{count}</strong> runs that are in line are cancelled, those that come later too. What runs and what waits goes on.</p>
       <Field label={`Type ${queue.name} to say that you mean it`}><input className={css.input} value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} /></Field>
       <ReasonField value={reason} onChange={setReason} required />
     </Ask>

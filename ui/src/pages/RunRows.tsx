@@ -171,14 +171,14 @@ function Cell({ name, run, now, utc }: { name: Column; run: Run; now: number; ut
         </span>
       );
     default: {
-      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), error: run.error?.message ?? "", owner: run.owner ?? "", tenant: run.tenant };
+      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), error: run.error?.message ?? "", owner: run.owner ?? "", tenant: run.tenant, schedule: run.tags.schedule ?? "" };
       return <span data-col={name} className={parts.muted} title={texts[name]}>{texts[name]}</span>;
     }
   }
 }
 
-/// What it says that it is doing.
+/// What it says that it is doing: what it began last.
 function doing(run: Run): string | undefined {
-  const one = isFinal(run.status) ? undefined : run.doing[0];
+  const one = isFinal(run.status) ? undefined : run.doing.at(-1);
   return one && (one.message || one.percent != null) ? `${one.name}: ${[one.percent != null && `${one.percent} %`, one.message].filter(Boolean).join(", ")}` : undefined;
 }

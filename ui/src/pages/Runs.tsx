@@ -1,16 +1,14 @@
 // The list of runs: what it is narrowed to stands in the address, and nowhere else.
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api, data } from "../api/client";
 import { config } from "../app/config";
 import { useMay, useMe } from "../app/Shell";
 import { add, asked, fromSearch, isWindowed, read, type Term, toSearch, words } from "../lib/filter";
 import { type Column, columns as columnsOf, COLUMNS, forgetView, keepColumns, keepList, saveView, views as savedViews } from "../lib/kept";
-import { listOf, narrowed, sortOf } from "../lib/list";
-import type { Run } from "../lib/state";
+import { narrowed, NOW_AND_THEN, PAGE, sortOf } from "../lib/list";
 import { counted } from "../lib/number";
-import { steady } from "../lib/steady";
 import { shortcuts } from "../lib/shortcuts";
 import { Ask, Field } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
@@ -20,6 +18,7 @@ import { FilterBar } from "./FilterBar";
 import { RunRows } from "./RunRows";
 import css from "./runs.module.css";
 import { SelectedDialog } from "./SelectedDialog";
+import { useList } from "./useList";
 
 const NOBODY: ReadonlySet<string> = new Set();
 
@@ -38,11 +37,12 @@ export function RunsPage() {
   const sort = sortOf(search);
   const columns = columnsOf(search.cols);
   const query = narrowed(search);
-  const runs = useInfiniteQuery(listOf(search));
+  const isHeld = asking !== null || isMenuOpen || chosen.size > 0;
+  const { runs, rows: items, newer, goesOn, showNew } = useList(search, isHeld);
   const count = useQuery({
     queryKey: ["runs", "count", query],
     queryFn: ({ signal }) => data(api.GET("/api/v1/runs/count", { params: { query: query as never }, signal })),
-    staleTime: 5000,
+    staleTime: 5000, refetchInterval: NOW_AND_THEN,
   });
   // Of which list the next page could not be had. It stays so until somebody tries again: what comes live would ask each time.
   const listed = JSON.stringify(query) + sort;
@@ -55,9 +55,6 @@ export function RunsPage() {
   };
   const go = (next: Term[], change: Record<string, unknown> = {}) => void navigate({ to: "/runs" as string, search: { ...toSearch(next), sort, cols: search.cols, ...change } as never });
   const set = (next: Term[]) => go(next);
-  const found = runs.data?.pages.flatMap((page) => page.items) ?? [];
-  const isHeld = asking !== null || isMenuOpen || chosen.size > 0;
-  const { rows: items, newer, goesOn, showNew } = useSteady(found, isHeld, listed);
   const selected = items.filter((run) => chosen.has(run.id));
   const total = count.data && (count.data.capped ? "10k+" : counted(count.data.count));
   const windowed = isWindowed(terms);
@@ -81,7 +78,7 @@ export function RunsPage() {
       <Problem error={runs.error} />
       {newer > 0 && (
         <div className={css.pill}>
-          <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => (setChosen(NOBODY), showNew())}>↑ {newer} new {newer === 1 ? "run" : "runs"}</button>
+          <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => (setChosen(NOBODY), showNew())}>↑ {newer < PAGE ? newer : `${PAGE}+`} new {newer === 1 ? "run" : "runs"}</button>
         </div>
       )}
       {runs.isPending ? <Loading /> : items.length ? (
@@ -119,27 +116,6 @@ function Total({ text }: { text: string }) {
     return () => clearInterval(timer);
   }, []);
   return <span className={parts.muted}><span aria-hidden="true">{text}</span><span className={parts.hidden} aria-live="polite">{told}</span></span>;
-}
-
-/// Rows do not move under somebody's eyes: who has scrolled down, has chosen rows, or has a dialog or a menu open, is told how many are
-/// new instead.
-function useSteady(runs: Run[], isHeld: boolean, key: string) {
-  const [isDown, setDown] = useState(false);
-  const held = useRef<{ key: string; rows: Run[] }>({ key, rows: runs });
-  useLayoutEffect(() => {
-    const main = document.getElementById("main");
-    const look = () => setDown((main?.scrollTop ?? 0) > 200);
-    main?.addEventListener("scroll", look, { passive: true });
-    return () => main?.removeEventListener("scroll", look);
-  }, []);
-  const isFree = held.current.key !== key || !held.current.rows.length || !(isDown || isHeld);
-  const shown = isFree ? { rows: runs, newer: 0, goesOn: true } : steady(held.current.rows, runs);
-  held.current = { key, rows: shown.rows };
-  const showNew = () => {
-    held.current = { key, rows: runs };
-    document.getElementById("main")?.scrollTo({ top: 0 });
-  };
-  return { ...shown, showNew };
 }
 
 function Shortcuts({ terms, cols, sort, onSave }: { terms: Term[]; cols: unknown; sort: string | undefined; onSave: () => void }) {

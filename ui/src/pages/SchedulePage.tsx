@@ -9,7 +9,7 @@ import { duration, fieldTime } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
-import { css, Head, Loading, Problem, Time } from "../parts/parts";
+import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { EditDialog } from "./ScheduleEdit";
 import { Next, ScheduleActs, startedBy, Strip } from "./Schedules";
@@ -20,6 +20,7 @@ export function SchedulePage() {
   const { name } = useParams({ strict: false }) as { name: string };
   const may = useMay("operate");
   const [asking, setAsking] = useState<"edit" | "backfill" | "delete" | null>(null);
+  const [started, setStarted] = useState<number | null>(null);
   const found = useQuery({ queryKey: ["schedules", name], queryFn: () => data(api.GET("/api/v1/schedules/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
   const one = found.data;
   if (!one) {
@@ -32,10 +33,11 @@ export function SchedulePage() {
       <Head title={<><Back to="/schedules" name="Schedules" /> {one.name}</>}>
         {may && <ScheduleActs schedule={one} />}
         {may && <button type="button" className={css.button} onClick={() => setAsking("edit")}>Edit…</button>}
-        {may && <button type="button" className={css.button} onClick={() => setAsking("backfill")}>Backfill…</button>}
+        {may && <button type="button" className={css.button} onClick={() => (setStarted(null), setAsking("backfill"))}>Backfill…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("delete")}>Delete…</button>}
       </Head>
       <div className={css.stack}>
+        {started !== null && <div role="status"><Note tone="blue"><span>{backfilled(started)}</span></Note></div>}
         <Facts facts={[
           ["When", <span key="w" title={one.expression}>{one.description}</span>], ["Expression", <code key="e">{one.expression}</code>], ["Zone", one.zone],
           ["Starts", <Link key="d" to={"/definitions/$name" as string} params={{ name: one.definition } as never}>{one.definition}</Link>], ["Queue", one.queue],
@@ -48,7 +50,7 @@ export function SchedulePage() {
       </div>
       <RunTable title="Its runs" search={startedBy(one.name)} />
       {asking === "edit" && <EditDialog name={one.name} onClose={close} />}
-      {asking === "backfill" && <BackfillDialog schedule={one} onClose={close} />}
+      {asking === "backfill" && <BackfillDialog schedule={one} onDone={setStarted} onClose={close} />}
       {asking === "delete" && <DeleteDialog schedule={one} onClose={close} />}
     </>
   );
@@ -60,12 +62,17 @@ function timeOf(field: string, utc: boolean): string | undefined {
   return time === null ? undefined : new Date(time).toISOString();
 }
 
-function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
+/// What became of a backfill.
+function backfilled(started: number): string {
+  if (!started) return "No run was started: each of those times had one.";
+  return `${started.toLocaleString("en")} ${started === 1 ? "run was" : "runs were"} started, for times that had none.`;
+}
+
+function BackfillDialog({ schedule, onDone, onClose }: { schedule: Schedule; onDone: (started: number) => void; onClose: () => void }) {
   const client = useQueryClient();
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
   const [reason, setReason] = useState("");
-  const [done, setDone] = useState<number | null>(null);
   const utc = useUtc();
   const body = { from: timeOf(from, utc), to: timeOf(to, utc) };
   const params = { path: { name: schedule.name } };
@@ -76,13 +83,13 @@ function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose: ()
   });
   const act = async () => {
     const made = await data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, reason: reason || undefined } as never }));
-    setDone(made.started.length);
+    onDone(made.started.length);
     await Promise.all([["runs"], [LOOK], ["schedules"]].map((queryKey) => client.invalidateQueries({ queryKey })));
   };
   const times = preview.data?.times;
   const zone = utc ? "(UTC)" : "(your zone)";
   return (
-    <Ask title={`Backfill ${schedule.name}`} action={times ? `Start up to ${times.toLocaleString("en")} runs` : "Start runs"} disabled={!times || done !== null} onDo={act} onClose={onClose}>
+    <Ask title={`Backfill ${schedule.name}`} action={times ? `Start up to ${times.toLocaleString("en")} runs` : "Start runs"} disabled={!times} onDo={act} onClose={onClose}>
       <p className={css.muted}>A run starts for each time in the past that has none.</p>
       <Field label="From" hint={zone}><input className={css.input} type="datetime-local" step={1} value={from} onChange={(event) => setFrom(event.target.value)} /></Field>
       <Field label="Until before" hint={zone}><input className={css.input} type="datetime-local" step={1} value={to} onChange={(event) => setTo(event.target.value)} /></Field>

@@ -9,14 +9,14 @@ import { css, Loading, Problem, StateChip, Time, useNow } from "./parts";
 
 const FEW = 10;
 
-/// Narrowed as the list's address is; `keep` leaves out what the API cannot, and `all` then names what the list has beside.
-export function RunTable({ title, search, keep, all }: { title: string; search: Record<string, string | string[]>; keep?: Keep; all?: string }) {
+/// Narrowed as the list's address is; with `keep` it is asked for every so often, and not with everything that happens.
+export function RunTable({ title, search, keep }: { title: string; search: Record<string, string | string[]>; keep?: Keep }) {
   const now = useNow();
   const runs = useQuery(fewRuns(search, FEW, keep));
   const items = runs.data?.found ?? [];
   return (
     <section className={`${css.card} ${css.scroll} ${css.section}`}>
-      <h2>{all ? <>{title} <small>(<Link to={"/runs" as string} search={{ ...search, since: "all" } as never}>{all}</Link>)</small></> : <Link to={"/runs" as string} search={search as never}>{title}</Link>}</h2>
+      <h2><Link to={"/runs" as string} search={search as never}>{title}</Link></h2>
       <Problem error={runs.error} />
       {runs.isPending ? <Loading /> : items.length ? (
         <table className={css.table}>
@@ -52,7 +52,7 @@ export function Facts({ facts }: { facts: [string, React.ReactNode][] }) {
   );
 }
 
-/// The way back to the list of such things.
-export function Back({ to, name }: { to: string; name: string }) {
-  return <Link to={to as string} className={css.back}>{name}</Link>;
+/// The way back to the list of such things, as it was narrowed.
+export function Back({ to, name, search }: { to: string; name: string; search?: Record<string, string> }) {
+  return <Link to={to as string} search={search as never} className={css.back}>{name}</Link>;
 }

@@ -43,7 +43,7 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
         {run.finished_at && <span>finished <b><Time at={run.finished_at} /></b></span>}
         {run.finished_at ? <span>took <b>{duration(between(made, millis(run.finished_at) ?? made))}</b></span> : state !== "scheduled" && <span className={css.ticking}>for <b>{duration(between(made, now))}</b></span>}
         {run.expires_at && !run.finished_at && <span>deadline <b><Time at={run.expires_at} /></b></span>}
-        {!isFinal(run.status) && run.doing.map((one) => <span key={one.name}>at <b>{one.name}</b>{one.percent != null && ` ${one.percent} %`}{one.message && `: ${one.message}`}</span>)}
+        {doingOf(run, steps).map((one) => <span key={one.name}>at <b>{one.name}</b>{one.percent != null && ` ${one.percent} %`}{one.message && `: ${one.message}`}</span>)}
         {run.node && <span>on node <Link to={"/nodes/$id" as string} params={{ id: run.node } as never} className={parts.mono}>…{run.node.slice(-8)}</Link></span>}
         {run.parent && <span>started by <Link to={`/runs/${run.parent}` as string} className={parts.mono}>…{run.parent.slice(-8)}</Link></span>}
         {steps?.some((step) => step.child) && <span><Link to={"/runs" as string} search={{ parent: run.id } as never}>children</Link></span>}
@@ -55,6 +55,13 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
       </div>
     </>
   );
+}
+
+/// What it is at. A turn that goes on still tells of steps that it has ended.
+function doingOf(run: Run, steps: Step[] = []): Run["doing"] {
+  if (isFinal(run.status)) return [];
+  const ended = new Set(steps.filter((step) => step.ended_at).map((step) => step.name));
+  return run.doing.filter((one) => !ended.has(one.name));
 }
 
 /// How it ended, where that is not what everybody wants.

@@ -72,12 +72,14 @@ function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
   const [shown, setShown] = useState<Shown>({});
   const [chosen, setChosen] = useState<string>();
   const [kind, setKind] = useState<string>();
+  const [compress, setCompress] = useState(true);
   const step = stepOf(steps, chosen);
   return (
     <div className={parts.stack}>
       <Note><StateChip state={stateOf(run, now)} /><span className={parts.mono}>{run.id}</span><span>version {run.version}, queue {run.queue}. {missing(run)}</span></Note>
       <Ended run={{ ...run, failure: null }} />
-      <Timeline run={run} steps={steps} compress shown={shown} onShow={(change) => setShown((before) => ({ ...before, ...change(before) }))} chosen={chosen} onChoose={setChosen} isAlone />
+      <label className={parts.check}><input type="checkbox" checked={compress} onChange={(event) => setCompress(event.target.checked)} /> Compress idle time</label>
+      <Timeline run={run} steps={steps} compress={compress} shown={shown} onShow={(change) => setShown((before) => ({ ...before, ...change(before) }))} chosen={chosen} onChoose={setChosen} isAlone />
       {step && <StepPanel run={run} step={step} place={steps.indexOf(step)} onClose={() => setChosen(undefined)} isAlone />}
       <Payloads run={run} />
       <section><h2 className={css.heading}>History</h2><HistoryTable run={run.id} entries={history} actions={[]} hasMore={false} kind={kind} onKind={setKind} /></section>

@@ -1,10 +1,11 @@
+import { readFileSync } from "node:fs";
 import { createElement, Fragment } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
 import { type Action, actionsOf, dueOf, forkable, forkBody, meaning, MEANS, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
-import { command, crowd, reason, remedy, type Wait } from "./remedy";
+import { command, crowd, type Explained, reason, remedy, type Wait } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
 
@@ -74,15 +75,29 @@ describe("what can be done to a run", () => {
   });
 });
 
-/// Every reason that keeps a run from running, and whether something helps.
-const REASONS: [string, boolean][] = [
-  ["held", false], ["waiting", false], ["sleeping", false], ["later", true], ["due", false], ["undoing", false], ["ended", false], ["retry", true], ["after_crash", false], ["rate_spent", true], ["no_node", true], ["no_code", true], ["not_served", true], ["queue_paused", true],
-  ["queue_draining", true], ["queue_full", true], ["group_full", true], ["nodes_full", true], ["blocked", true], ["undo_failed", true], ["paused", true], ["node_lost", true], ["no_wake", true],
-];
+/// Every reason that the server gives, from where it has them: the API says no more of them than that they are objects.
+const KINDS = [...readFileSync(new URL("../../../crates/core/src/why/mod.rs", import.meta.url), "utf8").matchAll(/Why::\w+ \{ \.\. \} => "(\w+)"/g)].map(([, kind]) => kind!);
 
 describe("what helps", () => {
-  it.each(REASONS)("a run that is not running because of %s", (kind, helps) => {
-    expect(remedy({ kind, text: "", now: "" }, { id: "run_1" }) !== null).toBe(helps);
+  const told = (explained: Partial<Explained>) => renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "", text: "", now: "", ...explained }, { id: "run_1" })));
+  it("is known of every reason", () => {
+    expect(KINDS).toEqual(expect.arrayContaining(["held", "waiting", "sleeping", "due"]));
+    expect(KINDS.length).toBeGreaterThanOrEqual(24);
+  });
+  it.each(KINDS)("a run that is not running because of %s", (kind) => {
+    expect(told({ kind })).toMatch(/^\S.*[.)]$/);
+    expect(told({ kind, queue: "mail", by: ["run_2"], head: "run_3", code: "a@1" })).not.toBe("");
+  });
+  it("where runs stand in line: the limit of their own queue", () => {
+    for (const kind of ["queue_full", "group_full", "nodes_full", "rate_spent"]) expect(told({ kind, queue: "mail" }), kind).toContain("“Limits”");
+    for (const kind of ["queue_paused", "queue_draining", "queue_full", "group_full", "nodes_full", "rate_spent"]) expect(told({ kind, queue: "mail" }), kind).toMatch(/queue mail/);
+    expect(told({ kind: "queue_full", queue: "mail", by: ["run_2_12345678"] })).toMatch(/Before it: …12345678 $/);
+  });
+  it("one that goes on at a time: the button that ends that time", () => {
+    expect(told({ kind: "sleeping" })).toContain(WORDS.timer);
+    for (const kind of ["later", "after_crash"]) expect(told({ kind }), kind).toContain(WORDS.now);
+    const at = (on: string) => told({ kind: "waiting", until: "b", waits: [{ on, until: "b" }] });
+    expect([at("sleep"), at("retry"), at("stop")]).toEqual([expect.stringContaining(WORDS.timer), expect.stringContaining(WORDS.again), expect.stringContaining(WORDS.cancel)]);
   });
   it("one whose queue no node serves: a node that does, and no other code", () => {
     const told = (explained: object) => renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "blocked", text: "", now: "", ...explained }, { id: "run_1" })));

@@ -2,6 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Run } from "../lib/state";
+import { dueOf } from "./acts";
 
 export interface Wait {
   on: string;
@@ -73,18 +74,46 @@ function given(on: "event" | "promise", name: string | undefined, run: string): 
   return <>{on === "event" ? "Send the event, if it will not come by itself" : "Settle the promise, if nobody else does"}{name !== undefined && <>: <code>{command(on, name, run)}</code></>}.</>;
 }
 
-export function remedy({ kind, queue, unserved, code, head, by, waits }: Explained, run: Pick<Run, "id">): ReactNode {
-  const children = waits?.flatMap((wait) => wait.run ?? []);
-  const wait = waits?.find((one) => one.on === "event" || one.on === "promise");
+/// What helps one that waits for what others do, or for a time beside that.
+function awaited(explained: Explained, run: string): ReactNode {
+  const { waits = [] } = explained;
+  const children = waits.flatMap((wait) => wait.run ?? []);
+  if (children.length) return <>See {runLinks(children)}</>;
+  const wait = waits.find((one) => one.on === "event" || one.on === "promise");
+  if (wait) return given(wait.on as "event" | "promise", wait.name, run);
+  const [first] = dueOf(explained);
+  if (first) return remedy({ ...explained, kind: first === "again" ? "retry" : "sleeping" }, { id: run });
+  return waits.some((one) => one.on === "stop") ? "“Cancel” asks it to stop, which is what it waits for." : "It goes on by itself as soon as that comes.";
+}
+
+/// The queue of a run, where somebody can do something about it.
+function queueLink(queue: string | undefined): ReactNode {
+  return queue === undefined ? <Link to={"/queues" as string}>its queue</Link> : <>queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link></>;
+}
+
+/// Every reason has something that helps, if only to know that nobody has to do anything.
+export function remedy(explained: Explained, run: Pick<Run, "id">): ReactNode {
+  const { kind, queue, unserved, code, head, by = [] } = explained;
+  const before = by.length > 0 && <> Before it: {runLinks(by)}</>;
   switch (kind) {
     case "waiting":
-      return children?.length ? <>See {runLinks(children)}</> : wait ? given(wait.on as "event" | "promise", wait.name, run.id) : null;
+      return awaited(explained, run.id);
+    case "sleeping":
+      return <>“Skip timer” has it go on at once, as <code>outlast due {run.id}</code> does.</>;
     case "retry":
       return <>“Retry now” has it tried at once, as <code>outlast due {run.id}</code> does.</>;
     case "later":
       return <>“Run now” has it begin at once, as <code>outlast due {run.id}</code> does.</>;
+    case "after_crash":
+      return <>Look first at what the programs of its <Link to={"/nodes" as string}>nodes</Link> said before they died. “Run now” has it begin at once, as <code>outlast due {run.id}</code> does.</>;
+    case "held":
+      return "Nobody has to do anything: if it takes longer than it should, “Cancel” asks it to stop.";
+    case "due":
+      return <>If that takes long, start another node, or give those that are up more slots: <Link to={"/nodes" as string}>nodes</Link> shows how many are used.</>;
+    case "undoing":
+      return "It goes on by itself. “Kill” ends it at once, and leaves what is not reverted yet as it is.";
     case "rate_spent":
-      return queue === undefined ? "It goes on when the rate allows more." : <>It goes on when the rate of queue <Link to={"/queues/$name" as string} params={{ name: queue } as never}>{queue}</Link> allows more; “Limits” there raises it.</>;
+      return <>It goes on when the rate of {queueLink(queue)} allows more; “Limits” there raises it.</>;
     case "no_node":
       return <>Start your program, or <code>outlast dev</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</>;
     case "no_code":
@@ -93,13 +122,15 @@ export function remedy({ kind, queue, unserved, code, head, by, waits }: Explain
       return served(queue ?? "");
     case "queue_paused":
     case "queue_draining":
-      return <>Resume it on <Link to={"/queues" as string}>queues</Link>.</>;
+      return <>“Resume” has {queueLink(queue)} go on.</>;
     case "queue_full":
+      return <>It goes on when one of them ends; “Limits” of {queueLink(queue)} lets more run at once.{before}</>;
     case "group_full":
+      return <>It goes on when one of them ends; “Limits” of {queueLink(queue)} lets more of one group run at once.{before}</>;
     case "nodes_full":
-      return <>Before it: {runLinks(by ?? [])}</>;
+      return <>It goes on when one of them ends, or another node starts; “Limits” of {queueLink(queue)} lets more run on one node.{before}</>;
     case "behind_in_order":
-      return head ? <>First {runLink(head)}</> : null;
+      return head ? <>First {runLink(head)}</> : "It goes on when that has ended.";
     case "blocked":
       return unserved ? served(unserved) : "Deploy code that fits what it recorded, or fork it from a step to the newest version.";
     case "undo_failed":
@@ -110,6 +141,8 @@ export function remedy({ kind, queue, unserved, code, head, by, waits }: Explain
       return "Another node takes it over as soon as one is up.";
     case "no_wake":
       return <>Run <code>outlast verify</code>, and cancel it if nothing else helps. ({run.id})</>;
+    case "ended":
+      return "“Rerun” starts it anew.";
     default:
       return null;
   }

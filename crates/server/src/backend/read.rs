@@ -76,6 +76,7 @@ struct DoingDoc {
     attempt: u32,
     percent: Option<u8>,
     message: Option<String>,
+    since: Option<When>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +97,7 @@ impl From<RunDoc> for RunView {
             saved: None,
             percent: doing.percent,
             message: doing.message,
+            since: doing.since.map_or_else(Timestamp::default, |since| since.0),
         };
         RunView {
             record: RunRecord {

@@ -33,8 +33,11 @@ pub(super) struct Eye {
 type Seen = (outlast::Status, i64, Option<Timestamp>, u32, String);
 
 fn seen(view: &RunView) -> Seen {
-    let doing: Vec<String> =
-        view.doing.iter().map(|step| format!("{} {} {:?}", step.name, step.attempt, step.percent)).collect();
+    let doing: Vec<String> = view
+        .doing
+        .iter()
+        .map(|step| format!("{} {} {:?} {:?}", step.name, step.attempt, step.percent, step.message))
+        .collect();
     (view.status, view.epoch, view.due_at, view.attempt, doing.join(","))
 }
 
@@ -83,6 +86,9 @@ impl Eye {
             let since = Timestamp::from_micros(seen_to.micros() - OVERLAP.as_micros() as i64);
             let new = Filter { since: Some(since), ..Filter::default() };
             views.extend(client.list(&new, None, MOST).await?.runs);
+            // One that has more than so many newer ones before it is not looked at while it is open.
+            let ended = Filter { ended_since: Some(since), ..Filter::default() };
+            views.extend(client.list(&ended, None, MOST).await?.runs);
         }
         // Those that are open no more.
         let gone: Vec<RunId> = self

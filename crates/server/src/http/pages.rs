@@ -2,7 +2,8 @@
 //!
 //! A cursor is a place and a direction. Backwards is the same list in the other order from there, turned round.
 
-use outlast::{Cursor, Filter, RunView};
+use outlast::{Client, Cursor, Error, Filter, RunView};
+use outlast_store::failure_of;
 
 use super::cursor::Towards;
 use super::problem::Problem;
@@ -19,6 +20,47 @@ pub(crate) struct Pages {
     pub(crate) prev_cursor: Option<String>,
 }
 
+/// How many are asked for at once then.
+const PAGE: u32 = 500;
+/// How many runs one request looks through for those that failed alike.
+const LOOKED: u32 = 10_000;
+
+/// Runs that fit, and where the next begin.
+pub(crate) struct Found {
+    pub(crate) runs: Vec<RunView>,
+    pub(crate) next: Option<Cursor>,
+}
+
+/// Runs that fit a filter and, if one is named, failed like that: what a failure says is no column that a database could
+/// look for, so that those that fit are looked through, up to a bound. Whoever goes on from `next` finds the others.
+pub(crate) async fn found(
+    client: &Client,
+    filter: &Filter,
+    failure: Option<&str>,
+    mut from: Option<Cursor>,
+    limit: u32,
+) -> Result<Found, Error> {
+    let mut runs = Vec::new();
+    for _ in 0..LOOKED / PAGE {
+        let page = client.list(filter, from, if failure.is_some() { PAGE } else { limit }).await?;
+        let fits = |view: &RunView| failure.is_none() || failure_of(view).as_deref() == failure;
+        runs.extend(page.runs.into_iter().filter(fits));
+        from = page.next;
+        if runs.len() > limit as usize {
+            runs.truncate(limit as usize);
+            from = runs.last().map(place);
+        }
+        if failure.is_none() || runs.len() >= limit as usize || from.is_none() {
+            break;
+        }
+    }
+    Ok(Found { runs, next: from })
+}
+
+fn place(view: &RunView) -> Cursor {
+    Cursor { created_at: view.record.created_at, id: view.record.id }
+}
+
 /// The page that the query's cursor and limit name. `what` says for what cursors are good.
 pub(crate) async fn page(call: &Call, filter: Filter, what: &str) -> Result<Pages, Problem> {
     let (client, signer) = (&call.api.client, &call.api.signer);
@@ -26,19 +68,18 @@ pub(crate) async fn page(call: &Call, filter: Filter, what: &str) -> Result<Page
     let from = call.query.one("cursor").map(|text| signer.read_run(text, what)).transpose()?;
     let is_back = matches!(from, Some((_, Towards::Back)));
     let filter = Filter { oldest_first: filter.oldest_first != is_back, ..filter };
-    let page = client.list(&filter, from.map(|(place, _)| place), limit).await?;
-    let mut runs = page.runs;
+    let failure = call.query.one("failure");
+    let Found { mut runs, next } =
+        found(client, &filter, failure, from.map(|(place, _)| place), limit).await?;
     if is_back {
         runs.reverse();
     }
-    let place = |view: &RunView| Cursor { created_at: view.record.created_at, id: view.record.id };
-    let on = runs.last().map(|last| signer.write_run(place(last), Towards::On, what));
-    let back = runs.first().map(|first| signer.write_run(place(first), Towards::Back, what));
-    let has_more = page.next.is_some();
+    let on = |place: Cursor| signer.write_run(place, Towards::On, what);
+    let back = |place: Cursor| signer.write_run(place, Towards::Back, what);
     // Where we came from there is something; in the direction in which we go, the list says.
     let (next_cursor, prev_cursor) = match is_back {
-        true => (on, back.filter(|_| has_more)),
-        false => (on.filter(|_| has_more), back.filter(|_| from.is_some())),
+        true => (runs.last().map(place).map(on), next.map(back)),
+        false => (next.map(on), runs.first().map(place).filter(|_| from.is_some()).map(back)),
     };
     Ok(Pages { runs, next_cursor, prev_cursor })
 }

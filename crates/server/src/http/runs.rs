@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::access::Caller;
 use super::bulks;
 use super::code::Code;
-use super::pages::{CURSOR, LIMIT, Pages, page};
+use super::pages::{CURSOR, Found, LIMIT, Pages, found, page};
 use super::payloads::{PREVIEW, enough};
 use super::problem::Problem;
 use super::query::{Param, Query, number, text, texts};
@@ -44,6 +44,7 @@ macro_rules! filters {
             text("since", "Started at or after: a time, or 2h for two hours ago"),
             text("until", "Started before"),
             text("ended", "Ended at or after: a time, or 2h for two hours ago"),
+            text("failure", "Failed like this: the fingerprint of a group of failures, among the first 10,000 that fit otherwise"),
             text("q", "With this id, or this key"),
             $($more),*
         ]
@@ -154,7 +155,11 @@ pub(crate) async fn visible(client: &Client, caller: &Caller, run: RunId) -> Res
 /// What a query asks for, within what the caller may see.
 async fn asked(call: &Call) -> Result<Filter, Problem> {
     let now = call.api.client.store().now().await?;
-    call.caller.within(filter(&words(&call.query)?, now)?)
+    let mut filter = filter(&words(&call.query)?, now)?;
+    if call.query.one("failure").is_some() && filter.statuses.is_empty() {
+        filter.statuses = vec![Status::Failed];
+    }
+    call.caller.within(filter)
 }
 
 /// Parameters as the words of the command line's filters.
@@ -198,7 +203,8 @@ pub(crate) async fn list(call: Call) -> Answer {
     };
     // As they were sent: two hours ago is another time on the next page.
     let who = (&filter.tenant, &filter.queues);
-    let what = format!("runs\n{who:?}\n{}\n{:?}", filter.oldest_first, words(&call.query)?);
+    let failure = call.query.one("failure");
+    let what = format!("runs\n{who:?}\n{}\n{failure:?}\n{:?}", filter.oldest_first, words(&call.query)?);
     let Pages { runs, next_cursor, prev_cursor } = page(&call, filter, &what).await?;
     Reply::json(&RunPage { items: told(&call, &runs).await?, next_cursor, prev_cursor })
 }
@@ -216,6 +222,10 @@ pub(crate) async fn count(call: Call) -> Answer {
         return Reply::json(&Count { count: found.is_some().into(), capped: false });
     }
     let filter = asked(&call).await?;
+    if let Some(failure) = call.query.one("failure") {
+        let Found { runs, next } = found(&call.api.client, &filter, Some(failure), None, cap).await?;
+        return Reply::json(&Count { count: runs.len() as u64, capped: next.is_some() });
+    }
     let count = call.api.client.count(&filter, cap).await?;
     Reply::json(&Count { count, capped: count >= u64::from(cap) })
 }
@@ -234,7 +244,9 @@ pub(crate) async fn steps(call: Call) -> Answer {
     let after = call.query.number("after", 0..=u32::MAX, 0)? as usize;
     let limit = call.query.number("limit", 1..=10_000, 10_000)? as usize;
     let most = enough(&call)?;
-    let operations = shown(Story::read(&call.api.client, &view).await?);
+    let mut story = Story::read(&call.api.client, &view).await?;
+    story.add_doing(&view);
+    let operations = shown(story);
     let total = operations.len();
     let page = operations.into_iter().skip(after).take(limit);
     let step = |operation| StepJson::new(operation, view.finished_at).in_part(most);

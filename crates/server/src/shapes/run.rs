@@ -81,6 +81,8 @@ struct DoingJson {
     attempt: u32,
     percent: Option<u8>,
     message: Option<String>,
+    /// When it said so first.
+    since: When,
 }
 
 /// What a run waits for.
@@ -124,6 +126,7 @@ impl DoingJson {
             attempt: doing.attempt,
             percent: doing.percent,
             message: doing.message.clone(),
+            since: When(doing.since),
         }
     }
 }

@@ -110,6 +110,12 @@ async fn broken(ctx: Ctx, _: Value) -> Result<(), AnyError> {
     Ok(charge.retry(Retry::times(1)).await?)
 }
 
+/// Comes to its second step, and stays there.
+async fn stays(ctx: Ctx, _: Value) -> Result<(), AnyError> {
+    ctx.step("ask", |_| async { Ok::<_, AnyError>(()) }).await?;
+    Ok(ctx.step("wait", |_| std::future::pending::<Result<(), AnyError>>()).await?)
+}
+
 async fn keeps(_job: JobCtx, _: Value) -> Result<(), AnyError> {
     Ok(())
 }
@@ -146,6 +152,7 @@ impl Lab {
             .workflow(Workflow::new("promised", promised))
             .workflow(Workflow::new("talk", talk))
             .workflow(Workflow::new("revert", revert))
+            .workflow(Workflow::new("stays", stays))
             .workflow(Workflow::new("broken", broken))
             .workflow(Workflow::new("broken", broken).version(2))
             .job(

@@ -87,6 +87,22 @@ async fn a_stream_tells_of_runs_as_they_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_tells_of_the_end_of_a_run_that_has_many_open_ones_before_it() {
+    let lab = Lab::open().await;
+    let oldest = lab.start(r#"{"definition":"approve"}"#).await;
+    lab.until(&oldest, "waiting").await;
+    for _ in 0..201 {
+        lab.start(r#"{"definition":"approve","delay_ms":9000000}"#).await;
+    }
+    let mut stream = Stream::open(&lab, "runs", None, None).await;
+    // Until it has looked once, it tells of nothing.
+    let newest = lab.start(r#"{"definition":"greet","input":"a"}"#).await;
+    stream.until(&newest, "completed").await;
+    lab.post(&format!("/api/v1/runs/{oldest}/events"), r#"{"name":"approval"}"#).await;
+    stream.until(&oldest, "completed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_tells_of_queues() {
     let lab = Lab::open().await;
     let mut stream = Stream::open(&lab, "queues", None, None).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::{Lab, told};
 
@@ -59,6 +59,24 @@ async fn an_exported_run_is_read_as_if_it_were_here_and_nothing_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_step_that_a_run_is_at_is_among_its_steps() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"stays"}"#).await;
+    let names = async || {
+        let steps = lab.get(&format!("/api/v1/runs/{run}/steps")).await.json();
+        let named = |step: &Value| (step["name"].clone(), step["ended_at"].is_null());
+        steps["items"].as_array().unwrap().iter().map(named).collect::<Vec<_>>()
+    };
+    let both = [(json!("ask"), false), (json!("wait"), true)];
+    while names().await != both {
+        tokio::task::yield_now().await;
+    }
+    lab.post(&format!("/api/v1/runs/{run}/kill"), r#"{"reason":"enough"}"#).await;
+    lab.until(&run, "cancelled").await;
+    assert_eq!(names().await, both[..1], "nobody is at it any more");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bulk_takes_the_runs_that_failed_alike_and_deletes_what_has_ended() {
     let lab = Lab::open().await;
     let mut runs = Vec::new();
@@ -68,6 +86,14 @@ async fn a_bulk_takes_the_runs_that_failed_alike_and_deletes_what_has_ended() {
         runs.push(run);
     }
     let failure = lab.get(&format!("/api/v1/runs/{}", runs[0])).await.json()["failure"].clone();
+    let alike = format!("failure={}", failure.as_str().unwrap());
+    let first = lab.get(&format!("/api/v1/runs?{alike}&limit=1")).await.json();
+    assert_eq!((&first["items"][0]["id"], first["items"].as_array().unwrap().len()), (&json!(runs[1]), 1));
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = lab.get(&format!("/api/v1/runs?{alike}&limit=1&cursor={cursor}")).await.json();
+    assert_eq!((&second["items"][0]["id"], &second["items"][1]), (&json!(runs[0]), &Value::Null));
+    assert_eq!(lab.get(&format!("/api/v1/runs/count?{alike}")).await.json()["count"], 2);
+    assert_eq!(lab.get(&format!("/api/v1/runs?{alike}&status=completed")).await.json()["items"], json!([]));
     let body = json!({ "op": "retry", "filter": "def:fail", "failure": failure, "dry_run": true });
     let preview = lab.post("/api/v1/bulk", &body.to_string()).await.json();
     assert_eq!(preview["acts"], 2, "{preview}");

@@ -91,6 +91,8 @@ pub struct Doing {
     pub percent: Option<u8>,
     /// What it is at.
     pub message: Option<String>,
+    /// When it said so first, by the database's clock. Filled by the store.
+    pub since: Timestamp,
 }
 
 /// One line that a handler logged.

@@ -140,7 +140,7 @@ static JOURNAL_FIRST: Sql = Sql::new(
 /// Steps in progress of many runs.
 pub(super) static DOING: Sql = Sql::new(
     "doing",
-    "select d.run, d.name, d.attempt, d.codec, d.saved, d.percent, d.message from outlast.doing as d
+    "select d.run, d.name, d.attempt, d.codec, d.saved, d.percent, d.message, d.since from outlast.doing as d
       where d.shard = {p1} and d.run {in:p2} order by d.run, d.since, d.name",
 )
 .takes(&[Type::Int, Type::Ids])

@@ -255,7 +255,7 @@ stories! {
         };
         let doing = |attempt| {
             let (percent, message) = (Some(50), Some("half of it".into()));
-            Doing { name: "charge".into(), attempt, saved: Some(json("7")), percent, message }
+            Doing { name: "charge".into(), attempt, saved: Some(json("7")), percent, message, since: world.now() }
         };
         let commit = RunCommit {
             doing: vec![doing(1), doing(2)],
