@@ -93,7 +93,9 @@ async fn dies_and_goes_on(kind: StoreKind, death: Death) -> bool {
     if died {
         told.dig().await;
         // As if its lease were over: that takes longer than all the rest.
-        world.raw("update outlast.nodes set lease_until = 0").await;
+        for leases in ["nodes", "leases"] {
+            world.raw(&format!("update outlast.{leases} set lease_until = 0")).await;
+        }
         (_, told) = process(told, None).await;
     }
     let how = format!("{death:?}");
