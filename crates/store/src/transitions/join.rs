@@ -13,7 +13,7 @@ use crate::{Cell, DefinitionCard, Dialect, NodeCard, Signal, Sql, StoreError, Tx
 
 /// How long the lease is that stands in a node's own row, for programs that know no other.
 pub(super) fn long_lease(lease: Duration) -> Duration {
-    lease * 12
+    lease.saturating_mul(12)
 }
 
 /// Gives the node its row in every shard, records its definitions, and makes blocked runs of its queues

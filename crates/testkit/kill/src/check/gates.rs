@@ -114,22 +114,33 @@ impl<'a> Checker<'a> {
 
     /// The bodies that a node had in hand when it noticed that its lease was over, without having been killed: on a
     /// machine that stood still they may have gone on for longer than they had the right to. A node that was only cut
-    /// off did not stand still, and has to drop them in time.
+    /// off did not stand still, and has to drop them in time. What a stopped node was about to begin it begins as soon as it
+    /// goes on, before it can look at a clock.
     fn in_hand_at_a_lapse(&self) -> HashSet<u64> {
         let (mut open, mut lapsed, mut cut) = (HashMap::new(), HashSet::new(), HashSet::new());
+        let mut begun_since: HashMap<u32, Vec<u64>> = HashMap::new();
         for line in &self.evidence.ledger {
             match line {
-                Line::Begin(body) => drop(open.insert(body.value, body.node)),
+                Line::Begin(body) => {
+                    open.insert(body.value, body.node);
+                    begun_since.get_mut(&body.node).into_iter().for_each(|begun| begun.push(body.value));
+                }
                 Line::End(body) | Line::Dropped(body) => drop(open.remove(&body.value)),
+                Line::Go { node } => drop(begun_since.insert(*node, Vec::new())),
                 Line::Lapse { node } if !cut.contains(node) => {
                     lapsed.extend(open.iter().filter(|(_, on)| *on == node).map(|(value, _)| *value));
+                    lapsed.extend(begun_since.remove(node).into_iter().flatten());
                 }
                 Line::Lapse { .. } => {}
                 // It has no chance to drop anything before it wakes up.
                 Line::Stop { node } => {
                     lapsed.extend(open.iter().filter(|(_, on)| *on == node).map(|(value, _)| *value));
+                    begun_since.remove(node);
                 }
-                Line::Kill { node } => open.retain(|_, on| on != node),
+                Line::Kill { node } => {
+                    open.retain(|_, on| on != node);
+                    begun_since.remove(node);
+                }
                 Line::Cut { node } => drop(cut.insert(*node)),
                 _ => {}
             }
