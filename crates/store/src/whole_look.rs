@@ -72,7 +72,8 @@ impl WholeLook {
         before(now, BACK)
     }
 
-    /// The same where looks are many: mostly a little before, and now and then as far as [`back`](WholeLook::back).
+    /// Where a look may begin that follows one at `now` which left nothing, where looks are many: mostly a little before, and
+    /// now and then as far as transactions that are under way may make runs due at a time that has passed.
     pub fn next(&mut self, now: Timestamp) -> Timestamp {
         if self.back_at.elapsed() < SOON {
             return before(now, NEAR);
