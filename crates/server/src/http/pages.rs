@@ -20,10 +20,9 @@ pub(crate) struct Pages {
     pub(crate) prev_cursor: Option<String>,
 }
 
-/// How many are asked for at once then.
-const PAGE: u32 = 500;
-/// How many runs one request looks through for those that failed alike.
+/// How many runs one request looks through for those that failed alike, and how many of them are asked for at once.
 const LOOKED: u32 = 10_000;
+const PAGE: u32 = 500;
 
 /// Runs that fit, and where the next begin.
 pub(crate) struct Found {
