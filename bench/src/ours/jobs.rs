@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
-use outlast::{Outlast, QueueRules};
+use outlast::{Client, Outlast, QueueRules};
 
 use super::{noop, opened};
 use crate::place::{Fresh, Place, connect};
@@ -29,9 +29,7 @@ pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     let fresh = place.fresh().await?;
     let client = Outlast::open(&fresh.url).await?.client();
     let began = Instant::now();
-    for first in (0..jobs).step_by(BULK as usize) {
-        client.start_many(noop(), first..(first + BULK).min(jobs)).await?;
-    }
+    enqueue(&client, jobs).await?;
     let value = rate(jobs as usize, began.elapsed());
     drop(client);
     report.add(Figure::new("W1", place.name(), 1, value, "jobs/s").of(bulk_limit).variant("bulk enqueue"));
@@ -48,6 +46,14 @@ pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     report
         .add(Figure::new("W1", place.name(), 16, value, "jobs/s").variant("enqueue in users' transactions"));
     fresh.remove().await
+}
+
+/// Puts jobs into line, as many in a call as it takes.
+pub async fn enqueue(client: &Client, jobs: u32) -> Result<()> {
+    for first in (0..jobs).step_by(BULK as usize) {
+        client.start_many(noop(), first..(first + BULK).min(jobs)).await?;
+    }
+    Ok(())
 }
 
 /// Works off jobs of very many groups, with rules and without: what a rule costs. What the groups cost by themselves,

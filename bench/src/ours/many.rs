@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use outlast::Outlast;
 
-use super::{fans_out, jobs, node, noop, steps};
+use super::{fans_out, jobs, node, steps};
 use crate::place::{Place, connect};
 use crate::report::{Figure, Report};
 use crate::spike::rate;
@@ -35,7 +35,7 @@ pub async fn w9(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     for nodes in [1, 2] {
         let fresh = place.fresh().await?;
         let client = Outlast::open(&fresh.url).await?.client();
-        client.start_many(noop(), 0..count).await?;
+        jobs::enqueue(&client, count).await?;
         let began = Instant::now();
         let mut apps = Vec::new();
         for _ in 0..nodes {
@@ -83,9 +83,7 @@ pub async fn w10(place: &Place, report: &mut Report, quick: bool) -> Result<()> 
             reader.batch_execute(snapshot).await?;
         }
         let client = Outlast::open(&fresh.url).await?.client();
-        for first in (0..count).step_by(10_000) {
-            client.start_many(noop(), first..first + 10_000).await?;
-        }
+        jobs::enqueue(&client, count).await?;
         drop(client);
         rates.push(jobs::drain(&fresh, count).await?);
         drop(reader);

@@ -210,7 +210,8 @@ pub fn middle(mut times: Vec<Duration>) -> f64 {
 /// As the store has them.
 const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; \
                      set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off; \
-                     set jit = off";
+                     set jit = off; set seq_page_cost = 0; set random_page_cost = 0; set cpu_tuple_cost = 0.1; \
+                     set cpu_index_tuple_cost = 0.1";
 
 const BEGIN: &str = "begin isolation level read committed; set local statement_timeout = 5000; \
                      set local idle_in_transaction_session_timeout = 5000; set local lock_timeout = 2000";

@@ -154,6 +154,16 @@ pub enum Error {
         /// Its run.
         run: RunId,
     },
+    /// The run has as many unread messages as it may: it takes more when it has read some.
+    #[error(
+        "the inbox of {run} is full: {limit} unread messages are the limit, send again when it has read some"
+    )]
+    InboxFull {
+        /// The run.
+        run: RunId,
+        /// The limit.
+        limit: u64,
+    },
     /// Registered twice, or otherwise not as it must be.
     #[error("{detail}")]
     Misconfigured {
@@ -209,6 +219,7 @@ impl Error {
             Error::KeyConflict { .. } => "idempotency_conflict",
             Error::AlreadyExists { .. } => "already_exists",
             Error::AlreadySettled { .. } => "already_settled",
+            Error::InboxFull { .. } => "inbox_full",
             Error::Misconfigured { .. } => "misconfigured",
             Error::Store { .. } => "unavailable",
             Error::ShuttingDown => "shutting_down",

@@ -5,6 +5,7 @@
 //! ended. Positions are handed out in the order in which results reached the user's code.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::Equivalent;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,9 @@ pub struct Entry {
     pub name: Arc<str>,
     /// When it was recorded, by the database's clock. Filled by the store.
     pub at: Timestamp,
+    /// How long what it tells of went on until it was recorded: the body of a step, a transaction or an undo, or an
+    /// attempt that failed. `None` where that began about when the entry before it was recorded, which mostly is so.
+    pub took: Option<Duration>,
     /// The result, the note or the failure.
     pub body: Option<Payload>,
 }

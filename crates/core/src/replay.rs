@@ -177,6 +177,7 @@ mod tests {
             phase: Phase::Done,
             name: name.into(),
             at: Timestamp::default(),
+            took: None,
             body: None,
         }
     }

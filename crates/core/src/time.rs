@@ -37,6 +37,12 @@ impl Timestamp {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
+    /// So long before this, or 1970.
+    pub fn before(self, by: Duration) -> Timestamp {
+        let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.0.saturating_sub(micros))
+    }
+
     /// For programs: RFC 3339 in UTC, always with six digits of microseconds, so that texts sort as times do. The last
     /// hours of the year 9999, which have no such text, are as the last that has one.
     ///

@@ -475,10 +475,7 @@ pub(crate) fn delivered(delivery: &Delivery, answer: Option<Delivered>) -> Resul
             Err(Error::AlreadySettled { name: split_life(&delivery.name).0.to_owned(), run })
         }
         Some(Delivered::Closed { run, status }) => Err(Error::Closed { run, status: status.to_string() }),
-        Some(Delivered::Full { limit, .. }) => {
-            let size = u64::from(limit) + 1;
-            Err(Error::TooLarge { what: "the number of unread messages".into(), size, limit: limit.into() })
-        }
+        Some(Delivered::Full { run, limit }) => Err(Error::InboxFull { run, limit: limit.into() }),
         Some(Delivered::Unknown) | None => Err(Error::UnknownRun { run: Target::shown(&delivery.to) }),
     }
 }

@@ -3,6 +3,7 @@
 //! Values that are JSON stand in the file as they are; others as hexadecimal digits, with the name of their codec.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use outlast_core::{Entry, Error, Limits, Op, Payload, Phase, RunId, Status, Timestamp};
 use outlast_store::{Ended, Parent, Reads, RunKind, RunRecord, RunView};
@@ -100,6 +101,7 @@ impl RunExport {
             phase: entry.phase,
             name: entry.name.to_string(),
             at: entry.at,
+            took_us: entry.took.map(|took| took.as_micros() as u64),
             body: entry.body.as_ref().map(Value::of),
         };
         let end = self.end.as_ref().map(|(at, ended)| End {
@@ -147,8 +149,9 @@ impl RunExport {
         };
         let entry = |line: Line| {
             let body = line.body.map(|body| body.payload()).transpose()?;
-            let Line { pos, op, phase, name, at, .. } = line;
-            Ok(Entry { pos, op, phase, name: name.into(), at, body })
+            let Line { pos, op, phase, name, at, took_us, .. } = line;
+            let took = took_us.map(Duration::from_micros);
+            Ok(Entry { pos, op, phase, name: name.into(), at, took, body })
         };
         let entries = file.journal.into_iter().map(entry).collect::<Result<Vec<_>, _>>().map_err(refused)?;
         if !entries.is_sorted_by(|a, b| a.pos < b.pos) {
@@ -273,6 +276,8 @@ struct Line {
     name: String,
     at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    took_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<Value>,
 }
 
@@ -364,6 +369,7 @@ mod tests {
             phase: Phase::Done,
             name: "charge#2".into(),
             at: Timestamp::from_micros(9),
+            took: Some(Duration::from_micros(1)),
             body: Some(body),
         };
         let ended = Ended { status: Status::Completed, output: entry.body.clone(), error: None };

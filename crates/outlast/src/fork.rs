@@ -288,6 +288,7 @@ fn forked(
         phase: Phase::Done,
         name: "fork".into(),
         at: Timestamp::default(),
+        took: None,
         body: Some(note_payload(&revision)),
     });
     kept

@@ -323,6 +323,7 @@ impl RepairRun {
             phase: Phase::Done,
             name: if before == 0 { ENTRY.into() } else { format!("{ENTRY}#{}", before + 1).into() },
             at: Timestamp::default(),
+            took: None,
             body: Some(note_payload(&revision)),
         };
         let hears = hears(planned.messages, planned.children);

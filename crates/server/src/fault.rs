@@ -80,7 +80,8 @@ impl From<Error> for Fault {
             | Error::NotRetryable { .. }
             | Error::KeyConflict { .. }
             | Error::AlreadyExists { .. }
-            | Error::AlreadySettled { .. } => Exit::Conflict,
+            | Error::AlreadySettled { .. }
+            | Error::InboxFull { .. } => Exit::Conflict,
             Error::Invalid { .. } | Error::TooLarge { .. } | Error::Undecodable { .. } => Exit::Usage,
             Error::InvalidCron { .. } | Error::UnknownTimezone { .. } => Exit::Usage,
             Error::Store { .. } | Error::ShuttingDown => Exit::Unreachable,

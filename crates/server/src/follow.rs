@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use outlast::{Doing, Entry, LogLine, Op, RunId, RunView, Status, Timestamp};
+use outlast_store::RunKind;
 
 use crate::backend::Backend;
 use crate::cli::LogArgs;
@@ -155,8 +156,10 @@ impl Shown {
             let attempt =
                 if step.attempt > 1 { format!(", attempt {}", step.attempt) } else { String::new() };
             let far = far(step).map(|far| format!("  {far}")).unwrap_or_default();
-            // It began before it was seen, right behind what was recorded last.
-            let since = *self.since.entry(at(step)).or_insert_with(|| story.last().min(now));
+            // It began before it was seen. Another attempt did right behind what was recorded last, and so did a job.
+            let is_first = step.attempt <= 1 && view.record.kind == RunKind::Workflow;
+            let began = || if is_first { story.began_of(step) } else { story.last() };
+            let since = *self.since.entry(at(step)).or_insert_with(|| began().min(now));
             texts.push(format!("{}{attempt}{far}  ({})", step.name, age(since)));
         }
         if texts.is_empty() {

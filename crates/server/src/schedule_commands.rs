@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use outlast::{CatchUp, Overlap, ScheduleView, Timestamp, Timetable};
+use outlast::{CatchUp, Overlap, Schedule, ScheduleView, Timestamp, Timetable};
 use outlast_core::{check_count, distance, duration_text};
 use outlast_store::ScheduleCard;
 use serde::{Deserialize, Serialize};
@@ -60,22 +60,27 @@ pub(crate) struct Plan {
     pub(crate) options: PlanOptions,
 }
 
-/// The options of a schedule that are shown.
+/// The options of a schedule: all of them, so that one that is set again is as it was.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PlanOptions {
     pub(crate) overlap: Overlap,
     pub(crate) catch_up: CatchUp,
     pub(crate) queue: Option<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) priority: Option<u8>,
     pub(crate) tenant: String,
-    jitter_us: u64,
+    pub(crate) owner: Option<String>,
+    pub(crate) roles: Vec<String>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) jitter_us: u64,
 }
 
 impl Plan {
     pub(crate) fn read(card: &ScheduleCard) -> Plan {
         Plan {
             timetable: Timetable::parse(&card.timetable, &card.zone).ok(),
-            options: serde_json::from_str(&card.options).unwrap_or_default(),
+            options: PlanOptions::read(card).unwrap_or_default(),
         }
     }
 
@@ -86,8 +91,36 @@ impl Plan {
 }
 
 impl PlanOptions {
+    pub(crate) fn read(card: &ScheduleCard) -> serde_json::Result<PlanOptions> {
+        serde_json::from_str(&card.options)
+    }
+
     pub(crate) fn jitter(&self) -> Duration {
         Duration::from_micros(self.jitter_us)
+    }
+
+    /// A schedule with all of them.
+    pub(crate) fn apply(self, schedule: Schedule) -> Schedule {
+        let jitter = self.jitter();
+        let PlanOptions {
+            overlap,
+            catch_up,
+            queue,
+            group,
+            priority,
+            tenant,
+            owner,
+            roles,
+            tags,
+            jitter_us: _,
+        } = self;
+        let mut schedule = schedule.overlap(overlap).catch_up(catch_up).jitter(jitter).tenant(tenant);
+        schedule = queue.into_iter().fold(schedule, Schedule::queue);
+        schedule = group.into_iter().fold(schedule, Schedule::group);
+        schedule = priority.into_iter().fold(schedule, Schedule::priority);
+        schedule = owner.into_iter().fold(schedule, Schedule::owner);
+        schedule = roles.into_iter().fold(schedule, Schedule::role);
+        tags.into_iter().fold(schedule, |schedule, (name, value)| schedule.tag(name, value))
     }
 }
 

@@ -1,8 +1,9 @@
 //! A journal read as a story: entry by entry in, operations with their attempts and durations out.
 //!
 //! `show` draws the whole of it, `watch` tells what each new entry adds, `list` only asks what a run
-//! waits for. The journal keeps when things were recorded, not when a step began: a step is taken to
-//! have begun when the entry before it was recorded, which is exact for steps that run one by one.
+//! waits for. The journal keeps when things were recorded, and how long a step took where that tells
+//! more than this: a step is taken to have begun when the entry before it was recorded, which is about
+//! so for steps that run one by one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -148,8 +149,9 @@ impl Story {
                 self.operations[*place].end = Some(End { at: entry.at, result });
             }
         }
-        let began = match (entry.op, entry.phase) {
-            (Op::Step | Op::Transaction | Op::Job | Op::Undo, _) => self.last,
+        let told = entry.took.map(|took| entry.at.before(took));
+        let began = match entry.op {
+            Op::Step | Op::Transaction | Op::Job | Op::Undo => told.unwrap_or(self.last.min(entry.at)),
             _ => entry.at,
         };
         let place = *self.places.entry((entry.op, entry.name.clone())).or_insert_with(|| {
@@ -165,7 +167,11 @@ impl Story {
             self.operations.len() - 1
         });
         let operation = &mut self.operations[place];
-        let since = operation.began_last().min(entry.at);
+        let since = told.unwrap_or(operation.began_last().min(entry.at));
+        // An attempt may begin later than it was due.
+        if let Some(before) = operation.attempts.last_mut().filter(|_| operation.end.is_none()) {
+            before.next_at = before.next_at.max(since);
+        }
         self.last = entry.at;
         match entry.phase {
             Phase::Opened => {
@@ -208,7 +214,7 @@ impl Story {
                 self.operations.push(Operation {
                     op: Op::Step,
                     name: doing.name.clone(),
-                    began: self.last().min(doing.since),
+                    began: self.began_of(doing),
                     until: None,
                     child: None,
                     attempts: Vec::new(),
@@ -216,6 +222,13 @@ impl Story {
                 });
             }
         }
+    }
+
+    /// When a step began that is announced: behind the last entry, or, where that was recorded long before it or while it
+    /// was running, as long before it was announced as steps are.
+    pub(crate) fn began_of(&self, doing: &Doing) -> Timestamp {
+        let (announced, last) = (doing.since.before(Doing::ANNOUNCED_AFTER), self.last());
+        if last <= doing.since { last.max(announced) } else { announced }
     }
 
     /// Whether a step that was announced has ended since.
@@ -385,7 +398,7 @@ mod tests {
 
     fn entry(pos: u32, op: Op, phase: Phase, name: &str, seconds: i64, body: &str) -> Entry {
         let body = Some(Payload { codec: None, bytes: body.to_owned().into() });
-        Entry { pos, op, phase, name: name.into(), at: at(seconds), body }
+        Entry { pos, op, phase, name: name.into(), at: at(seconds), took: None, body }
     }
 
     #[test]
@@ -395,6 +408,80 @@ mod tests {
         story.add(&entry(2, Op::Step, Phase::Done, "charge", 15, "1"));
         let began: Vec<Timestamp> = story.operations.iter().map(|operation| operation.began).collect();
         assert_eq!(began, [at(10), at(12)]);
+    }
+
+    /// The same of what took so many seconds.
+    fn took(entry: Entry, seconds: u64) -> Entry {
+        Entry { took: Some(Duration::from_secs(seconds)), ..entry }
+    }
+
+    fn attempt(number: u32, failed: i64, next: i64, gave_up: bool) -> String {
+        let failure = FailureDoc::Outlast(outlast::Error::invalid("seat", "it", "another"));
+        let note =
+            AttemptNote { attempt: number, failure, next_at: at(next), saved: None, gave_up, node: None };
+        assert!(failed <= next);
+        serde_json::to_string(&note).unwrap()
+    }
+
+    #[test]
+    fn steps_at_once_begin_together() {
+        let mut story = Story::new(at(10));
+        story.add(&entry(1, Op::Step, Phase::Done, "reserve", 12, "1"));
+        story.add(&entry(2, Op::Step, Phase::Done, "hotel", 22, "1"));
+        let since = story.add(&took(entry(3, Op::Transaction, Phase::Failed, "flight", 25, "{}"), 13));
+        let spans = story.operations.iter().map(|one| (one.began, one.end.as_ref().unwrap().at));
+        let spans: Vec<(Timestamp, Timestamp)> = spans.collect();
+        assert_eq!(spans, [(at(10), at(12)), (at(12), at(22)), (at(12), at(25))]);
+        assert_eq!(since, at(12));
+    }
+
+    #[test]
+    fn a_step_after_a_pause_begins_behind_it() {
+        let mut story = Story::new(at(10));
+        story.add(&entry(1, Op::Step, Phase::Done, "reserve", 12, "1"));
+        story.add(&took(entry(2, Op::Step, Phase::Done, "charge", 3612, "1"), 2));
+        story.add(&entry(3, Op::Step, Phase::Done, "ship", 3615, "1"));
+        let began: Vec<Timestamp> = story.operations.iter().map(|operation| operation.began).collect();
+        assert_eq!(began, [at(10), at(3610), at(3612)]);
+    }
+
+    #[test]
+    fn an_attempt_that_began_later_than_it_was_due_ends_the_pause_when_it_began() {
+        let mut story = Story::new(at(10));
+        let failed = |number: u32, failed: i64, next: i64| {
+            entry(number, Op::Step, Phase::Attempt, "charge", failed, &attempt(number, failed, next, false))
+        };
+        story.add(&took(failed(1, 15, 20), 2));
+        story.add(&took(failed(2, 43, 50), 3));
+        assert_eq!(story.add(&took(entry(3, Op::Step, Phase::Done, "charge", 61, "1"), 1)), at(60));
+        let charge = &story.operations[0];
+        let attempts = charge.attempts.iter().map(|one| (one.began, one.failed_at, one.next_at));
+        let attempts: Vec<_> = attempts.collect();
+        assert_eq!(attempts, [(at(13), at(15), at(40)), (at(40), at(43), at(60))]);
+        assert_eq!((charge.began, charge.began_last()), (at(13), at(60)));
+    }
+
+    #[test]
+    fn what_goes_on_beside_a_pause_before_another_attempt_does_not_begin_behind_it() {
+        let mut story = Story::new(at(10));
+        let note = attempt(1, 15, 90, false);
+        story.add(&entry(1, Op::Step, Phase::Attempt, "charge", 15, &note));
+        story.add(&entry(2, Op::Step, Phase::Done, "mail", 17, "1"));
+        assert_eq!(story.operations[1].began, at(17), "nobody knows better");
+    }
+
+    #[test]
+    fn a_step_that_is_announced_began_before_that() {
+        let announced = |last: i64, since: i64| {
+            let mut story = Story::new(at(0));
+            story.add(&entry(1, Op::Step, Phase::Done, "reserve", last, "1"));
+            let since = Timestamp::from_micros(since * 1000);
+            let doing = Doing { name: "charge".into(), since, ..Doing::default() };
+            story.began_of(&doing).micros() / 1000
+        };
+        assert_eq!(announced(10, 10_150), 10_000, "behind the entry before it");
+        assert_eq!(announced(10, 3_600_000), 3_599_800, "after a pause");
+        assert_eq!(announced(10, 5_200), 5_000, "beside what was recorded meanwhile");
     }
 
     #[test]
@@ -427,11 +514,8 @@ mod tests {
     fn an_undo_that_gave_up_has_ended_until_somebody_tries_it_again() {
         let mut story = Story::new(at(10));
         let attempt = |number: u32, failed: i64, next: i64, gave_up: bool| {
-            let failure = FailureDoc::Outlast(outlast::Error::invalid("seat", "it", "another"));
-            let note =
-                AttemptNote { attempt: number, failure, next_at: at(next), saved: None, gave_up, node: None };
-            let body = serde_json::to_string(&note).unwrap();
-            entry(number, Op::Undo, Phase::Attempt, "book", failed, &body)
+            let note = attempt(number, failed, next, gave_up);
+            entry(number, Op::Undo, Phase::Attempt, "book", failed, &note)
         };
         let ended = |story: &Story| story.operations[0].end.as_ref().map(|end| (end.at, end.result.is_err()));
         story.add(&attempt(1, 13, 20, false));

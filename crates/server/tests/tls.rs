@@ -225,11 +225,17 @@ async fn metrics_have_an_address_of_their_own_where_one_is_named() {
     let (_, rest) = told.split_once("metrics are at ").unwrap();
     let url = rest.split(',').next().unwrap().to_owned();
     shop.ok(&["token", "create", "ann", "--role", "viewer"]);
-    let answer = builder().build().unwrap().get(&url).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert!(answer.headers()["content-type"].to_str().unwrap().starts_with("text/plain"));
-    let text = answer.text().await.unwrap();
-    assert!(text.contains("# TYPE outlast_claim_seconds histogram"), "{text}");
+    // A measure is there from its first value on: the server says where they are before it claims for the first time.
+    let told = async || loop {
+        let answer = builder().build().unwrap().get(&url).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(answer.headers()["content-type"].to_str().unwrap().starts_with("text/plain"));
+        let text = answer.text().await.unwrap();
+        if text.contains("# TYPE outlast_claim_seconds histogram") {
+            return text;
+        }
+    };
+    let text = tokio::time::timeout(Duration::from_secs(30), told()).await.expect("claims are measured");
     assert!(text.contains("outlast_claim_seconds_bucket{le=\"0.001\"}"), "{text}");
     let other = builder().build().unwrap().get(url.replace("/metrics", "/api/v1/runs")).send().await.unwrap();
     assert_eq!(other.status(), 404, "nothing else is there");

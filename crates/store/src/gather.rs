@@ -2,7 +2,7 @@
 //!
 //! While one transaction is on its way, the calls that come meanwhile wait for the next and share it: one
 //! commit for hundreds of callers, as the committer does for runs and SQLite's writer for everybody. A lone
-//! call goes at once. Where very many wait already, more wait for a place among them. Only for calls that wait for nobody's locks: one that does would hold up the others.
+//! call goes at once. Where very many wait already, more wait for a place among them, and not for long. Only for calls that wait for nobody's locks: one that does would hold up the others.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::StoreError;
+use crate::{StoreError, places};
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +74,7 @@ where
         Work: Fn(Arc<[Call]>) -> BoxFuture<'static, Result<Vec<Answer>, StoreError>> + Send + 'static,
     {
         let closing = || StoreError::Unavailable("the store is closing".into());
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| closing())?;
+        let place = places::place(&self.places).await?;
         let (tell, told) = oneshot::channel();
         let tell = Tell { told: tell, _place: place };
         let first = {

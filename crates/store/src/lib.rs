@@ -16,6 +16,7 @@ mod gather;
 mod held;
 mod migrate;
 mod model;
+mod places;
 mod postgres;
 mod reads;
 mod refused_writes;

@@ -69,6 +69,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     added(28, "began", include_str!("../migrations/0028_began.sql"), 17),
     added(29, "lines", include_str!("../migrations/0029_lines.sql"), 17),
     added(30, "leases", include_str!("../migrations/0030_leases.sql"), 17),
+    added(31, "took", include_str!("../migrations/0031_took.sql"), 17),
+    added(32, "late_claims", include_str!("../migrations/0032_late_claims.sql"), 17),
 ];
 
 /// Where we note what was applied. Runs in the transaction of the first file.

@@ -27,8 +27,10 @@ pub enum Shape {
     /// One row, in single values: taking arrays apart costs PostgreSQL more than writing a row. On SQLite lists of one
     /// value: reading a list costs it more than finding a row.
     One,
-    /// Any number of rows that have the same values in all columns that are [`Sql::alike`], on PostgreSQL: each of
-    /// these in a single value, the others in arrays.
+    /// Any number of rows whose columns that are [`Sql::seldom`] anything but empty are so, on PostgreSQL: each of these
+    /// in a single value, the others in arrays.
+    Bare,
+    /// The same of rows that have the same values in all columns that are [`Sql::alike`]: these in single values too.
     Alike,
 }
 
@@ -95,22 +97,23 @@ pub(crate) fn named(text: &str, dialect: Dialect) -> Cow<'_, str> {
 /// A statement's texts for both databases and shapes, each rendered when it is first asked for. They stand in the statement
 /// itself, where whoever runs it has them at hand.
 #[derive(Debug)]
-pub(crate) struct RenderedOnce([OnceLock<Rendered>; 5]);
+pub(crate) struct RenderedOnce([OnceLock<Rendered>; 6]);
 
 impl RenderedOnce {
     pub(crate) const fn new() -> RenderedOnce {
-        RenderedOnce([const { OnceLock::new() }; 5])
+        RenderedOnce([const { OnceLock::new() }; 6])
     }
 }
 
 /// The text of a statement.
 pub(crate) fn rendered(sql: &'static Sql, dialect: Dialect, shape: Shape) -> &'static Rendered {
     let place = match (dialect, shape) {
-        (Dialect::Sqlite, Shape::Many | Shape::Alike) => 0,
+        (Dialect::Sqlite, Shape::Many | Shape::Bare | Shape::Alike) => 0,
         (Dialect::Sqlite, Shape::One) => 1,
         (Dialect::Postgres, Shape::Many) => 2,
         (Dialect::Postgres, Shape::One) => 3,
         (Dialect::Postgres, Shape::Alike) => 4,
+        (Dialect::Postgres, Shape::Bare) => 5,
     };
     sql.rendered.0[place].get_or_init(|| render(sql, dialect, shape))
 }
@@ -193,11 +196,7 @@ fn member(place: usize, kind: Type, dialect: Dialect) -> String {
 }
 
 fn batch(sql: &Sql, dialect: Dialect, shape: Shape) -> String {
-    let is_single = |column: &str| match (dialect, shape) {
-        (Dialect::Sqlite, _) | (Dialect::Postgres, Shape::One) => true,
-        (Dialect::Postgres, Shape::Many) => false,
-        (Dialect::Postgres, Shape::Alike) => sql.is_alike(column),
-    };
+    let is_single = |column: &str| dialect == Dialect::Sqlite || sql.is_single(shape, column);
     let (mut selected, mut arrays, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (name, kind)) in sql.batch.iter().enumerate() {
         if is_single(name) {
@@ -284,10 +283,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_are_columns_of_the_batch() {
+    fn postgres_gets_what_is_seldom_there_in_single_values_where_it_is_not() {
+        let sql = takes("select * from {batch}").alike(&["shard"]).seldom(&["id"]);
+        assert_eq!(
+            render(&sql, Dialect::Postgres, Shape::Bare).text,
+            "select * from (select u.shard, $2::uuid as id from unnest($1::int8[]) as u(shard)) as b"
+        );
+        let alike = render(&sql, Dialect::Postgres, Shape::Alike).text;
+        assert_eq!(alike, "select * from (select $1::int8 as shard, $2::uuid as id) as b");
+    }
+
+    #[test]
+    fn what_is_alike_or_seldom_there_are_columns_of_the_batch() {
         for sql in crate::statements::all() {
             let is_column = |name: &&str| sql.batch.iter().any(|(column, _)| column == name);
-            assert!(sql.alike.iter().all(is_column), "{}", sql.name);
+            assert!(sql.alike.iter().chain(sql.seldom).all(is_column), "{}", sql.name);
         }
     }
 

@@ -82,6 +82,13 @@ const DOWNS: &[Down] = &[
         loses: &[],
     },
     Down { number: 30, text: include_str!("../reverts/0030_leases.sql"), loses: &[] },
+    Down {
+        number: 31,
+        text: include_str!("../reverts/0031_took.sql"),
+        // Nothing goes by how long a step took, and what ran at once has it: nobody could go back.
+        loses: &[],
+    },
+    Down { number: 32, text: include_str!("../reverts/0032_late_claims.sql"), loses: &[] },
 ];
 
 /// What a database is asked before anything is taken away, and what is wrong where that finds a row.

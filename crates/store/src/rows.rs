@@ -200,7 +200,12 @@ pub(crate) fn record(row: &Row) -> Result<RunRecord, StoreError> {
     })
 }
 
-/// An entry from `run, pos, kind, name, at, codec, body`.
+/// How long an entry says that what it tells of took, in microseconds.
+pub(crate) fn took_cell(entry: &Entry) -> Cell {
+    entry.took.map_or(Cell::Null, |took| Cell::Int(i64::try_from(took.as_micros()).unwrap_or(i64::MAX)))
+}
+
+/// An entry from `run, pos, kind, name, at, codec, body, took`.
 pub(crate) fn entry(row: &Row) -> Result<(RunId, Entry), StoreError> {
     let run = row.run(0)?;
     let (op, phase) = Entry::kind_from_code(row.int(2)?).map_err(|unknown| unreadable(run, unknown))?;
@@ -211,6 +216,7 @@ pub(crate) fn entry(row: &Row) -> Result<(RunId, Entry), StoreError> {
         name: row.text(3)?.into(),
         at: row.time(4)?,
         body: row.payload(5)?,
+        took: row.opt_int(7)?.map(|took| Duration::from_micros(u64::try_from(took).unwrap_or_default())),
     };
     Ok((run, entry))
 }

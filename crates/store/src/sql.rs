@@ -3,7 +3,7 @@
 //! | slot | PostgreSQL | SQLite |
 //! | --- | --- | --- |
 //! | `outlast.name` | as it is | `outlast_name` |
-//! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once, columns that are [`Sql::alike`] in all of them as single values; a lone row as on SQLite | `(select ?1 as column, …) as b`: row by row |
+//! | `{batch}` | `unnest($1::…[], …) as b(columns…)`: all rows at once, columns that are [`Sql::alike`] in all of them, and such as are [`Sql::seldom`] anything but empty, as single values; a lone row as on SQLite | `(select ?1 as column, …) as b`: row by row |
 //! | `{b:column}` | none | that column of the row, in SQLite's own texts: `?1` |
 //! | `{p1}`, `{p2}` … | `$n` with its type | `?n` |
 //! | `{in:p1}` | `= any($n)` | `in (select … from json_each(?n))` |
@@ -27,7 +27,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::StoreError;
-use crate::render::RenderedOnce;
+use crate::render::{RenderedOnce, Shape};
 
 /// A statement. Made as a constant; every one stands in [`crate::statements`].
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct Sql {
     pub batch: &'static [(&'static str, Type)],
     /// The columns of the batch that mostly have the same value in all of its rows.
     pub alike: &'static [&'static str],
+    /// The columns of the batch that are empty in nearly all rows.
+    pub seldom: &'static [&'static str],
     /// The types of `{p1}` …
     pub params: &'static [Type],
     /// The index that its plan must use with many rows; `None` when it is not hot.
@@ -144,6 +146,7 @@ impl Sql {
             sqlite: None,
             batch: &[],
             alike: &[],
+            seldom: &[],
             params: &[],
             index: None,
             counted: false,
@@ -162,6 +165,13 @@ impl Sql {
     /// take an array apart, row by row, costs it as much as a column of the row that is written.
     pub const fn alike(mut self, columns: &'static [&'static str]) -> Sql {
         self.alike = columns;
+        self
+    }
+
+    /// These columns of `{batch}` are empty in nearly all rows. Where they are in all of a call, PostgreSQL gets no array of
+    /// them, whatever the others are.
+    pub const fn seldom(mut self, columns: &'static [&'static str]) -> Sql {
+        self.seldom = columns;
         self
     }
 
@@ -208,21 +218,37 @@ impl Sql {
 }
 
 impl Sql {
-    /// Whether a column of the batch is one of those that mostly have the same value.
-    pub(crate) fn is_alike(&self, column: &str) -> bool {
-        self.alike.contains(&column)
+    /// Whether a column of the batch travels as a single value on PostgreSQL.
+    pub(crate) fn is_single(&self, shape: Shape, column: &str) -> bool {
+        match shape {
+            Shape::One => true,
+            Shape::Many => false,
+            Shape::Bare => self.seldom.contains(&column),
+            Shape::Alike => self.seldom.contains(&column) || self.alike.contains(&column),
+        }
     }
 }
 
 impl Call {
-    /// Whether all columns that mostly have the same value have it in all rows of this call.
-    pub(crate) fn is_alike(&self) -> bool {
-        let Some((first, rest)) = self.rows.split_first().filter(|_| !self.sql.alike.is_empty()) else {
-            return false;
-        };
-        let columns = self.sql.batch.iter().enumerate().filter(|(_, (column, _))| self.sql.is_alike(column));
-        let mut places = columns.map(|(at, _)| at);
-        places.all(|at| rest.iter().all(|row| row.get(at) == first.get(at)))
+    /// In which shape the rows of this call travel on PostgreSQL.
+    pub(crate) fn shape(&self) -> Shape {
+        match &self.rows[..] {
+            [_] => Shape::One,
+            _ if !self.has_only(self.sql.seldom, |cell, _| *cell == Cell::Null) => Shape::Many,
+            _ if !self.sql.alike.is_empty() && self.has_only(self.sql.alike, PartialEq::eq) => Shape::Alike,
+            _ if !self.sql.seldom.is_empty() => Shape::Bare,
+            _ => Shape::Many,
+        }
+    }
+
+    /// Whether all cells in these columns fit, beside those of the first row.
+    fn has_only(&self, columns: &[&str], fits: impl Fn(&Cell, &Cell) -> bool) -> bool {
+        let Some(first) = self.rows.first() else { return false };
+        let batch = self.sql.batch.iter().zip(first).enumerate();
+        let mut wanted = batch.filter(|(_, ((column, _), _))| columns.contains(column));
+        wanted.all(|(at, (_, cell))| {
+            self.rows.iter().all(|row| row.get(at).is_some_and(|other| fits(other, cell)))
+        })
     }
 
     /// Whether a driver has nothing to do for it: a batch without rows, or an empty text.

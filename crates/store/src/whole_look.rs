@@ -25,6 +25,19 @@ const BACK: Duration = Duration::from_secs(2);
 /// with every look.
 const NEAR: Duration = Duration::from_millis(250);
 
+/// How far ahead a look sees that does not begin from the front: what was to be due later and went before lies there too, as
+/// long as it was to wait. Whoever finds nobody looks again before that ([`AGAIN`]).
+const AHEAD: Duration = Duration::from_secs(1);
+/// How soon it is made again: whoever becomes due meanwhile has been seen by then, however long what comes after a look takes.
+pub(crate) const AGAIN: Duration = Duration::from_millis(500);
+/// The same of one that sees everything: longer than any time is away, and not too long to be added to one.
+const EVERYTHING: i64 = 1_000_000_000_000_000_000;
+
+/// How many microseconds ahead a look sees.
+pub(crate) fn ahead(is_short: bool) -> i64 {
+    if is_short { AHEAD.as_micros() as i64 } else { EVERYTHING }
+}
+
 /// The last look at everything.
 #[derive(Debug, Clone, Copy)]
 pub struct WholeLook {

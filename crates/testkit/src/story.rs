@@ -341,7 +341,7 @@ impl Writing {
 
     /// And entries below leave the journal.
     pub fn prunes_below(self, pos: u32) -> Writing {
-        self.with(|commit| commit.prune_below = Some(pos))
+        self.with(|commit| commit.prunes = Some(0..pos))
     }
 
     /// And a step has been running for a while.
@@ -400,7 +400,15 @@ pub fn payload(value: impl Serialize) -> Payload {
 /// A step that was done, with its name as its result.
 pub fn step(pos: u32, name: &str) -> Entry {
     let body = Some(payload(name));
-    Entry { pos, op: Op::Step, phase: Phase::Done, name: name.into(), at: Timestamp::default(), body }
+    Entry {
+        pos,
+        op: Op::Step,
+        phase: Phase::Done,
+        name: name.into(),
+        at: Timestamp::default(),
+        took: None,
+        body,
+    }
 }
 
 /// A run named by its key, of no tenant.

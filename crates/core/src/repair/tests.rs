@@ -6,7 +6,7 @@ use super::*;
 use crate::{AnyError, Failure, FailureDoc, Limits, OpenNote, Timestamp};
 
 fn entry(pos: u32, op: Op, phase: Phase, name: &str, body: Option<Payload>) -> Entry {
-    Entry { pos, op, phase, name: name.into(), at: Timestamp::default(), body }
+    Entry { pos, op, phase, name: name.into(), at: Timestamp::default(), took: None, body }
 }
 
 fn json(value: serde_json::Value) -> Option<Payload> {

@@ -211,6 +211,7 @@ fn waits_are_read_from_what_opened_them() {
         phase,
         name: name.into(),
         at: at(10),
+        took: None,
         body: Some(Payload { codec: None, bytes: note().into() }),
     };
     let open = |event: Option<&str>| {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use outlast_core::{Error, Failure, Op, Payload, Retry};
+use outlast_store::Doing;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -22,8 +23,6 @@ use crate::definition::{Stored, StoredError};
 use crate::engine::turn::BodyEnd;
 use crate::verdict::Source;
 
-/// After how long a running step is shown to people.
-const ANNOUNCE_AFTER: Duration = Duration::from_millis(200);
 /// A step: see [`Ctx::step`].
 #[must_use = "a step does nothing unless awaited"]
 pub struct Step<'a, T, E> {
@@ -152,7 +151,7 @@ async fn watched<E, W: Future>(step: &StepCtx, policy: &Policy<E>, work: W) -> R
     loop {
         let silence = policy.heartbeat.map(|within| step.heard_at() + within);
         let deadline = policy.timeout.map(|timeout| began + timeout);
-        let announce = (!announced).then_some(began + ANNOUNCE_AFTER);
+        let announce = (!announced).then_some(began + Doing::ANNOUNCED_AFTER);
         let next = [silence, deadline, announce].into_iter().flatten().min();
         let tick = async {
             match next {
@@ -173,7 +172,7 @@ async fn watched<E, W: Future>(step: &StepCtx, policy: &Policy<E>, work: W) -> R
             let what = format!("the heartbeat of {}", what());
             return Err(Error::TimedOut { what, after_ms: within.as_millis() as u64 });
         }
-        if !announced && now >= began + ANNOUNCE_AFTER {
+        if !announced && now >= began + Doing::ANNOUNCED_AFTER {
             announced = true;
             step.announce();
         }

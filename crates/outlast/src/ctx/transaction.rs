@@ -186,12 +186,14 @@ async fn record<E>(turn: &Arc<Turn>, tx: &Tx, name: Arc<str>, payload: Payload) 
     };
     let pos = turn.reserve().await;
     let mut reserved = Reserved(Some(turn.clone()));
+    let took = turn.took(&name);
     let entry = Entry {
         pos,
         op: Op::Transaction,
         phase: Phase::Done,
         name,
         at: Timestamp::default(),
+        took,
         body: Some(payload),
     };
     let epoch = turn.state().epoch;

@@ -271,7 +271,7 @@ impl Waiting {
         to.logs.extend(from.logs);
         to.tags.retain(|(old, _)| from.tags.iter().all(|(new, _)| new != old));
         to.tags.extend(from.tags);
-        to.prune_below = from.prune_below.or(to.prune_below);
+        to.prunes = from.prunes.or(to.prunes.take());
         to.next = from.next.or(to.next.take());
         // What was told last goes with the run, whoever told it.
         to.did |= matches!(to.next, Some(Next::Finish(_))) && !to.doing.is_empty();

@@ -164,6 +164,7 @@ impl Drive {
     fn idle(&mut self) -> Idle {
         let turn = self.turn.clone();
         let mut state = turn.state();
+        state.now = self.looked_at;
         if let Some(misfit) = state.misfit.take() {
             return Idle::End(TurnEnd::Misfit(misfit));
         }
@@ -196,13 +197,11 @@ impl Drive {
             return Idle::End(TurnEnd::Misfit(misfit));
         }
         if wanting && !state.mail.stop && state.all_durable() && !state.reserved {
-            for slot in state.slots.values_mut().filter(|slot| matches!(slot.stage, Stage::WantsBody)) {
-                slot.stage = Stage::MayStart;
-                slot.wake();
-            }
+            state.begin_bodies();
             return Idle::Again;
         }
         if wanting || bodies || state.reserved {
+            state.waits &= wanting || !state.all_durable();
             drop(state);
             turn.submit(None);
             return Idle::Wait;

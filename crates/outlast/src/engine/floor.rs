@@ -57,7 +57,9 @@ impl Floors {
             let lines = ask.queues.iter().filter(|queue| queue.as_str() != bulk::QUEUE).count();
             let one_line = lines == 1 && claims.runs.iter().all(|run| Some(run.priority) == first);
             let last = claims.runs.iter().map(|run| run.due_at).max();
-            last.filter(|_| one_line && ask.early.is_zero())
+            // Otherwise what was known before is as true as it was.
+            let known = floor.at.filter(|_| floor.whole.is_some_and(|whole| whole.is_slow()));
+            last.filter(|_| one_line && ask.early.is_zero()).or(known)
         };
     }
 }
@@ -126,6 +128,20 @@ mod tests {
         assert_eq!(floors.of(1), None);
         floors.told(&Claim { early: SLOW, ..ask(&["a"]) }, &took(&[run(3, 5), run(7, 5)]), QUICK);
         assert_eq!(floors.of(1), None, "what is taken early stands behind what is due");
+    }
+
+    #[test]
+    fn a_full_claim_from_several_lines_leaves_the_next_where_it_began_if_looks_at_everything_are_slow() {
+        let mut floors = Floors::default();
+        let several = ask(&["a", "b"]);
+        floors.told(&several, &took(&[run(3, 4)]), SLOW);
+        let known = floors.of(1);
+        assert!(known.is_some());
+        let full = took(&[run(9_800_000, 5), run(9_900_000, 4)]);
+        floors.told(&Claim { from: known, ..several.clone() }, &full, QUICK);
+        assert_eq!(floors.of(1), known, "nobody behind it was looked for, and nobody is before it");
+        floors.told(&several, &full, QUICK);
+        assert_eq!(floors.of(1), None, "looks at everything are quick again");
     }
 
     #[test]

@@ -97,20 +97,23 @@ fn hand_recorded(state: &mut State) -> bool {
     state.ended.retain(|ended| *ended != slot);
     state.replaying = false;
     state.unreserve();
+    state.has_recorded();
     state.hand(slot, Handed::Entry(entry));
     true
 }
 
 fn hand_body(turn: &Turn, state: &mut State) -> bool {
     let Some(slot) = state.ended.pop_front() else { return false };
+    let (now, recorded_at) = (state.now, state.recorded_at);
     let Some(place) = state.slots.get_mut(&slot) else { return true };
     let (op, name, attempt) = (place.op, place.name.clone(), place.attempts.len() as u32 + 1);
+    let took = place.took(now, recorded_at);
     let Stage::Ended(end) = std::mem::replace(&mut place.stage, Stage::Body) else { return true };
     state.replaying = false;
     let node = Some(turn.engine.node());
     match end {
         BodyEnd::Done(payload) => {
-            let entry = state.record(op, Phase::Done, name, Some(payload));
+            let entry = state.record_took(op, Phase::Done, name, Some(payload), took);
             state.hand(slot, Handed::Entry(entry));
         }
         BodyEnd::Recorded(entry) => state.hand(slot, Handed::Entry(entry)),
@@ -118,10 +121,10 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
             state.undo_failed = Some(left_to_undo(state, &name, attempt, &failure));
             let next_at = turn.engine.clock.at_most();
             let note = AttemptNote { attempt, failure, next_at, saved: None, gave_up: true, node };
-            state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
+            state.record_took(op, Phase::Attempt, name, Some(note_payload(&note)), took);
         }
         BodyEnd::Failed(failure) => {
-            let entry = state.record(op, Phase::Failed, name, Some(note_payload(&failure)));
+            let entry = state.record_took(op, Phase::Failed, name, Some(note_payload(&failure)), took);
             state.hand(slot, Handed::Entry(entry));
         }
         BodyEnd::Again { failure, pause, saved } => {
@@ -130,7 +133,9 @@ fn hand_body(turn: &Turn, state: &mut State) -> bool {
                 .as_ref()
                 .and_then(|saved| serde_json::value::RawValue::from_string(saved.json()?.to_owned()).ok());
             let note = AttemptNote { attempt, failure, next_at, saved, gave_up: false, node };
-            state.record(op, Phase::Attempt, name, Some(note_payload(&note)));
+            state.record_took(op, Phase::Attempt, name, Some(note_payload(&note)), took);
+            // Behind the pause is where what follows would be taken to begin.
+            state.recorded_at = Some(next_at);
             if let Some(place) = state.slots.get_mut(&slot) {
                 place.attempts.push(note);
                 place.stage = Stage::Backoff;

@@ -369,17 +369,26 @@ impl Past {
     /// The entry that tells that it is undone from here on.
     pub(super) fn begins_undo(self) -> Entry {
         let (op, phase) = (Op::Undo, Phase::Opened);
-        Entry { pos: self.last + 1, op, phase, name: BEGUN.into(), at: Timestamp::default(), body: None }
+        Entry {
+            pos: self.last + 1,
+            op,
+            phase,
+            name: BEGUN.into(),
+            at: Timestamp::default(),
+            took: None,
+            body: None,
+        }
     }
 
-    /// The entry that tells of another.
-    pub(super) fn next(self, op: Op, name: &str, note: &AttemptNote) -> Entry {
+    /// The entry that tells of another, which took so long: when it was due is not when it began.
+    pub(super) fn next(self, op: Op, name: &str, note: &AttemptNote, took: Duration) -> Entry {
         Entry {
             pos: self.last + 1,
             op,
             phase: Phase::Attempt,
             name: name.into(),
             at: Timestamp::default(),
+            took: Some(took),
             body: Some(note_payload(note)),
         }
     }
@@ -443,8 +452,9 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
     let label = if outcome.is_ok() { "completed" } else { "failed" };
     metrics::counter!("outlast_attempts_total", "definition" => definition.options.name, "outcome" => label)
         .increment(1);
+    let took = began.elapsed();
     metrics::histogram!("outlast_attempt_seconds", "definition" => definition.options.name)
-        .record(began.elapsed().as_secs_f64());
+        .record(took.as_secs_f64());
     match (outcome, asked) {
         // A success is not lost because someone asked to stop meanwhile.
         (Ok(output), _) => {
@@ -458,7 +468,7 @@ pub(super) async fn run(job: Arc<JobTurn>, definition: Arc<Registered>, claimed:
             let node = Some(engine.node());
             let failed = failure.clone();
             let note = AttemptNote { attempt, failure: failed, next_at, saved: None, gave_up: false, node };
-            let entry = past.next(Op::Job, definition.options.name, &note);
+            let entry = past.next(Op::Job, definition.options.name, &note, took);
             match pause {
                 Some(after) => job.end(Next::Retry { after, attempt: attempt + 1 }, vec![entry]).await,
                 None => {

@@ -37,6 +37,7 @@ pub(super) async fn end(job: &Arc<JobTurn>, definition: &Registered, loaded: &Lo
         phase: Phase::Failed,
         name: CUT_NAME.into(),
         at: Timestamp::default(),
+        took: None,
         body: Some(note_payload(&failure)),
     });
     job.end(Next::GiveUp { reason }, cut.into_iter().collect()).await;

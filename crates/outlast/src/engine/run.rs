@@ -479,7 +479,7 @@ fn start_over(turn: &Arc<Turn>) -> Next {
     for (name, value) in saved {
         state.record(Op::State, Phase::Done, format!("={name}").into(), Some(value));
     }
-    state.outbox.prune_below = Some(first.pos);
+    state.outbox.prunes = Some(turn.life..first.pos);
     Next::Release
 }
 

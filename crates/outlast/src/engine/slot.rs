@@ -8,6 +8,12 @@ use outlast_core::{AttemptNote, Entry, FailureDoc, Op, Payload, Timestamp};
 
 use crate::verdict::Source;
 
+/// An entry says how long what it tells of took where that began so long before or behind the entry before it.
+const APART: Duration = Duration::from_millis(5);
+/// The same of what had to wait until that entry was durable, or until a node that claimed the run came to it: steps that go
+/// one by one say nothing, be the database busy.
+const WAITED: Duration = Duration::from_millis(200);
+
 /// One operation that the user's code awaits.
 pub(crate) struct Slot {
     pub(crate) op: Op,
@@ -21,6 +27,8 @@ pub(crate) struct Slot {
     /// Whether its opening is recorded.
     pub(crate) opened: bool,
     pub(crate) attempts: Vec<AttemptNote>,
+    /// When its body began, and whether that is something else than what one would take it for.
+    pub(super) began: (Timestamp, bool),
     /// Where in the user's code it was made.
     pub(crate) source: Source,
     pub(super) waker: Option<Waker>,
@@ -96,6 +104,22 @@ impl Slot {
         let occurrence = self.name.strip_prefix(&*self.plain).map(|rest| rest.trim_start_matches('#'));
         let is_own = occurrence.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
         (self.op == Op::Event && !is_own).then(|| self.plain.to_string())
+    }
+
+    /// Its body may start. It would be taken to have begun where the last entry was recorded, or its next attempt was due.
+    pub(super) fn begin(&mut self, now: Timestamp, recorded_at: Option<Timestamp>, waited: bool) {
+        let behind = self.attempts.last().map(|failed| failed.next_at).or(recorded_at);
+        let near = if waited { WAITED } else { APART };
+        self.began = (now, behind.is_none_or(|behind| now.since(behind) > near));
+        self.stage = Stage::MayStart;
+        self.wake();
+    }
+
+    /// How long its body took until now, if that has to be said.
+    pub(super) fn took(&self, now: Timestamp, recorded_at: Option<Timestamp>) -> Option<Duration> {
+        let (began, apart) = self.began;
+        let others = self.attempts.is_empty() && recorded_at.is_some_and(|at| at.since(began) > APART);
+        (apart || others).then(|| now.since(began))
     }
 
     /// Whether its time may come.

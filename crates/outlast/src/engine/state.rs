@@ -2,8 +2,10 @@
 //! durable yet. The [`Turn`](super::turn::Turn) shares it with whoever talks to the run.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use outlast_core::{Entry, FailureDoc, Op, OpenNote, Payload, Phase, Replay, Timestamp};
@@ -25,6 +27,14 @@ pub(crate) struct State {
     pub(super) counts: HashMap<(Op, Arc<str>), u32>,
     pub(super) next_pos: u32,
     pub(crate) outbox: Outbox,
+    /// When the code was last found idle, or its node came to it.
+    pub(super) now: Timestamp,
+    /// When the last entry was recorded that an operation without one of its own is taken to have begun behind, if that
+    /// is known: since the claim, or, where it is the run's first, the claim itself.
+    pub(super) recorded_at: Option<Timestamp>,
+    /// Whatever wants to begin has had to wait since then: for that to be durable, or for the node that claimed the run to
+    /// come to it.
+    pub(super) waits: bool,
     /// Everything up to this position is durable.
     pub(crate) durable: u32,
     /// The last position given to the committer.
@@ -106,12 +116,24 @@ pub(crate) struct Outbox {
     pub(crate) doing: Vec<Doing>,
     pub(crate) logs: Vec<LogLine>,
     pub(crate) tags: Vec<(String, String)>,
-    pub(crate) prune_below: Option<u32>,
+    pub(crate) prunes: Option<Range<u32>>,
 }
 
 impl State {
     /// Gives an entry its position and puts it into the outbox.
     pub(crate) fn record(&mut self, op: Op, phase: Phase, name: Arc<str>, body: Option<Payload>) -> Entry {
+        self.record_took(op, phase, name, body, None)
+    }
+
+    /// The same, of something that took so long if that has to be said.
+    pub(super) fn record_took(
+        &mut self,
+        op: Op,
+        phase: Phase,
+        name: Arc<str>,
+        body: Option<Payload>,
+        took: Option<Duration>,
+    ) -> Entry {
         if !self.replay.is_met() && self.strayed.is_none() && phase != Phase::Opened {
             let is_it = |slot: &&Slot| slot.op == op && slot.name == name && !self.replay.knows(op, &name);
             let slot = self.slots.values().find(is_it);
@@ -119,9 +141,23 @@ impl State {
         }
         let pos = self.next_pos;
         self.next_pos += 1;
-        let entry = Entry { pos, op, phase, name, at: Timestamp::default(), body };
+        let entry = Entry { pos, op, phase, name, at: Timestamp::default(), took, body };
         self.outbox.entries.push(entry.clone());
+        self.has_recorded();
         entry
+    }
+
+    /// Something was recorded just now.
+    pub(super) fn has_recorded(&mut self) {
+        (self.recorded_at, self.waits) = (Some(self.now), true);
+    }
+
+    /// Lets the bodies start that want to.
+    pub(super) fn begin_bodies(&mut self) {
+        let (now, recorded_at, waits) = (self.now, self.recorded_at, std::mem::take(&mut self.waits));
+        for slot in self.slots.values_mut().filter(|slot| matches!(slot.stage, Stage::WantsBody)) {
+            slot.begin(now, recorded_at, waits);
+        }
     }
 
     /// Notes, once, that there is something to undo: whoever cancels the run without its code has to know.

@@ -129,6 +129,10 @@ impl Turn {
             counts: HashMap::new(),
             next_pos: last + 1,
             outbox: Outbox::default(),
+            now: arrival.at,
+            // When a node first took it stands in its row.
+            recorded_at: (arrival.epoch == 1 && last == 0).then_some(arrival.at),
+            waits: true,
             durable: last,
             submitted: last,
             reserved: false,
@@ -190,6 +194,7 @@ impl Turn {
         state.expires_at = arrival.expires_at;
         state.was_early = arrival.was_early;
         state.arrived_at = arrival.at;
+        (state.now, state.recorded_at, state.waits) = (arrival.at, None, true);
         state.mail = Mail::default();
         state.log_lines = 0;
         self.notice_cancel(&mut state);
@@ -283,7 +288,7 @@ impl Turn {
             consumed: outbox.consumed,
             starts: outbox.starts,
             sends: outbox.sends,
-            prune_below: outbox.prune_below,
+            prunes: outbox.prunes,
             doing: outbox.doing,
             did: state.did,
             had_news: state.seen > 0,
@@ -414,6 +419,7 @@ impl Turn {
                 // A child was opened when it was started.
                 opened: opened.is_some() || !waits || matches!(ask.op, Op::Cancel | Op::Child),
                 attempts,
+                began: Default::default(),
                 source: ask.source,
                 waker: None,
             },
@@ -471,6 +477,13 @@ impl Turn {
             Poll::Pending
         })
         .await
+    }
+
+    /// How long the body of a transaction took that is about to be recorded, if that has to be said.
+    pub(crate) fn took(&self, name: &str) -> Option<Duration> {
+        let state = self.state();
+        let slot = state.slots.values().find(|slot| slot.op == Op::Transaction && *slot.name == *name)?;
+        slot.took(state.now, state.recorded_at)
     }
 
     /// The transaction failed: other entries may go on.

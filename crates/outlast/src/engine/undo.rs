@@ -34,7 +34,7 @@ pub(super) async fn cancel(
     if definition.undo.is_some() && !past.undoing {
         return job.end(Next::Undo, vec![past.begins_undo()]).await;
     }
-    let engine = &job.engine;
+    let (engine, began) = (&job.engine, tokio::time::Instant::now());
     let outcome = tokio::select! {
         biased;
         outcome = undo(job, definition, past.undos + 1) => outcome,
@@ -60,7 +60,7 @@ pub(super) async fn cancel(
         gave_up,
         node: Some(engine.node()),
     };
-    let entry = past.next(Op::Undo, NAME, &note);
+    let entry = past.next(Op::Undo, NAME, &note, began.elapsed());
     let next = match pause {
         Some(after) => Next::Retry { after, attempt },
         None => Next::GiveUp { reason: format!("its undo failed {number} times: {}", failure.message()) },

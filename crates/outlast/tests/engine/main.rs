@@ -41,6 +41,7 @@ mod sizes;
 mod steps;
 mod suspects;
 mod takeover;
+mod took;
 mod transactions;
 mod undo;
 mod uniques;

@@ -114,6 +114,26 @@ engine_test! {
         assert!(last < FLOOD * 2 / 3, "the last of four had its turn as number {last}");
     }
 
+    async fn a_tenant_that_floods_a_fair_queue_keeps_no_other_from_its_turn(lab: Lab) {
+        const FLOOD: usize = 100;
+        let gate = Gate::closed();
+        let job = Job::new("through", |job: JobCtx, (): ()| async move {
+            job.state::<Gate>().0.acquire().await?.forget();
+            job.state::<Ledger>().note(job.tenant());
+            Ok::<(), AnyError>(())
+        })
+        .queue("mail");
+        let with = |app: Outlast| app.job(job.clone()).state(gate.clone()).concurrency(2);
+        lab.start(|app| with(app).queue(Queue::new("mail").fair())).await;
+        for (tenant, count) in [("flood", FLOOD), ("drop", 4)] {
+            lab.app().start_many(job.clone(), (0..count).map(|_| ())).tenant(tenant).await.unwrap();
+        }
+        gate.open(FLOOD + 4);
+        lab.until("all are through", || async { lab.ledger.notes().len() == FLOOD + 4 }).await;
+        let last = lab.ledger.notes().iter().rposition(|note| note == "drop").unwrap();
+        assert!(last < 20, "the last of four had its turn as number {last}");
+    }
+
     async fn a_paused_queue_rests_and_a_resumed_one_goes_on_at_once(lab: Lab) {
         lab.start(|app| app.job(note())).await;
         let card = lab.app().pause_queue("mail").await.unwrap();

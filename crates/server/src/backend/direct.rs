@@ -81,7 +81,10 @@ pub(super) async fn failures(client: &Client, limit: u32) -> Result<Vec<FailureG
     let until = client.store().now().await?;
     let range = i64::try_from(RANGE.as_micros()).unwrap_or(i64::MAX);
     let since = Timestamp::from_micros(until.micros().saturating_sub(range));
-    Ok(client.store().failures(&FailureAsk { tenant: None, definition: None, since, until, limit }).await?)
+    Ok(client
+        .store()
+        .failures(&FailureAsk { tenant: None, definition: None, fingerprint: None, since, until, limit })
+        .await?)
 }
 
 pub(super) async fn delete(client: &Client, run: RunId, reason: &str) -> Result<(), Fault> {

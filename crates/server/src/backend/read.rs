@@ -144,13 +144,15 @@ pub(super) struct EntryDoc {
     phase: Phase,
     name: String,
     at: When,
+    took_us: Option<u64>,
     body: Option<Box<RawValue>>,
 }
 
 impl From<EntryDoc> for Entry {
     fn from(doc: EntryDoc) -> Entry {
-        let EntryDoc { pos, op, phase, name, at, body } = doc;
-        Entry { pos, op, phase, name: name.into(), at: at.0, body: payload(body) }
+        let EntryDoc { pos, op, phase, name, at, took_us, body } = doc;
+        let took = took_us.map(Duration::from_micros);
+        Entry { pos, op, phase, name: name.into(), at: at.0, took, body: payload(body) }
     }
 }
 
@@ -261,6 +263,14 @@ pub(super) struct ScheduleDoc {
     catch_up: CatchUp,
     jitter_ms: u64,
     queue: Option<String>,
+    #[serde(default)]
+    group: Option<String>,
+    #[serde(default)]
+    priority: Option<u8>,
+    #[serde(default)]
+    tenant: String,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
     started: u64,
     skipped: u64,
 }
@@ -272,6 +282,10 @@ impl From<ScheduleDoc> for ScheduleView {
             "overlap": doc.overlap,
             "catch_up": doc.catch_up,
             "queue": doc.queue,
+            "group": doc.group,
+            "priority": doc.priority,
+            "tenant": doc.tenant,
+            "tags": doc.tags.into_iter().collect::<Vec<_>>(),
             "jitter_us": doc.jitter_ms.saturating_mul(1000),
         });
         let next_at = time(doc.next_at);
@@ -364,6 +378,8 @@ pub(super) struct FailureDoc {
     fingerprint: String,
     definition: String,
     tenant: String,
+    #[serde(default)]
+    tenants: Vec<String>,
     message: String,
     runs: u64,
     #[serde(default)]
@@ -383,6 +399,7 @@ impl From<FailureDoc> for FailureGroup {
             fingerprint,
             definition,
             tenant,
+            tenants,
             message,
             step,
             versions,
@@ -396,6 +413,7 @@ impl From<FailureDoc> for FailureGroup {
         FailureGroup {
             fingerprint,
             tenant,
+            tenants,
             definition,
             message,
             step,

@@ -10,6 +10,7 @@ use axum::extract::{FromRequestParts, OriginalUri, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, header};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::SemaphorePermit;
 
 use super::access::{self, Caller, Scope};
 use super::code::Code;
@@ -79,6 +80,7 @@ async fn through(api: Arc<Inner>, route: &Route, request: Request, names: Names)
     let query = Query::read(parts.uri.query(), route.query)?;
     let within = if route.patient { api.longest_wait + PATIENCE } else { api.request_timeout };
     let work = async {
+        let _held = hold_room(&api, route, &parts.headers).await;
         let body = read_body(&api, route, &parts.headers, sent).await?;
         let original = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let base = original.path().strip_suffix(parts.uri.path()).unwrap_or_default().to_owned();
@@ -165,6 +167,13 @@ pub(crate) fn may(
     route.map_or(Ok(()), |route| allow(route, &Caller { role, tenant, queues, ..Caller::local() }))
 }
 
+/// Room for a file that is large, or may be. Whoever waits for it waits no longer than any request takes.
+async fn hold_room<'a>(api: &'a Inner, route: &Route, headers: &HeaderMap) -> Option<SemaphorePermit<'a>> {
+    route.file?;
+    let is_small = body::announced(headers).is_some_and(|size| size <= api.body_limit as u64);
+    if is_small { None } else { api.files.acquire().await.ok() }
+}
+
 async fn read_body(
     api: &Inner,
     route: &Route,
@@ -179,7 +188,10 @@ async fn read_body(
     if is_announced {
         body::check_type(headers)?;
     }
-    let read = body::read(headers, sent, api.body_limit).await?;
+    let read = match route.file {
+        None => body::read(headers, sent, api.body_limit, "").await?,
+        Some(file) => body::read(headers, sent, file.bytes, file.remedy).await?,
+    };
     match (read.is_empty(), is_announced) {
         (true, _) if route.docs.optional => Ok(None),
         (false, false) => body::check_type(headers).map(|()| Some(read)),

@@ -20,15 +20,25 @@ use super::problem::Problem;
 /// How much of a body that is too large is taken all the same: whoever is still sending does not hear the answer.
 const SWALLOWED: usize = 16 << 20;
 
+/// How large a body is, as it says of itself.
+pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Reads a body of at most `limit` bytes: what is larger is refused, by what it says of itself or by what it is, and
-/// nothing of it is kept.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
+/// nothing of it is kept. `remedy` says what to do with one.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    remedy: &str,
+) -> Result<Bytes, Problem> {
     let too_large = |size: &str| {
-        let detail = format!("the body is too large: {size}, the limit is {limit} bytes");
+        let end = if remedy.is_empty() { String::new() } else { format!(": {remedy}") };
+        let detail = format!("the body is too large: {size}, the limit is {limit} bytes{end}");
         Problem::new(Code::PAYLOAD_TOO_LARGE, detail)
     };
-    let said = headers.get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok()?.parse::<u64>().ok());
-    if let Some(said) = said.filter(|said| *said > limit as u64) {
+    if let Some(said) = announced(headers).filter(|said| *said > limit as u64) {
         // Whoever asks before they send has sent nothing, and whoever reads would ask for it.
         if !headers.contains_key(header::EXPECT) {
             swallow(body).await;

@@ -77,6 +77,7 @@ codes! {
     IDEMPOTENCY_MISMATCH 422 "The idempotency key belongs to another request",
     UNDECODABLE 422 "A value of another type than the code wants",
     RATE_LIMITED 429 "Too many requests",
+    INBOX_FULL 429 "The run has too many unread messages",
     INTERNAL 500 "It went wrong here",
     UNAVAILABLE 503 "Out of reach for now",
     SHUTTING_DOWN 503 "About to stop",

@@ -62,6 +62,7 @@ mod runs;
 mod schedules;
 mod serve;
 mod sessions;
+mod set_schedule;
 mod shared;
 mod start;
 mod stats;
@@ -108,6 +109,7 @@ use bytes::Bytes;
 use metrics_exporter_prometheus::PrometheusHandle;
 use outlast::{Client, Error, Limits};
 use outlast_store::{Access, Accessed};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::compression::CompressionLayer;
 
@@ -122,6 +124,9 @@ use self::strangers::Strangers;
 use self::system::LastChecks;
 use crate::config::ShownSetting;
 use crate::redact::Redact;
+
+/// How many large files are read at once.
+const FILES: usize = 2;
 
 /// The HTTP API of one client, about to be mounted.
 #[must_use = "nothing is served until its router is mounted"]
@@ -164,6 +169,8 @@ pub(crate) struct Inner {
     /// Who says for whom they ask.
     pub(crate) proxy: Option<Arc<Proxy>>,
     pub(crate) body_limit: usize,
+    /// Whoever sends a file that is larger than that holds one of these while it is read: each takes several times its size.
+    pub(crate) files: Semaphore,
     pub(crate) request_timeout: Duration,
     pub(crate) longest_wait: Duration,
     pub(crate) pace: Pace,
@@ -330,6 +337,7 @@ impl Api {
             door: self.door,
             proxy: proxy.clone(),
             body_limit: self.body_limit,
+            files: Semaphore::new(FILES),
             request_timeout: self.request_timeout,
             longest_wait: self.longest_wait,
             pace: Pace::new(self.pace.0, self.pace.1),

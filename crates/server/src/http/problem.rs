@@ -163,6 +163,10 @@ impl From<Error> for Problem {
             Error::Store { .. } | Error::Misconfigured { .. } | Error::Panicked { .. } => {
                 return Problem::internal(detail);
             }
+            // It reads them when it comes to that: whoever asks again at once finds it as full.
+            Error::InboxFull { .. } => {
+                return Problem::new(Code::INBOX_FULL, detail).with(header::RETRY_AFTER, 5);
+            }
             Error::MissingRole { .. } => Code::FORBIDDEN,
             other => match Code::of(other.code()) {
                 Some(code) => code,

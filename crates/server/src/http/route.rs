@@ -45,9 +45,19 @@ pub(crate) struct Route {
     pub(crate) patient: bool,
     /// Whether it only looks, whatever its method is: nothing of it is in the audit log.
     pub(crate) looks: bool,
+    /// Its body may be a file, which is larger than what others are sent.
+    pub(crate) file: Option<FileLimit>,
     pub(crate) query: &'static [Param],
     pub(crate) docs: Docs,
     pub(super) handler: Handler,
+}
+
+/// How large a file may be that a route is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct FileLimit {
+    pub(crate) bytes: usize,
+    /// What to do with a larger one.
+    pub(crate) remedy: &'static str,
 }
 
 /// A route.
@@ -64,7 +74,7 @@ where
     let handler: Handler = Arc::new(move |call| Box::pin(handler(call)));
     let (docs, looks) = (Docs::default(), method == Method::GET);
     let (shared, by_queue, patient, query) = (false, false, false, &[]);
-    Route { method, path, scope, action, shared, by_queue, patient, looks, query, docs, handler }
+    Route { method, path, scope, action, shared, by_queue, patient, looks, file: None, query, docs, handler }
 }
 
 /// A route that only looks.
@@ -124,6 +134,12 @@ impl Route {
     /// Only looks at what it is sent.
     pub(crate) fn changes_nothing(mut self) -> Route {
         self.looks = true;
+        self
+    }
+
+    /// Its body is a file of at most so many bytes; with larger ones something else has to be done.
+    pub(crate) fn takes_file(mut self, bytes: usize, remedy: &'static str) -> Route {
+        self.file = Some(FileLimit { bytes, remedy });
         self
     }
 

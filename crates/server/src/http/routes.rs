@@ -120,7 +120,8 @@ fn of_runs() -> Vec<Route> {
         post("/api/v1/runs/read", Read, "run.read", runs::read)
             .by_queue()
             .changes_nothing()
-            .about("What an exported run did: the file is read, and nothing is kept of it")
+            .takes_file(64 << 20, "`outlast show --file` reads larger ones")
+            .about("What an exported run did: the file is read, and nothing is kept of it; at most 64 MiB")
             .takes::<runs::ExportedRun>()
             .gives::<runs::ReadRun>(200),
         get("/api/v1/stats/summary", Read, "stats.summary", stats::summary)
@@ -301,8 +302,8 @@ fn of_schedules() -> Vec<Route> {
             .gives::<ScheduleJson>(200),
         route(Method::PUT, "/api/v1/schedules/{name}", Operate, "schedule.set", schedules::set)
             .shared()
-            .about("Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at; with dry_run, say when it would start some")
-            .takes::<schedules::SetSchedule>()
+            .about("Start runs at times; of a schedule that is there, what is left away stays, with If-Match only if it is what was looked at; with dry_run, say when it would start some")
+            .takes::<super::set_schedule::SetSchedule>()
             .gives::<schedules::ScheduleSet>(200)
             .gives::<NextJson>(200),
         delete("/api/v1/schedules/{name}", Operate, "schedule.delete", schedules::delete)

@@ -333,7 +333,13 @@ pub(crate) struct ReadRun {
 
 /// Reads an exported run for whoever has the file and not the database.
 pub(crate) async fn read(call: Call) -> Answer {
-    let export = RunExport::from_json(call.text()?)
+    call.text()?;
+    let file = call.body.clone().unwrap_or_default();
+    // A large one takes a while, in which this thread has others to answer.
+    let read = move || RunExport::from_json(std::str::from_utf8(&file).unwrap_or_default());
+    let export = tokio::task::spawn_blocking(read)
+        .await
+        .map_err(Problem::internal)?
         .map_err(|error| Problem::new(Code::INVALID_ARGUMENT, error.to_string()))?;
     let view = export.view();
     let mut story = Story::of(&view);

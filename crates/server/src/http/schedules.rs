@@ -4,21 +4,21 @@
 //! looked at right before: of two who send at the very same moment both may be let through, and the later one counts.
 
 use axum::http::header;
-use outlast::{CatchUp, Overlap, Schedule, ScheduleView, Timetable};
+use outlast::{ScheduleView, Timetable};
 use outlast_core::check_count;
 use outlast_store::ScheduleCard;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use super::body::{Millis, Time};
+use super::body::Time;
 use super::code::Code;
 use super::problem::Problem;
 use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::Call;
+use super::set_schedule::{SetSchedule, Wanted};
 use super::start::seed_parts;
 use crate::schedule_commands::{BACKFILL, NextJson, Plan};
 use crate::shapes::ScheduleJson;
@@ -61,48 +61,6 @@ pub(crate) struct Backfilled {
     times: usize,
     /// The runs of those that had none.
     started: Vec<String>,
-}
-
-/// A schedule to set.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SetSchedule {
-    /// The workflow or job that it starts.
-    definition: String,
-    /// When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`.
-    expression: String,
-    /// The time zone in which it is meant: UTC unless said.
-    #[serde(default)]
-    zone: Option<String>,
-    /// The input of its runs.
-    #[serde(default)]
-    #[schema(value_type = Option<serde_json::Value>)]
-    input: Option<Box<RawValue>>,
-    /// When the run before has not ended: `skip` (unless said), `queue`, `allow` or `cancel_previous`.
-    #[serde(default)]
-    #[schema(value_type = Option<String>)]
-    overlap: Overlap,
-    /// Of times that passed while no node was up for more than a minute: `last` (unless said), `skip` (none that is more
-    /// than a minute late) or `all`. After less than a minute none counts as missed: each is acted on as `overlap` says.
-    #[serde(default)]
-    #[schema(value_type = Option<String>)]
-    catch_up: CatchUp,
-    /// Act on each time up to so many milliseconds later.
-    #[serde(default)]
-    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_162_240_000_000i64)]
-    jitter_ms: Option<Millis>,
-    /// The queue of its runs, when not the definition's own.
-    #[serde(default)]
-    queue: Option<String>,
-    /// Whose its runs are.
-    #[serde(default)]
-    tenant: Option<String>,
-    /// Why; for the audit log.
-    #[serde(default)]
-    reason: Option<String>,
-    /// Only say when it would start runs.
-    #[serde(default)]
-    dry_run: bool,
 }
 
 /// A schedule that was set, and when it fires next.
@@ -169,10 +127,11 @@ fn check_tag(call: &Call, view: Option<&ScheduleView>) -> Result<(), Problem> {
     is_meant.then_some(()).ok_or_else(|| Problem::new(Code::PRECONDITION_FAILED, detail))
 }
 
-/// Sets a schedule. One of this name is replaced, whosever it is: so a token of one tenant may not.
+/// Sets a schedule, whosever one of this name is: so a token of one tenant may not.
 pub(crate) async fn set(call: Call) -> Answer {
     let ask: SetSchedule = call.json()?;
-    if ask.dry_run {
+    let is_dry = ask.dry_run;
+    if is_dry {
         call.only_asks();
     }
     call.because(ask.reason.as_deref());
@@ -182,27 +141,18 @@ pub(crate) async fn set(call: Call) -> Answer {
     if let Some(before) = &before {
         call.was(|| standing::schedule(before));
     }
-    let zone = ask.zone.as_deref().unwrap_or("UTC");
-    let mut schedule = Schedule::cron(name, &ask.expression).zone(zone);
-    schedule = schedule.overlap(ask.overlap).catch_up(ask.catch_up).owner(&call.caller.actor);
-    if let Some(Millis(jitter)) = ask.jitter_ms {
-        schedule = schedule.jitter(jitter);
-    }
-    if let Some(queue) = ask.queue {
-        schedule = schedule.queue(queue);
-    }
-    if let Some(tenant) = ask.tenant {
+    let wanted = ask.upon(before.as_ref(), name, &call.caller.actor)?;
+    let Wanted { schedule, definition, expression, zone, input, tenant } = wanted;
+    if !tenant.is_empty() {
         call.of_tenant(&tenant);
-        schedule = schedule.tenant(tenant);
     }
-    let input = ask.input.as_ref().map_or("null", |input| input.get());
     let now = client.store().now().await?;
-    if ask.dry_run {
-        client.rehearse_schedule(schedule, &ask.definition, input).await?;
-        let table = Timetable::parse(&ask.expression, zone)?;
+    if is_dry {
+        client.rehearse_schedule(schedule, &definition, input).await?;
+        let table = Timetable::parse(&expression, &zone)?;
         return Reply::json(&NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now));
     }
-    let view = client.schedule_by_name(schedule, &ask.definition, input).await?;
+    let view = client.schedule_by_name(schedule, &definition, input).await?;
     call.is_now(|| standing::schedule(&view));
     let table = Timetable::parse(&view.card.timetable, &view.card.zone)?;
     let next = NextJson::new(&table, &table.upcoming(now, 5), Vec::new(), now);

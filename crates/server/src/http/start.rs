@@ -68,14 +68,14 @@ pub(crate) struct StartRun {
     dry_run: bool,
 }
 
-fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+pub(super) fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
     let found = Option::<serde_json::Number>::deserialize(from)?;
     found.map(|found| whole("a priority", "0 (most urgent) to 9", &found)).transpose()
 }
 
 /// Names with values, each once.
 #[derive(Default)]
-struct Tags(Vec<(String, String)>);
+pub(super) struct Tags(pub(super) Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Tags {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Tags, D::Error> {

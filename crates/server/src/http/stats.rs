@@ -49,6 +49,7 @@ pub(crate) const SERIES: &[Param] = &[
 pub(crate) const ERRORS: &[Param] = &[
     text("range", "Seen in the last so long: 1h (unless said), 24h, 7d"),
     text("def", "Of this definition"),
+    text("fingerprint", "This group alone"),
     number("limit", "At most so many: 1 to 500, 50 unless said"),
 ];
 
@@ -58,7 +59,10 @@ pub(crate) struct Summary {
     range_ms: u64,
     /// Unfinished ones, counted up to 10,000 each.
     running: u64,
+    /// Due and not taken; those in line that are due later too, where `scheduled` is `null`.
     queued: u64,
+    /// In line, and due later; `null` for one definition, and for a token of one tenant.
+    scheduled: Option<u64>,
     waiting: u64,
     /// Paused, blocked, or with an undo that gave up: they need somebody.
     stopped: u64,
@@ -113,7 +117,10 @@ pub(crate) struct Point {
 pub(crate) struct ErrorGroupJson {
     pub(crate) fingerprint: String,
     definition: String,
+    /// Whose the last one is.
     tenant: String,
+    /// Whose they are: what fails alike with several tenants is one group for whoever sees all of them.
+    tenants: Vec<String>,
     /// What the last one said.
     message: String,
     /// The step that failed in the last one, if one did.
@@ -155,18 +162,24 @@ pub(crate) async fn summary(call: Call) -> Answer {
         all.times.extend(point.times);
         all.waits.extend(point.waits);
     }
-    let oldest = match call.caller.tenant {
+    let queues = match call.caller.tenant {
         Some(_) => None,
         None => {
-            let views = client.queues().await?.into_iter();
-            let own = views.filter(|view| call.caller.sees_queue(&view.queue.name));
-            own.filter_map(|view| view.oldest).min()
+            let mut views = client.queues().await?;
+            views.retain(|view| call.caller.sees_queue(&view.queue.name));
+            Some(views)
         }
     };
+    let oldest = queues.iter().flatten().filter_map(|view| view.oldest).min();
+    // Queues tell no definition from another.
+    let due = queues.filter(|_| definition.is_none());
+    let due = due.map(|views| views.iter().map(|view| view.due).sum::<u64>().min(CAP.into()));
+    let ready = count(&[Status::Ready]).await?;
     Reply::json(&Summary {
         range_ms: millis(range),
         running: count(&[Status::Running, Status::Undoing]).await?,
-        queued: count(&[Status::Ready]).await?,
+        queued: due.unwrap_or(ready),
+        scheduled: due.map(|due| ready.saturating_sub(due)),
         waiting: count(&[Status::Waiting]).await?,
         stopped: count(&[Status::Paused, Status::Blocked, Status::UndoFailed]).await?,
         oldest_due_at: oldest.map(When),
@@ -212,6 +225,7 @@ pub(crate) async fn errors(call: Call) -> Answer {
     let ask = FailureAsk {
         tenant: call.caller.tenant.clone(),
         definition: call.query.one("def").map(str::to_owned),
+        fingerprint: call.query.one("fingerprint").map(str::to_owned),
         since,
         until,
         limit: call.query.number("limit", 1..=500, 50)?,
@@ -253,6 +267,7 @@ impl ErrorGroupJson {
         let FailureGroup {
             fingerprint,
             tenant,
+            tenants,
             definition,
             message,
             step,
@@ -267,6 +282,7 @@ impl ErrorGroupJson {
             fingerprint,
             definition,
             tenant,
+            tenants,
             message,
             step,
             versions,

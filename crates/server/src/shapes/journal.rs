@@ -30,6 +30,10 @@ pub(crate) struct EntryJson {
     phase: Phase,
     name: String,
     at: When,
+    /// How long what it tells of went on until then, in microseconds; left away where that began about when the entry before it
+    /// was recorded, and of entries from before schema 31.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_us: Option<u64>,
     #[schema(value_type = Option<serde_json::Value>)]
     body: Option<Box<RawValue>>,
     /// Of a body that is longer than was asked for: how it begins.
@@ -58,6 +62,7 @@ impl EntryJson {
             phase: entry.phase,
             name: entry.name.to_string(),
             at: When(entry.at),
+            took_us: entry.took.map(|took| took.as_micros() as u64),
             body: raw(entry.body.as_ref()),
             previews: None,
         }

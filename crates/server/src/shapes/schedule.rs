@@ -1,5 +1,7 @@
 //! A schedule: when it fires, and what it started.
 
+use std::collections::BTreeMap;
+
 use outlast::{CatchUp, Overlap, ScheduleView};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -30,6 +32,11 @@ pub(crate) struct ScheduleJson {
     catch_up: CatchUp,
     jitter_ms: u64,
     queue: Option<String>,
+    group: Option<String>,
+    priority: Option<u8>,
+    /// Whose its runs are; empty: nobody's.
+    tenant: String,
+    tags: BTreeMap<String, String>,
     started: u64,
     skipped: u64,
 }
@@ -52,6 +59,10 @@ impl ScheduleJson {
             catch_up: plan.options.catch_up,
             jitter_ms: millis(plan.options.jitter()),
             queue: plan.options.queue,
+            group: plan.options.group,
+            priority: plan.options.priority,
+            tenant: plan.options.tenant,
+            tags: plan.options.tags.into_iter().collect(),
             started: view.started,
             skipped: view.skipped,
         }

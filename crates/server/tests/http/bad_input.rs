@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use outlast::Limits;
+use outlast_store::Address;
+use outlast_testkit::event;
+use serde_json::json;
+
 use crate::lab::{Lab, told, with_json};
 
 /// What has to be refused with this code, and what its detail has to name.
@@ -236,6 +241,52 @@ async fn a_queue_is_there_by_its_use_and_a_run_in_it_says_that_no_node_takes_it(
     let run = lab.start(&start(r#""queue":"nobody""#)).await;
     let why = lab.get(&format!("/api/v1/runs/{run}/explain")).await.json();
     assert!(why["text"].as_str().unwrap().contains("nobody"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_a_few_megabytes_is_read_and_a_larger_one_is_told_what_reads_it() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"greet","input":"you"}"#).await;
+    lab.result(&run).await;
+    let mut file = lab.get(&format!("/api/v1/runs/{run}/export")).await.json();
+    // As many steps as make five megabytes of it, which is more than any other body may have.
+    let line = file["journal"][0].clone();
+    let lines = (0..5_u64).map(|n| {
+        let mut line = line.clone();
+        (line["pos"], line["body"]) = (n.into(), json!({ "json": "x".repeat(1 << 20) }));
+        line
+    });
+    file["journal"] = lines.collect();
+    let read = lab.post("/api/v1/runs/read", &file.to_string()).await;
+    assert_eq!((read.status.as_u16(), read.json()["history"].as_array().unwrap().len()), (200, 5));
+
+    // Whoever asks before they send is told before they do.
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut socket = tokio::net::TcpStream::connect(lab.url.trim_start_matches("http://")).await.unwrap();
+    let head = "POST /api/v1/runs/read HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n";
+    socket.write_all(format!("{head}content-length: 67108865\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let read =
+        tokio::time::timeout(Duration::from_secs(20), socket.read(&mut answer)).await.unwrap().unwrap();
+    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("the limit is 67108864 bytes"), "{answer}");
+    assert!(answer.contains("`outlast show --file` reads larger ones"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_for_a_run_that_reads_none_is_to_be_sent_again_later() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"counts","queue":"nobody"}"#).await;
+    let id: outlast::RunId = run.parse().unwrap();
+    let tick = || event(Address::Run(id), "next", "\"on\"");
+    lab.world.deliver_all(&(0..Limits::INBOX).map(|_| tick()).collect::<Vec<_>>()).await;
+    let path = format!("/api/v1/runs/{run}/events");
+    for body in [r#"{"name":"next","data":"on"}"#, r#"{"name":"next","data":"on","dry_run":true}"#] {
+        let full = lab.post(&path, body).await;
+        assert_eq!((full.status.as_u16(), full.code().as_str()), (429, "inbox_full"));
+        assert_eq!(full.header("retry-after"), "5");
+        assert!(full.text.contains(&run) && full.text.contains("10000"), "{full:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use outlast::prelude::*;
 use outlast_server::http::{Api, serve};
+use outlast_store::Clock;
 use outlast_testkit::{StoreKind, World};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -116,6 +118,28 @@ async fn stays(ctx: Ctx, _: Value) -> Result<(), AnyError> {
     Ok(ctx.step("wait", |_| std::future::pending::<Result<(), AnyError>>()).await?)
 }
 
+/// Two steps at once; each lets two seconds pass, the second when the first has ended.
+async fn together(ctx: Ctx, _: Value) -> Result<(), AnyError> {
+    let (clock, over) = (ctx.state::<Clock>(), Notify::new());
+    let first = async {
+        let first = ctx.step("first", |_| pass(&clock)).await;
+        over.notify_one();
+        first
+    };
+    let second = ctx.step("second", |_| async {
+        over.notified().await;
+        pass(&clock).await
+    });
+    let (first, second) = tokio::join!(first, second);
+    first?;
+    Ok(second?)
+}
+
+async fn pass(clock: &Clock) -> Result<(), AnyError> {
+    clock.advance(Duration::from_secs(2));
+    Ok(())
+}
+
 async fn keeps(_job: JobCtx, _: Value) -> Result<(), AnyError> {
     Ok(())
 }
@@ -153,6 +177,8 @@ impl Lab {
             .workflow(Workflow::new("talk", talk))
             .workflow(Workflow::new("revert", revert))
             .workflow(Workflow::new("stays", stays))
+            .workflow(Workflow::new("together", together))
+            .state(world.store().clock().clone())
             .workflow(Workflow::new("broken", broken))
             .workflow(Workflow::new("broken", broken).version(2))
             .job(

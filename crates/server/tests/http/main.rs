@@ -22,6 +22,7 @@ mod proxy;
 mod redact;
 mod resets;
 mod runs;
+mod schedules;
 mod sessions;
 mod things;
 mod times;

@@ -367,6 +367,7 @@ async fn sums_and_failures_that_are_alike_are_there_a_moment_after_the_ends() {
         run
     };
     start(r#"{"definition":"greet","input":"you"}"#).await;
+    let others = lab.token("operator", Some("globex")).await;
     start(r#"{"definition":"fail","input":"order 1 was lost"}"#).await;
     let last = start(r#"{"definition":"fail","input":"order 22 was lost"}"#).await;
     lab.world.pass(std::time::Duration::from_secs(30)).await;
@@ -400,9 +401,27 @@ async fn sums_and_failures_that_are_alike_are_there_a_moment_after_the_ends() {
     assert_eq!((&errors["items"][0]["runs"], &errors["items"][0]["last_run"]), (&json!(2), &json!(last)));
 
     // Nobody hears of another tenant's.
-    let other = lab.token("viewer", Some("globex")).await;
-    assert_eq!(get("/api/v1/errors", &other).await["items"], json!([]));
-    assert_eq!(get("/api/v1/stats/summary", &other).await["failed"], 0);
+    assert_eq!(get("/api/v1/errors", &others).await["items"], json!([]));
+    assert_eq!(get("/api/v1/stats/summary", &others).await["failed"], 0);
+
+    // The same with another tenant is one group for whoever sees both, and for each tenant their own.
+    let third = r#"{"definition":"fail","input":"order 333 was lost"}"#;
+    let third = told(with_json(lab.request("POST", "/api/v1/runs"), third).bearer_auth(&others)).await.json();
+    let ended = format!("/api/v1/runs/{}/result?wait=60s", third["id"].as_str().unwrap());
+    assert_eq!(get(&ended, &others).await["status"], "failed");
+    lab.world.pass(std::time::Duration::from_secs(30)).await;
+    lab.app.store().roll(&roll).await.unwrap();
+    let fingerprint = errors["items"][0]["fingerprint"].as_str().unwrap();
+    for (who, runs, tenants) in [(&viewer, 3, json!(["acme", "globex"])), (&acme, 2, json!(["acme"]))] {
+        let group = get(&format!("/api/v1/errors?fingerprint={fingerprint}"), who).await;
+        assert_eq!(group["items"].as_array().unwrap().len(), 1, "{group}");
+        let group = &group["items"][0];
+        assert_eq!((&group["runs"], &group["runs_in_range"]), (&json!(runs), &json!(runs)));
+        assert_eq!(group["tenants"], tenants);
+        let alike = get(&format!("/api/v1/runs?failure={fingerprint}"), who).await;
+        assert_eq!(alike["items"].as_array().unwrap().len(), runs, "as many as the list has");
+    }
+    assert_eq!(get("/api/v1/errors?fingerprint=none", &viewer).await["items"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use outlast::Timestamp;
 use outlast_store::Roll;
 use outlast_testkit::{StoreKind, skipped};
 use serde_json::{Value, json};
@@ -70,6 +71,29 @@ async fn what_a_run_waits_for_is_found_at_the_end_of_a_long_journal() {
         assert!(journal["items"].as_array().unwrap().len() > 64, "longer than what is looked at");
         let wait = listed(&lab, &run).await["waiting_for"].clone();
         assert_eq!((&wait["on"], &wait["name"]), (&json!("event"), &json!("next")), "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_that_ran_at_once_lie_beside_each_other() {
+    for (kind, lab) in labs().await {
+        let run = lab.start(r#"{"definition":"together"}"#).await;
+        lab.result(&run).await;
+        let history = lab.get(&format!("/api/v1/runs/{run}/history")).await.json();
+        let took = |at: usize| history["items"][at]["took_us"].as_u64();
+        assert!(took(0).is_none_or(|took| took < 3_000_000), "{kind:?}: {history}");
+        assert!(took(1).is_some_and(|took| took >= 4_000_000), "{kind:?}: {history}");
+
+        let steps = lab.get(&format!("/api/v1/runs/{run}/steps")).await.json()["items"].clone();
+        let at =
+            |step: usize, what: &str| -> Timestamp { steps[step][what].as_str().unwrap().parse().unwrap() };
+        let apart = at(1, "began_at").since(at(0, "began_at"));
+        assert!(apart < Duration::from_secs(1), "{kind:?}: {steps}");
+        assert!(at(1, "ended_at").since(at(1, "began_at")) >= Duration::from_secs(4), "{kind:?}: {steps}");
+
+        let file = lab.get(&format!("/api/v1/runs/{run}/export")).await.text;
+        let read = lab.post("/api/v1/runs/read", &file).await.json();
+        assert_eq!((&read["steps"], &read["history"]), (&steps, &history["items"]), "{kind:?}");
     }
 }
 

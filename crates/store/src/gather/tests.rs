@@ -131,6 +131,23 @@ async fn no_more_calls_wait_than_there_are_places_and_whoever_gives_up_leaves_on
     assert_eq!(desk.gather.places.available_permits(), QUEUE);
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_finds_no_place_hears_that_the_database_cannot_keep_up_and_the_others_go_on() {
+    let desk = Desk::on(Handle::current());
+    let others: Vec<_> = (0..QUEUE).map(|_| tokio::spawn(desk.clone().call(2))).collect();
+    desk.begun().await;
+    while desk.gather.places.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let refused = desk.clone().call(3).await.unwrap_err();
+    assert!(refused.is_retryable() && refused.to_string().contains("unavailable"), "{refused}");
+    desk.answers();
+    for told in join_all(others).await {
+        assert_eq!(told.unwrap().unwrap(), 20);
+    }
+    assert_eq!(desk.call(4).await.unwrap(), 40, "and there is a place again");
+}
+
 #[tokio::test]
 async fn a_call_that_cannot_be_done_fails_nobody_else() {
     let desk = Desk::on(Handle::current());

@@ -55,8 +55,7 @@ pub struct Claims {
     /// Runs are due that may not go on before others end (or whoever has locked them lets them go). Only in the
     /// answer to a [`QueueClaim`].
     pub is_full: bool,
-    /// Somebody may be due before all that was looked at, and is found after this long. Only in the answer to a
-    /// [`QueueClaim`].
+    /// Somebody may be due before all that was looked at, or behind it, and is found after this long.
     pub look_again: Option<Duration>,
 }
 
@@ -65,7 +64,7 @@ pub struct Claims {
 pub struct Lines {
     /// Queues in which somebody is due, or will be, and since or from when.
     pub due: Vec<(String, Timestamp)>,
-    /// Somebody may be due before all that was looked at, and is found after this long.
+    /// Somebody may be due before all that was looked at, or behind it, and is found after this long.
     pub look_again: Option<Duration>,
 }
 

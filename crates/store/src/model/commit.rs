@@ -1,5 +1,6 @@
 //! Commits: what turns recorded, and where their runs go from there.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use outlast_core::{Entry, NodeId, Payload, RunId, Status, Timestamp};
@@ -32,8 +33,9 @@ pub struct RunCommit {
     pub starts: Vec<NewRun>,
     /// Messages to other runs. Comes with at least one entry, or with [`Next::Finish`].
     pub sends: Vec<Delivery>,
-    /// Entries below this position leave the journal (`continue_as_new`).
-    pub prune_below: Option<u32>,
+    /// Entries at these positions leave the journal (`continue_as_new`): from where it began, since what left before is dear to
+    /// look through for as long as somebody holds a snapshot open.
+    pub prunes: Option<Range<u32>>,
     /// Steps that have been running for a while, for people to see. Nothing waits for these.
     pub doing: Vec<Doing>,
     /// Whether there may be such rows that go when the turn ends.
@@ -58,7 +60,7 @@ impl RunCommit {
             consumed: Vec::new(),
             starts: Vec::new(),
             sends: Vec::new(),
-            prune_below: None,
+            prunes: None,
             doing: Vec::new(),
             did: true,
             had_news: true,
@@ -93,6 +95,11 @@ pub struct Doing {
     pub message: Option<String>,
     /// When it said so first, by the database's clock. Filled by the store.
     pub since: Timestamp,
+}
+
+impl Doing {
+    /// After how long a step that runs says so, if it has not told anything before.
+    pub const ANNOUNCED_AFTER: Duration = Duration::from_millis(200);
 }
 
 /// One line that a handler logged.

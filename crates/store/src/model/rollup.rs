@@ -93,6 +93,8 @@ pub struct FailureAsk {
     pub tenant: Option<String>,
     /// Of this definition.
     pub definition: Option<String>,
+    /// With this in common alone.
+    pub fingerprint: Option<String>,
     /// That were there since.
     pub since: Timestamp,
     /// To now: what is between is told in spans, at most [`FailureGroup::SPANS`].
@@ -106,8 +108,10 @@ pub struct FailureAsk {
 pub struct FailureGroup {
     /// What they have in common.
     pub fingerprint: String,
-    /// Whose they are.
+    /// Whose the last one is.
     pub tenant: String,
+    /// Whose they are, of those that were asked for.
+    pub tenants: Vec<String>,
     /// Of which definition.
     pub definition: String,
     /// What the last one said.

@@ -13,7 +13,7 @@ use crate::{Call, Cell, Row, StoreError, Type};
 /// The types of a statement's parameters: of the batch's columns, of the single values, of the clock.
 pub(super) fn types(sql: &crate::Sql, shape: Shape, now: bool) -> Vec<PgType> {
     let columns = sql.batch.iter().map(|(column, kind)| match kind {
-        kind if is_single(sql, shape, column) => single(*kind),
+        kind if sql.is_single(shape, column) => single(*kind),
         Type::Int | Type::Ints => PgType::INT8_ARRAY,
         Type::Text | Type::Texts => PgType::TEXT_ARRAY,
         Type::Bytes => PgType::BYTEA_ARRAY,
@@ -35,29 +35,11 @@ fn single(kind: Type) -> PgType {
     }
 }
 
-/// Whether a column of the batch travels as a single value.
-fn is_single(sql: &crate::Sql, shape: Shape, column: &str) -> bool {
-    match shape {
-        Shape::One => true,
-        Shape::Many => false,
-        Shape::Alike => sql.is_alike(column),
-    }
-}
-
-/// In which shape the rows of a call travel.
-pub(super) fn shape(call: &Call) -> Shape {
-    match call.rows.len() {
-        1 => Shape::One,
-        _ if call.is_alike() => Shape::Alike,
-        _ => Shape::Many,
-    }
-}
-
 /// What is bound to a call of this shape, in the order of [`types`].
 pub(super) fn params(call: Call, shape: Shape, now: Option<i64>) -> Result<Vec<Param>, StoreError> {
     call.check()?;
     let one = |cell| Param::One(Bound(cell));
-    let column = |(column, _): &(&str, Type)| match is_single(call.sql, shape, column) {
+    let column = |(column, _): &(&str, Type)| match call.sql.is_single(shape, column) {
         true => one(Cell::Null),
         false => Param::Column(Vec::with_capacity(call.rows.len())),
     };

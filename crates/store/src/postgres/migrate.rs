@@ -18,6 +18,9 @@ use crate::{CONFLICT_TRIES, OpenOptions, StoreError};
 
 /// How long a migration may take, and how long we wait for somebody else's.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a migration waits for a table that somebody reads. Whoever wants to read or write it meanwhile stands in line
+/// behind the migration, nodes of the schema before among them; so it lets them go, and comes again.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Brings the schema up to date and tells how many shards it has.
 pub(super) async fn migrate(
@@ -94,8 +97,16 @@ async fn step(client: &Client, options: &OpenOptions, place: &str) -> Result<(),
             Err(Failure::Servers(error)) => error,
         };
         let _ = client.batch_execute("rollback").await;
+        // As often as there is time: a backup may read for a minute.
+        let is_locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
+        if is_locked {
+            tracing::info!(
+                place,
+                "a migration waits for a table that somebody reads or writes, and comes again"
+            );
+        }
         // Where advisory locks mean nothing, two may have made the same thing.
-        if !is_race(&error) || attempt >= CONFLICT_TRIES {
+        if !is_locked && (!is_race(&error) || attempt >= CONFLICT_TRIES) {
             return Err(said(&error, place));
         }
         tokio::time::sleep(Duration::from_millis(fastrand::u64(50..500))).await;
@@ -116,6 +127,8 @@ impl From<tokio_postgres::Error> for Failure {
 
 async fn attempt_step(client: &Client, options: &OpenOptions, place: &str) -> Result<(), Failure> {
     begin(client).await?;
+    // Behind the lock of all migrations: whoever waits for another's waits for all of it.
+    client.batch_execute(&format!("set local lock_timeout = {}", LOCK_WAIT.as_millis())).await?;
     let found = look(client, place).await.map_err(Failure::Ours)?;
     let next = migrate::next(&found, options.no_migrate, place).map_err(Failure::Ours)?;
     if let Some(migration) = next.filter(wanted(options)) {

@@ -194,9 +194,13 @@ impl Postgres {
         Ok(Box::new(PgUserTx::begin(Arc::clone(self)).await?))
     }
 
-    /// Subscribes, and listens to other processes from now on.
+    /// Subscribes, and listens to other processes from now on: not through a pooler, which would keep what it is told to listen to
+    /// on a server's connection that others get next.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Signal> {
         let receiver = self.hints.local.subscribe();
+        if self.pool.is_unnamed() {
+            return receiver;
+        }
         self.listener.get_or_init(|| {
             let hearing = Arc::clone(&self.hints).hear(self.pool.server.clone());
             self.runtime.spawn(hearing).abort_handle()

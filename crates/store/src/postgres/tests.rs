@@ -160,6 +160,10 @@ async fn a_connection_plans_as_we_say_whatever_it_was_used_for_first() {
             ("enable_mergejoin", "off"),
             ("enable_bitmapscan", "off"),
             ("jit", "off"),
+            ("seq_page_cost", "0"),
+            ("random_page_cost", "0"),
+            ("cpu_tuple_cost", "0.1"),
+            ("cpu_index_tuple_cost", "0.1"),
         ] {
             let said = lease.client().query_one("select current_setting($1)", &[&setting]).await.unwrap();
             assert_eq!(said.get::<_, String>(0), value, "{setting} after {first}");
@@ -167,8 +171,10 @@ async fn a_connection_plans_as_we_say_whatever_it_was_used_for_first() {
         lease.give_back();
         // A user's own statements are planned as ever.
         let mut tx = store.begin().await.unwrap();
-        let said = tx.query("select current_setting('enable_hashjoin')", &[]).await.unwrap();
-        assert_eq!(said, [[Value::Text("on".into())]], "after {first}");
+        for (setting, value) in [("enable_hashjoin", "on"), ("random_page_cost", "4")] {
+            let said = tx.query(&format!("select current_setting('{setting}')"), &[]).await.unwrap();
+            assert_eq!(said, [[Value::Text(value.into())]], "{setting} after {first}");
+        }
         tx.rollback().await.unwrap();
     }
     place.gone().await;

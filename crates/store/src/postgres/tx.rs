@@ -119,7 +119,7 @@ impl Sending {
         let is_sent = |call: &Call| !call.is_nothing(call.sql.text);
         let sent = calls.iter().map(is_sent).collect();
         let ask = |call: Call| {
-            let (sql, shape) = (call.sql, cells::shape(&call));
+            let (sql, shape) = (call.sql, call.shape());
             let rendered = rendered(sql, Dialect::Postgres, shape);
             let types = cells::types(sql, shape, rendered.now);
             let params = cells::params(call, shape, rendered.now.then(|| clock.shift()))?;
@@ -425,15 +425,19 @@ fn no_answer(patience: Duration) -> StoreError {
 /// PostgreSQL that it would compile the plan. Nor does it join by a table of its own, for which it reads all of
 /// ours: what we join is few rows, by their keys, whatever it reckons. Nor does it gather places before it reads them,
 /// which loses the order of an index: before it has statistics it reads all runs so, and sorts them, for a page of the
-/// newest. Nothing but speed depends on these, so they
-/// may be the session's.
+/// newest. And it counts rows, not pages: the pages of an index are those of all that was ever in it and has not been
+/// vacuumed, which it takes for those of the few rows that are left, so that a look-up in one of these costs it as much as
+/// going along all of another. Nothing but speed depends on these, so they may be the session's.
 const PLANS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; \
                      set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off; \
-                     set jit = off";
+                     set jit = off; set seq_page_cost = 0; set random_page_cost = 0; set cpu_tuple_cost = 0.1; \
+                     set cpu_index_tuple_cost = 0.1";
 /// A user's own statements are planned as their database is used to.
 const USERS_PLANS: &str = "set local plan_cache_mode to default; set local enable_seqscan to default; \
                            set local enable_hashjoin to default; set local enable_mergejoin to default; \
-                           set local enable_bitmapscan to default; set local jit to default";
+                           set local enable_bitmapscan to default; set local jit to default; \
+                           set local seq_page_cost to default; set local random_page_cost to default; \
+                           set local cpu_tuple_cost to default; set local cpu_index_tuple_cost to default";
 
 static BOUNDS_WRITE: LazyLock<String> =
     LazyLock::new(|| bounds(FENCED_TIMEOUT_MS, FENCED_TIMEOUT_MS, LOCK_TIMEOUT_MS));

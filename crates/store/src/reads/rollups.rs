@@ -8,7 +8,8 @@ use outlast_core::{ShardCount, Timestamp};
 use crate::rows::{ReadRow, cells, micros};
 use crate::transitions::{ACCESS_HOME, Flight, MINUTE, Place};
 use crate::{
-    DepthAsk, DepthPoint, FailureAsk, FailureGroup, Row, SeriesAsk, SeriesPoint, Sql, StoreError, Tx, Type,
+    Cell, DepthAsk, DepthPoint, FailureAsk, FailureGroup, Row, SeriesAsk, SeriesPoint, Sql, StoreError, Tx,
+    Type,
 };
 
 /// Sums by span, oldest first; spans in which nothing ended are left out.
@@ -84,60 +85,90 @@ pub(crate) async fn failures(
     ask: &FailureAsk,
     shards: ShardCount,
 ) -> Result<Vec<FailureGroup>, StoreError> {
+    // First which ones, and then all of them: a group that failed lately in one shard, or with one tenant, has others elsewhere.
+    let named = Cell::Texts(failed_lately(tx, ask, shards).await?);
     let mut flight = Flight::default();
-    let values = |shard: u16| cells![shard, ask.since, ask.tenant.clone(), ask.definition.clone(), ask.limit];
+    let of_group = |shard: u16| cells![shard, ask.tenant.clone(), named.clone()];
     let places: Vec<Place> =
-        (0..shards.max(1)).map(|shard| flight.add(FAILURES.with(values(shard)))).collect();
+        (0..shards.max(1)).map(|shard| flight.add(FAILURES.with(of_group(shard)))).collect();
     let from = ask.since.micros() - ask.since.micros().rem_euclid(MINUTE);
     let range = (ask.until.micros() - from).max(0);
     let step = (range / FailureGroup::SPANS as i64).max(MINUTE);
     let last = usize::try_from(range / step).unwrap_or(0).min(FailureGroup::SPANS - 1);
-    let spans = |shard: u16| cells![shard, from, step, ask.tenant.clone()];
+    let spans = |shard: u16| cells![shard, from, step, ask.tenant.clone(), named.clone()];
     let counted: Vec<Place> =
         (0..shards.max(1)).map(|shard| flight.add(FAILURE_SPANS.with(spans(shard)))).collect();
-    let versions: Vec<Place> = (0..shards.max(1))
-        .map(|shard| flight.add(FAILURE_VERSIONS.with(cells![shard, ask.tenant.clone()])))
-        .collect();
+    let versions: Vec<Place> =
+        (0..shards.max(1)).map(|shard| flight.add(FAILURE_VERSIONS.with(of_group(shard)))).collect();
     let mut answers = flight.send_last(tx).await?;
-    let mut groups: BTreeMap<(String, String), FailureGroup> = BTreeMap::new();
+    // Whoever looks at several tenants sees what they have in common: the same in each is one failure.
+    let mut groups: BTreeMap<String, FailureGroup> = BTreeMap::new();
     for row in places.into_iter().flat_map(|place| answers.take(place)) {
         let found = read(&row)?;
-        let key = (found.tenant.clone(), found.fingerprint.clone());
-        let group = match groups.remove(&key) {
+        let group = match groups.remove(&found.fingerprint) {
             None => found,
             Some(other) => together(other, found),
         };
-        groups.insert(key, group);
+        groups.insert(group.fingerprint.clone(), group);
     }
     for row in counted.into_iter().flat_map(|place| answers.take(place)) {
-        let Some(group) = groups.get_mut(&(row.text(0)?, row.text(1)?)) else { continue };
-        group.lately[row.number::<usize>(2)?.min(last)] += row.number::<u64>(3)?;
+        let Some(group) = groups.get_mut(&row.text(0)?) else { continue };
+        group.lately[row.number::<usize>(1)?.min(last)] += row.number::<u64>(2)?;
     }
     for row in versions.into_iter().flat_map(|place| answers.take(place)) {
-        let Some(group) = groups.get_mut(&(row.text(0)?, row.text(1)?)) else { continue };
-        group.versions.push(row.number(2)?);
+        let Some(group) = groups.get_mut(&row.text(0)?) else { continue };
+        group.versions.push(row.number(1)?);
     }
     let mut groups: Vec<FailureGroup> = groups.into_values().collect();
     for group in &mut groups {
         group.versions.sort_by(|a, b| b.cmp(a));
         group.versions.dedup();
+        group.tenants.sort();
+        group.tenants.dedup();
     }
     groups.iter_mut().for_each(|group| group.lately.truncate(last + 1));
     groups.sort_by(|a, b| (b.last_at, &b.fingerprint).cmp(&(a.last_at, &a.fingerprint)));
-    groups.truncate(ask.limit as usize);
     Ok(groups)
 }
 
-/// The same failures of two shards.
-fn together(a: FailureGroup, b: FailureGroup) -> FailureGroup {
+/// What those have in common that failed last, of those that were asked for.
+async fn failed_lately(
+    tx: &mut dyn Tx,
+    ask: &FailureAsk,
+    shards: ShardCount,
+) -> Result<Vec<String>, StoreError> {
+    let mut flight = Flight::default();
+    let values = |shard: u16| {
+        let FailureAsk { tenant, definition, fingerprint, since, limit, .. } = ask.clone();
+        cells![shard, since, tenant, definition, fingerprint, limit]
+    };
+    let places: Vec<Place> =
+        (0..shards.max(1)).map(|shard| flight.add(FAILED_LATELY.with(values(shard)))).collect();
+    let mut answers = flight.send(tx).await?;
+    let mut last: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for row in places.into_iter().flat_map(|place| answers.take(place)) {
+        let at = last.entry(row.text(0)?).or_default();
+        *at = row.time(1)?.max(*at);
+    }
+    let mut named: Vec<(Timestamp, String)> = last.into_iter().map(|(name, at)| (at, name)).collect();
+    named.sort_by(|a, b| b.cmp(a));
+    named.truncate(ask.limit as usize);
+    Ok(named.into_iter().map(|(_, name)| name).collect())
+}
+
+/// The same failures of two shards or tenants.
+fn together(mut a: FailureGroup, mut b: FailureGroup) -> FailureGroup {
     let (runs, first_at) = (a.runs + b.runs, a.first_at.min(b.first_at));
+    let mut tenants = std::mem::take(&mut a.tenants);
+    tenants.append(&mut b.tenants);
     let last = if a.last_at > b.last_at { a } else { b };
-    FailureGroup { runs, first_at, ..last }
+    FailureGroup { runs, first_at, tenants, ..last }
 }
 
 fn read(row: &Row) -> Result<FailureGroup, StoreError> {
     Ok(FailureGroup {
         tenant: row.text(0)?,
+        tenants: vec![row.text(0)?],
         fingerprint: row.text(1)?,
         definition: row.text(2)?,
         message: row.text(3)?,
@@ -151,8 +182,16 @@ fn read(row: &Row) -> Result<FailureGroup, StoreError> {
     })
 }
 
-pub(super) static STATEMENTS: &[&Sql] =
-    &[&SERIES_SUMS, &SERIES_TIMES, &SERIES_WAITS, &DEPTHS, &FAILURES, &FAILURE_SPANS, &FAILURE_VERSIONS];
+pub(super) static STATEMENTS: &[&Sql] = &[
+    &SERIES_SUMS,
+    &SERIES_TIMES,
+    &SERIES_WAITS,
+    &DEPTHS,
+    &FAILED_LATELY,
+    &FAILURES,
+    &FAILURE_SPANS,
+    &FAILURE_VERSIONS,
+];
 
 const RANGE: &[Type] = &[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text, Type::Text, Type::Text];
 
@@ -204,28 +243,36 @@ static DEPTHS: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Int, Type::Int, Type::Int, Type::Text]);
 
+static FAILED_LATELY: Sql = Sql::new(
+    "failed_lately",
+    "select f.fingerprint, max(f.last_at) from outlast.failures as f
+      where f.shard = {p1} and f.last_at >= {p2} and ({p3} is null or f.tenant = {p3})
+        and ({p4} is null or f.definition = {p4}) and ({p5} is null or f.fingerprint = {p5})
+      group by 1 order by 2 desc limit {p6}",
+)
+.takes(&[Type::Int, Type::Int, Type::Text, Type::Text, Type::Text, Type::Int]);
+
 static FAILURES: Sql = Sql::new(
     "failures",
     "select f.tenant, f.fingerprint, f.definition, f.message, f.runs, f.first_at, f.last_at, f.last_run, f.step
        from outlast.failures as f
-      where f.shard = {p1} and f.last_at >= {p2} and ({p3} is null or f.tenant = {p3})
-        and ({p4} is null or f.definition = {p4})
-      order by f.last_at desc limit {p5}",
+      where f.shard = {p1} and ({p2} is null or f.tenant = {p2}) and f.fingerprint {in:p3}",
 )
-.takes(&[Type::Int, Type::Int, Type::Text, Type::Text, Type::Int]);
+.takes(&[Type::Int, Type::Text, Type::Texts]);
 
 static FAILURE_SPANS: Sql = Sql::new(
     "failure_spans",
-    "select m.tenant, m.fingerprint, (m.minute - {p2}) / {p3}, cast(sum(m.runs) as bigint)
+    "select m.fingerprint, (m.minute - {p2}) / {p3}, cast(sum(m.runs) as bigint)
        from outlast.failure_minutes as m
       where m.shard = {p1} and m.minute >= {p2} and ({p4} is null or m.tenant = {p4})
-      group by 1, 2, 3",
+        and m.fingerprint {in:p5}
+      group by 1, 2",
 )
-.takes(&[Type::Int, Type::Int, Type::Int, Type::Text]);
+.takes(&[Type::Int, Type::Int, Type::Int, Type::Text, Type::Texts]);
 
 static FAILURE_VERSIONS: Sql = Sql::new(
     "failure_versions",
-    "select v.tenant, v.fingerprint, v.version from outlast.failure_versions as v
-      where v.shard = {p1} and ({p2} is null or v.tenant = {p2})",
+    "select v.fingerprint, v.version from outlast.failure_versions as v
+      where v.shard = {p1} and ({p2} is null or v.tenant = {p2}) and v.fingerprint {in:p3}",
 )
-.takes(&[Type::Int, Type::Text]);
+.takes(&[Type::Int, Type::Text, Type::Texts]);

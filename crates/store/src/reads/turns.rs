@@ -124,13 +124,13 @@ static RECORDS: Sql = Sql::new(
 // A page of each run: SQLite runs the text once for each, PostgreSQL loops inside.
 static JOURNAL_FIRST: Sql = Sql::new(
     "journal_first",
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took
        from {batch} cross join lateral (
-               select f.run, f.pos, f.kind, f.name, f.at, f.codec, f.body from outlast.journal as f
+               select f.run, f.pos, f.kind, f.name, f.at, f.codec, f.body, f.took from outlast.journal as f
                 where f.shard = {p1} and f.run = b.run order by f.pos limit {p2}) as j",
 )
 .on_sqlite(
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took
        from outlast.journal as j where j.shard = {p1} and j.run = (select b.run from {batch})
       order by j.pos limit {p2}",
 )
@@ -148,7 +148,7 @@ pub(super) static DOING: Sql = Sql::new(
 
 static JOURNAL_AFTER: Sql = Sql::new(
     "journal_after",
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body from outlast.journal as j
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took from outlast.journal as j
       where j.shard = {p1} and j.run = {p2} and j.pos > {p3} order by j.pos limit {p4}",
 )
 .takes(&[Type::Int, Type::Id, Type::Int, Type::Int]);

@@ -170,7 +170,7 @@ pub(super) static STATEMENTS: &[&Sql] =
 // steps and transactions (between attempts), sleeps, events, promises, and the request to stop.
 static WAITS_OPEN: Sql = Sql::new(
     "waits_open",
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took
        from {batch} cross join lateral (
                select max(o.pos) as pos from outlast.journal as o
                 where o.shard = {p1} and o.run = b.run and (o.kind < 50 or o.kind / 10 = 9)
@@ -178,7 +178,7 @@ static WAITS_OPEN: Sql = Sql::new(
             join outlast.journal as j on j.shard = {p1} and j.run = b.run and j.pos = g.pos",
 )
 .on_sqlite(
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took
        from (select max(o.pos) as pos from outlast.journal as o
               where o.shard = {p1} and o.run = {b:run} and (o.kind < 50 or o.kind / 10 = 9)
               group by o.kind / 10, o.name having max(o.kind % 10) < 2) as g
@@ -190,7 +190,7 @@ static WAITS_OPEN: Sql = Sql::new(
 // The same among the last entries alone. An operation that was opened before them is not found, and none that ended is.
 static WAITS_LATELY: Sql = Sql::new(
     "waits_lately",
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took
        from {batch} cross join lateral (
                select max(o.pos) as pos
                  from (select e.pos, e.kind, e.name from outlast.journal as e
@@ -200,7 +200,7 @@ static WAITS_LATELY: Sql = Sql::new(
             join outlast.journal as j on j.shard = {p1} and j.run = b.run and j.pos = g.pos",
 )
 .on_sqlite(
-    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body
+    "select j.run, j.pos, j.kind, j.name, j.at, j.codec, j.body, j.took
        from (select max(o.pos) as pos
                from (select e.pos, e.kind, e.name from outlast.journal as e
                       where e.shard = {p1} and e.run = {b:run} order by e.pos desc limit {p2}) as o

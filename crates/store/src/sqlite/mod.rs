@@ -39,7 +39,7 @@ use self::writer::{Queued, Task, Writer};
 use crate::migrate::Found;
 use crate::refused_writes::RefusedWrites;
 use crate::store::SIGNALS;
-use crate::{Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work, transitions};
+use crate::{Clock, OpenOptions, Signal, StoreError, TxKind, UserTx, Work, places, transitions};
 
 /// How many jobs may wait for the writer; others wait for a place.
 const QUEUE: usize = 1024;
@@ -193,7 +193,7 @@ impl Sqlite {
 
     /// Waits for a place in the queue.
     async fn place(&self) -> Result<OwnedSemaphorePermit, StoreError> {
-        Arc::clone(&self.places).acquire_owned().await.map_err(|_| closing())
+        places::place(&self.places).await
     }
 
     fn send(&self, task: Task) -> Result<(), StoreError> {

@@ -117,29 +117,39 @@ static FENCE: Sql =
     Sql::new("fence", "select n.id from outlast.nodes as n where n.shard = {p1} and n.id = {p2} {key_share}")
         .takes(&[Type::Int, Type::Id]);
 
-static LOCK: Sql = Sql::new(
-    "agenda_lock",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
-            a.undoing, a.began_at
-       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {for_update}",
-)
-.takes(&[Type::Int, Type::Ids])
-.value_by_value();
+macro_rules! columns {
+    () => {
+        "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
+                a.undoing, a.began_at
+           from outlast.agenda as a where a.shard = {p1} and a.id "
+    };
+}
 
-static LOCK_FREE: Sql = Sql::new(
-    "agenda_lock_free",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
-            a.undoing, a.began_at
-       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2} order by a.id {skip_locked}",
-)
-.takes(&[Type::Int, Type::Ids])
-.value_by_value();
+/// Each run by its own id, in their order. A list would do, but that PostgreSQL takes it for ten values: where it has seen no
+/// more runs than that it goes along all ids instead, which beside a held snapshot are those of all that ever ran.
+macro_rules! one_by_one {
+    ($behind:literal) => {
+        concat!(
+            "select a.* from (select k.id from unnest({p2}) as k(id) order by k.id) as k cross join lateral (",
+            columns!(),
+            "= k.id ",
+            $behind,
+            ") as a"
+        )
+    };
+}
 
-static LOOK: Sql = Sql::new(
-    "agenda_look",
-    "select a.id, a.status, a.node, a.epoch, a.news, a.expires_at, a.cancel_reason, a.pause_asked,
-            a.undoing, a.began_at
-       from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}",
-)
-.takes(&[Type::Int, Type::Ids])
-.value_by_value();
+static LOCK: Sql = Sql::new("agenda_lock", one_by_one!("{for_update}"))
+    .on_sqlite(concat!(columns!(), "{in:p2} order by a.id"))
+    .takes(&[Type::Int, Type::Ids])
+    .value_by_value();
+
+static LOCK_FREE: Sql = Sql::new("agenda_lock_free", one_by_one!("{skip_locked}"))
+    .on_sqlite(concat!(columns!(), "{in:p2} order by a.id"))
+    .takes(&[Type::Int, Type::Ids])
+    .value_by_value();
+
+static LOOK: Sql = Sql::new("agenda_look", one_by_one!("offset 0"))
+    .on_sqlite(concat!(columns!(), "{in:p2}"))
+    .takes(&[Type::Int, Type::Ids])
+    .value_by_value();

@@ -13,6 +13,7 @@ use super::agenda::fence;
 use super::claim_rows;
 use super::flight::{Answers, Flight, Place};
 use crate::rows::{self, ReadRow, cells, ids, micros};
+use crate::whole_look::{AGAIN, ahead};
 use crate::{Cell, Claim, Claimed, Claims, Dialect, Hold, News, Row, Sql, StoreError, Tx, Type};
 
 /// The most urgent priority is 0, the least urgent this.
@@ -45,6 +46,9 @@ pub(crate) async fn claim(tx: &mut dyn Tx, ask: &Claim) -> Result<Claims, StoreE
     }
     if claims.runs.len() < ask.limit as usize {
         claims.next_due = found.next_due;
+        // Nobody knows of what is due later than a short look sees.
+        let is_unseen = found.next_due.is_none() && is_short(ask) && tx.dialect() == Dialect::Postgres;
+        claims.look_again = is_unseen.then_some(AGAIN);
     }
     // Rows promise no order, and the engine relies on one.
     claims.runs.sort_by_key(|run| (run.priority, run.due_at, run.id));
@@ -129,7 +133,12 @@ pub(super) fn wanted(ask: &Claim) -> Vec<Cell> {
 /// Says that the claim has room left, and where it began.
 fn unfilled(ask: &Claim) -> Vec<Cell> {
     let codes = Cell::Texts(ask.codes.clone());
-    cells![ask.shard, codes, ask.node, ask.number, ask.limit, from(ask)]
+    cells![ask.shard, codes, ask.node, ask.number, ask.limit, from(ask), ahead(is_short(ask))]
+}
+
+/// Whether it looks only at a part of each line.
+fn is_short(ask: &Claim) -> bool {
+    ask.from.is_some()
 }
 
 /// Where a claim begins in each line.
@@ -261,7 +270,7 @@ static NEXT_DUE: Sql = Sql::new(
     // where it ends, and reads all lines behind it.
     "select (select a.due_at from outlast.agenda as a
               where a.shard = {p1} and a.queue = b.queue and a.priority = b.priority
-                and a.due_at >= {p6} and a.code {in:p2}
+                and a.due_at >= {p6} and a.due_at <= {now} + {p7} and a.code {in:p2}
               order by a.due_at, a.id limit 1)
        from {batch}
       where (select count(*) from outlast.agenda as o
@@ -269,5 +278,5 @@ static NEXT_DUE: Sql = Sql::new(
 )
 .on_sqlite("")
 .rows(&[("queue", Type::Text), ("priority", Type::Int)])
-.takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Texts, Type::Id, Type::Int, Type::Int, Type::Int, Type::Int])
 .by("agenda_due");

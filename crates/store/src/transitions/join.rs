@@ -189,7 +189,7 @@ static NODES_JOIN: Sql = Sql::new(
 
 static LEASES_JOIN: Sql = Sql::new(
     "leases_join",
-    "insert into outlast.leases (shard, node, lease_until) values ({p1}, {p2}, {now} + {p3})
+    "insert into outlast.leases (shard, node, lease_until, late_at) values ({p1}, {p2}, {now} + {p3}, 0)
      on conflict (shard, node) do update set lease_until = excluded.lease_until",
 )
 .on_sqlite("")

@@ -10,7 +10,7 @@ use super::flight::{Answers, Flight, Place};
 use super::listen::{LISTENERS_ADD, LISTENERS_SAY, Listener, tell};
 use super::post::{Post, Receiver};
 use super::start;
-use crate::rows::{self, ReadRow, cells, ids, payload_cells};
+use crate::rows::{self, ReadRow, cells, ids, payload_cells, took_cell};
 use crate::{Cell, Controlled, Ended, Fork, Hears, Repair, Signal, Sql, StoreError, Tx, Type};
 
 /// What is known of those whose end is to be heard, behind their locks.
@@ -77,7 +77,8 @@ pub(super) fn add_journal(flight: &mut Flight, run: RunId, epoch: i64, repair: &
 fn entry_row(entry: &Entry) -> Vec<Cell> {
     let (codec, body) = payload_cells(entry.body.as_ref());
     let at = (entry.at != Timestamp::default()).then_some(entry.at);
-    cells![entry.pos, Entry::kind_code(entry.op, entry.phase), at, &*entry.name, codec, body]
+    let kind = Entry::kind_code(entry.op, entry.phase);
+    cells![entry.pos, kind, at, &*entry.name, codec, body, took_cell(entry)]
 }
 
 /// Starts a run with the journal of another.
@@ -130,8 +131,9 @@ static REPAIR_VOID: Sql = Sql::new(
 
 static REPAIR_ENTRIES: Sql = Sql::new(
     "repair_entries",
-    "insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
-     select {p1}, {p2}, b.pos, b.kind, {p3}, coalesce(b.at, {now}), b.name, b.codec, b.body from {batch} where true
+    "insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body, took)
+     select {p1}, {p2}, b.pos, b.kind, {p3}, coalesce(b.at, {now}), b.name, b.codec, b.body, b.took
+       from {batch} where true
      on conflict do nothing",
 )
 .rows(&[
@@ -141,5 +143,6 @@ static REPAIR_ENTRIES: Sql = Sql::new(
     ("name", Type::Text),
     ("codec", Type::Text),
     ("body", Type::Bytes),
+    ("took", Type::Int),
 ])
 .takes(&[Type::Int, Type::Id, Type::Int]);

@@ -77,7 +77,7 @@ fn claim(node: &NodeCard, number: i64, shard: u16) -> Claim {
 
 fn entry(pos: u32, op: Op, name: &str) -> Entry {
     let body = Some(json("\"hello\""));
-    Entry { pos, op, phase: Phase::Done, name: name.into(), at: Timestamp::default(), body }
+    Entry { pos, op, phase: Phase::Done, name: name.into(), at: Timestamp::default(), took: None, body }
 }
 
 fn commit(run: &Claimed) -> RunCommit {

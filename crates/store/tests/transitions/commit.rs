@@ -44,7 +44,7 @@ stories! {
             tags: vec![("a".into(), "b".into())],
             logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
             doing: vec![Doing { name: "d".into(), attempt: 1, ..Doing::default() }],
-            prune_below: Some(9),
+            prunes: Some(0..9),
             ..records(&late, &[entry(1, "late")])
         };
         let nexts = [
@@ -282,7 +282,7 @@ stories! {
         let run = world.running().await;
         world.commit(records(&run, &[entry(1, "a"), entry(2, "b")])).await;
         let over = RunCommit {
-            prune_below: Some(4),
+            prunes: Some(0..4),
             starts: vec![world.greet()],
             ..records(&run, &[entry(3, "c"), entry(4, "continue")])
         };

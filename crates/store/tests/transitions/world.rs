@@ -208,7 +208,15 @@ pub(crate) fn json(text: &str) -> Payload {
 
 pub(crate) fn entry(pos: u32, name: &str) -> Entry {
     let body = Some(json(r#"{"a":1}"#));
-    Entry { pos, op: Op::Step, phase: Phase::Done, name: name.into(), at: Timestamp::default(), body }
+    Entry {
+        pos,
+        op: Op::Step,
+        phase: Phase::Done,
+        name: name.into(),
+        at: Timestamp::default(),
+        took: None,
+        body,
+    }
 }
 
 /// A commit that records nothing and goes nowhere yet.

@@ -74,6 +74,7 @@ pub(crate) fn journal(count: usize) -> Vec<Entry> {
         phase: Phase::Done,
         name: name(pos).into(),
         at: Timestamp::from_micros(BEGINNING),
+        took: None,
         body: Some(number(u64::from(pos))),
     };
     (1..=count as u32).map(entry).collect()

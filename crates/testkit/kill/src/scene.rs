@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use outlast::{Client, Entry, Error, Filter, Outlast, RunView, Tx};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use outlast::{Client, Entry, Error, Filter, Outlast, RunId, RunView, Tx};
 use outlast_proxy::{Manner, Proxy};
 use outlast_store::OpenOptions;
 
@@ -25,6 +26,10 @@ use crate::play::{COUNTER, EFFECTS};
 /// The lease of victims: short, so that the next takes over soon.
 pub(crate) const LEASE: Duration = Duration::from_millis(2000);
 
+/// How many entries of a journal are read at once, and of how many runs at a time.
+const PAGE: u32 = 1000;
+const JOURNALS: usize = 8;
+
 /// Notes in the database itself whatever gets past the fence: the engine's own word is not enough, and two results
 /// for one entry cannot be had anyway.
 const FENCE: [&str; 3] = [
@@ -32,7 +37,9 @@ const FENCE: [&str; 3] = [
     "create function public.note_late() returns trigger language plpgsql as $$
      declare current_epoch bigint;
      begin
-         select a.epoch into current_epoch from outlast.agenda as a where a.shard = new.shard and a.id = new.run;
+         select coalesce((select a.epoch from outlast.agenda as a where a.shard = new.shard and a.id = new.run),
+                         (select r.epoch from outlast.results as r where r.shard = new.shard and r.run = new.run))
+           into current_epoch;
          if current_epoch > new.epoch then
              insert into public.late values (new.run, new.epoch, current_epoch);
          end if;
@@ -240,21 +247,24 @@ impl Scene {
         }
     }
 
+    async fn journal(&self, run: RunId) -> Result<(RunId, Vec<Entry>)> {
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |entry| entry.pos);
+            let page = self.client.journal(run, after, PAGE).await?;
+            let is_last = page.len() < PAGE as usize;
+            entries.extend(page);
+            if is_last {
+                return Ok((run, entries));
+            }
+        }
+    }
+
     pub(crate) async fn evidence(&self) -> Result<Evidence> {
         let runs = self.runs().await?;
-        let mut journals = HashMap::new();
-        for view in &runs {
-            let mut entries: Vec<Entry> = Vec::new();
-            loop {
-                let after = entries.last().map_or(0, |entry| entry.pos);
-                let page = self.client.journal(view.record.id, after, 1000).await?;
-                if page.is_empty() {
-                    break;
-                }
-                entries.extend(page);
-            }
-            journals.insert(view.record.id, entries);
-        }
+        // Several at a time: a fault of ten minutes leaves hundreds of thousands.
+        let journals = stream::iter(runs.iter().map(|view| self.journal(view.record.id)));
+        let journals: HashMap<RunId, Vec<Entry>> = journals.buffer_unordered(JOURNALS).try_collect().await?;
         let (effects, integrity, late) = self
             .client
             .transaction(async |tx: Tx| {

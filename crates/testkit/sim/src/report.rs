@@ -45,7 +45,7 @@ impl Tally {
         self.runs += outcome.runs;
         self.calls += outcome.calls;
         self.virtual_time += outcome.virtual_time;
-        self.violations += u64::from(!outcome.violations.is_empty());
+        self.violations += outcome.violations.len() as u64;
         for (call, count) in &outcome.at {
             *self.at.entry(call).or_default() += count;
         }

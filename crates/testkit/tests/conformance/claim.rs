@@ -170,6 +170,23 @@ async fn the_next_due_time_is_exact(world: World) {
     assert_ne!(full.runs[0].id, ready.id);
 }
 
+// What was to be due later and went before stands in the way of whoever looks that far.
+#[store_test(postgres)]
+async fn a_claim_that_looks_at_a_part_of_a_line_does_not_look_far_ahead_and_says_when_to_look_again(
+    world: World,
+) {
+    let now = world.now().await;
+    world.start("greet").shard(0).due(Due::At(now + MINUTE * 5)).await;
+    let part = Claim { from: Some(now), limit: 10, ..world.ask("node", 0).await };
+    let claims = world.claim(&part).await;
+    assert!(claims.runs.is_empty() && claims.look_again.is_some_and(|left| left < SECOND));
+
+    let soon = claims.now + SECOND / 10 * 9;
+    world.start("greet").shard(0).due(Due::At(soon)).await;
+    let claims = world.claim(&Claim { number: world.number(), ..part }).await;
+    assert_eq!((claims.next_due, claims.look_again), (Some(soon), None));
+}
+
 #[store_test]
 async fn with_nothing_to_do_a_claim_gives_nothing(world: World) {
     let claims = world.claim(&Claim { limit: 10, ..world.ask("node", 0).await }).await;

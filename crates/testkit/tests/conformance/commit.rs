@@ -1,8 +1,10 @@
 //! Commit, what a run records: entries in order, once, and never by a node that lost its lease.
 
+use std::time::Duration;
+
 use outlast_core::{Entry, NodeId, Op, Phase, Status, Timestamp};
 use outlast_store::{Batch, Claim, Committed, Filter, LogLine};
-use outlast_testkit::{LEASE, Turn, World, Writing, payload, store_test};
+use outlast_testkit::{LEASE, Turn, World, Writing, payload, step, store_test};
 
 #[store_test]
 async fn entries_are_recorded_in_order_with_everything_they_say(world: World) {
@@ -13,14 +15,16 @@ async fn entries_are_recorded_in_order_with_everything_they_say(world: World) {
         phase,
         name: name.into(),
         at: Timestamp::default(),
+        took: None,
         body,
     };
+    let took = |micros, entry| Entry { took: Some(Duration::from_micros(micros)), ..entry };
     let mut own = payload("done");
     own.codec = Some("own".into());
     let entries = vec![
         entry(1, Op::Step, Phase::Opened, "charge", None),
-        entry(2, Op::Step, Phase::Attempt, "charge", Some(payload("declined"))),
-        entry(3, Op::Step, Phase::Done, "charge", Some(own)),
+        took(1_500_000, entry(2, Op::Step, Phase::Attempt, "charge", Some(payload("declined")))),
+        took(0, entry(3, Op::Step, Phase::Done, "charge", Some(own))),
         entry(4, Op::Sleep, Phase::Opened, "sleep#2", Some(payload("until"))),
         entry(5, Op::Child, Phase::Failed, "ship", Some(payload(""))),
     ];
@@ -52,6 +56,48 @@ async fn a_batch_records_for_many_runs_at_once(world: World) {
     for turn in turns {
         assert_eq!(world.journal(turn.run).await, ["one", "two"]);
     }
+}
+
+#[store_test]
+async fn how_long_an_entry_took_is_kept_whoever_records_it(world: World) {
+    const TOOK: Option<Duration> = Some(Duration::from_micros(2_000_001));
+    let took = |entry: Entry| Entry { took: TOOK, ..entry };
+    // Alone, at its end, and in the transaction of a user.
+    let alone = world.start("greet").held_by("node").await;
+    world.commit(alone.writes().with(|commit| commit.entries.push(took(step(1, "one"))))).await;
+    let mut tx = world.begin().await;
+    tx.record(alone.node, alone.run, alone.epoch, &took(step(2, "two"))).await.unwrap();
+    tx.commit().await.unwrap();
+    let end = alone.complete("done").with(|commit| commit.entries.push(took(step(3, "three"))));
+    world.commit(end).await;
+    assert_eq!(tooks(&world, &alone).await, [TOOK; 3]);
+
+    // With others, of whom all, some or none say it; and again, which changes nothing.
+    for (few, kind) in
+        [(0, Phase::Done), (1, Phase::Done), (3, Phase::Done), (0, Phase::Failed), (1, Phase::Failed)]
+    {
+        let mut turns = Vec::new();
+        for _ in 0..3 {
+            turns.push(world.start("greet").shard(0).held_by("node").await);
+        }
+        let entry = |at: usize| {
+            let phase = if at == 2 { kind } else { Phase::Done };
+            let entry = Entry { phase, ..step(1, "one") };
+            if at < few { took(entry) } else { entry }
+        };
+        let writing = |at: usize| turns[at].writes().with(|commit| commit.entries.push(entry(at)));
+        for _ in 0..2 {
+            assert_eq!(world.commit_all((0..3).map(writing).collect()).await, [Committed::Done; 3]);
+        }
+        for (at, turn) in turns.iter().enumerate() {
+            assert_eq!(tooks(&world, turn).await, [TOOK.filter(|_| at < few)]);
+        }
+    }
+}
+
+async fn tooks(world: &World, turn: &Turn) -> Vec<Option<Duration>> {
+    let entries = world.store().journal(turn.run, 0, 100).await.unwrap();
+    entries.into_iter().map(|entry| entry.took).collect()
 }
 
 #[store_test]

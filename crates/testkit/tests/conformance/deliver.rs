@@ -245,15 +245,20 @@ async fn a_full_inbox_takes_no_more_events_until_some_are_read(world: World) {
 async fn what_was_read_makes_room_and_a_cancel_always_fits(world: World) {
     let turn = world.start("greet").held_by("node").await;
     let limit = Limits::INBOX;
-    let messages: Vec<Delivery> = (0..limit).map(|_| event(Address::Run(turn.run), "tick", "")).collect();
-    world.deliver_all(&messages).await;
+    let numbered = |n: u32| event(Address::Run(turn.run), "tick", &n.to_string());
+    world.deliver_all(&(0..limit).map(numbered).collect::<Vec<_>>()).await;
+    assert_eq!(world.deliver(&numbered(limit)).await, Delivered::Full { run: turn.run, limit });
     let asked = outlast_store::Controlled::Asked { run: turn.run };
     assert_eq!(world.cancel(turn.run, "enough").await, asked);
     let read: Vec<i64> = (1..=10).collect();
     world.commit(turn.records(1, "tick").consumes(&read)).await;
     let settle = settlement(Address::Run(turn.run), "paid", "yes");
     assert_eq!(world.deliver(&settle).await, Delivered::Done { run: turn.run }, "it was not settled before");
-    assert_eq!(world.send(turn.run, "tick", "").await, Delivered::Done { run: turn.run });
+    assert_eq!(world.deliver(&numbered(limit)).await, Delivered::Done { run: turn.run });
+    // What was refused and is sent again comes behind all that was there; the cancel and the promise have no number.
+    let inbox = world.inbox(turn.run).await;
+    let numbers: Vec<u32> = inbox.iter().filter_map(|body| body.parse().ok()).collect();
+    assert_eq!(numbers, (10..=limit).collect::<Vec<_>>());
 }
 
 #[store_test]

@@ -1,5 +1,7 @@
 //! Repairs and forks: what a journal takes back, what is heard again, and who may be repaired.
 
+use std::time::Duration;
+
 use outlast_core::{Entry, Op, Phase, RunId, Status, Timestamp};
 use outlast_store::{Address, Control, Controlled, Ended, Fork, Hears, News, NewsKind, Next, Repair};
 use outlast_testkit::{Turn, World, payload, step, store_test};
@@ -7,7 +9,15 @@ use outlast_testkit::{Turn, World, payload, step, store_test};
 /// The entry that says that a run was repaired.
 fn revision(pos: u32) -> Entry {
     let body = Some(payload(serde_json::json!({ "by": "ops" })));
-    Entry { pos, op: Op::Revise, phase: Phase::Done, name: "repair".into(), at: Timestamp::default(), body }
+    Entry {
+        pos,
+        op: Op::Revise,
+        phase: Phase::Done,
+        name: "repair".into(),
+        at: Timestamp::default(),
+        took: None,
+        body,
+    }
 }
 
 fn repair(turn: &Turn, pos: u32, void: &[u32], hears: Hears) -> Control {
@@ -110,13 +120,15 @@ async fn a_fork_has_the_journal_it_is_given_and_the_other_keeps_its_own(world: W
     world.commit(turn.writes().entry(1, "one").entry(2, "two")).await;
     turn.completed("done").await;
     let before = told(&world, turn.run).await;
-    let entries = vec![step(1, "one"), Entry { name: "fork".into(), ..revision(2) }];
+    let took = Some(Duration::from_millis(7));
+    let entries = vec![Entry { took, ..step(1, "one") }, Entry { name: "fork".into(), ..revision(2) }];
     let hears =
         Hears { news: vec![(NewsKind::Event, "go".into(), None)], ends: vec![(turn.run, "end".into())] };
     let run = world.start("greet").asked();
     let fork = Control::Fork(Box::new(Fork { run: run.clone(), entries, hears }));
     assert_eq!(world.control(&fork).await, Controlled::Forked { run: run.id });
     assert_eq!(told(&world, run.id).await, [(Op::Step, Phase::Done), (Op::Revise, Phase::Done)]);
+    assert_eq!(world.store().journal(run.id, 0, 1).await.unwrap()[0].took, took);
     assert_eq!(told(&world, turn.run).await, before);
     assert_eq!(heard(&world, run.id).await.len(), 2);
     let claimed = world.claim_as("node").await;

@@ -7,7 +7,7 @@ use outlast_store::{
     Address, Control, DepthAsk, DepthPoint, Due, Ended, FailureAsk, Measure, Next, Roll, SeriesAsk,
     SeriesPoint,
 };
-use outlast_testkit::{World, store_test};
+use outlast_testkit::{Turn, World, store_test};
 
 use crate::{DAY, MINUTE, SECOND};
 
@@ -25,10 +25,33 @@ pub(crate) async fn measure(world: &World) -> Measure {
 async fn ended(world: &World, status: Status, message: &str, took: Duration) {
     let turn = world.start("greet").held_by("node").await;
     world.pass(took).await;
+    match status {
+        Status::Failed => failed(world, turn, message).await,
+        _ => {
+            let end = Ended { status, output: None, error: None };
+            world.commit(turn.writes().next(Next::Finish(end))).await;
+        }
+    }
+}
+
+/// It fails, and says why.
+async fn failed(world: &World, turn: Turn, message: &str) {
     let failure = Failure::<AnyError>::Own(AnyError::new(message));
     let error = serde_json::to_string(&FailureDoc::new(&failure, &Limits::default())).unwrap();
-    let end = Ended { status, output: None, error: (status == Status::Failed).then_some(error) };
+    let end = Ended { status: Status::Failed, output: None, error: Some(error) };
     world.commit(turn.writes().next(Next::Finish(end))).await;
+}
+
+/// All failures until then.
+fn anything(until: Timestamp) -> FailureAsk {
+    FailureAsk {
+        tenant: None,
+        definition: None,
+        fingerprint: None,
+        since: Timestamp::default(),
+        until,
+        limit: 10,
+    }
 }
 
 async fn roll_all(world: &World) -> u32 {
@@ -137,7 +160,7 @@ async fn failures_that_are_alike_are_one_group_with_its_last_run(world: World) {
     world.pass(MINUTE).await;
     roll_all(&world).await;
     let until = world.now().await;
-    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), until, limit: 10 };
+    let ask = anything(until);
     let groups = world.store().failures(&ask).await.unwrap();
     let told: Vec<(&str, u64)> = groups.iter().map(|group| (group.message.as_str(), group.runs)).collect();
     assert_eq!(told, [("order 333 was declined", 3), ("no route to host", 1)]);
@@ -150,6 +173,46 @@ async fn failures_that_are_alike_are_one_group_with_its_last_run(world: World) {
     assert_eq!((told, groups[0].lately.len()), (vec![1], 6), "a span is a minute at least");
     let other = FailureAsk { tenant: Some("acme".into()), ..ask };
     assert_eq!(world.store().failures(&other).await.unwrap(), []);
+}
+
+#[store_test]
+async fn what_fails_alike_with_several_tenants_is_one_group_for_whoever_sees_them_all(world: World) {
+    let fail = async |tenant: &str, message: &str| {
+        let turn = world.start("greet").tenant(tenant).held_by("node").await;
+        failed(&world, turn, message).await;
+    };
+    fail("acme", "order 1 was declined").await;
+    fail("acme", "order 2 was declined").await;
+    fail("acme", "no route to host").await;
+    world.pass(MINUTE * 30).await;
+    let later = world.now().await;
+    fail("globex", "order 3 was declined").await;
+    world.pass(MINUTE).await;
+    roll_all(&world).await;
+    let all = anything(world.now().await);
+    let groups = world.store().failures(&all).await.unwrap();
+    assert_eq!(groups.len(), 2, "{groups:?}");
+    let declined = &groups[0];
+    assert_eq!((declined.runs, declined.lately.iter().sum::<u64>()), (3, 3));
+    assert_eq!(
+        (declined.tenant.as_str(), &declined.tenants[..]),
+        ("globex", &["acme", "globex"].map(String::from)[..])
+    );
+    // Also by its name alone, and where only one of them failed lately.
+    let fingerprint = Some(declined.fingerprint.clone());
+    for ask in [
+        FailureAsk { fingerprint: fingerprint.clone(), ..all.clone() },
+        FailureAsk { since: later, ..all.clone() },
+    ] {
+        let found = world.store().failures(&ask).await.unwrap();
+        assert_eq!(found.iter().map(|group| group.runs).collect::<Vec<_>>(), [3], "{found:?}");
+    }
+    // Whoever is of one tenant hears of that one alone.
+    let own = FailureAsk { tenant: Some("acme".into()), fingerprint, ..all.clone() };
+    let found = world.store().failures(&own).await.unwrap();
+    assert_eq!(found.iter().map(|group| (group.runs, group.tenants.len())).collect::<Vec<_>>(), [(2, 1)]);
+    let nothing = FailureAsk { fingerprint: Some("none".into()), ..all };
+    assert_eq!(world.store().failures(&nothing).await.unwrap(), []);
 }
 
 #[store_test]
@@ -167,7 +230,7 @@ async fn what_was_summed_up_is_forgotten_after_a_while(world: World) {
     roll_all(&world).await;
     assert_eq!(sums(&series(&world, None, MINUTE).await), (u64::from(world.shards()), 0, 0));
     let until = world.now().await;
-    let ask = FailureAsk { tenant: None, definition: None, since: Timestamp::default(), until, limit: 10 };
+    let ask = anything(until);
     assert_eq!(world.store().failures(&ask).await.unwrap(), []);
 }
 

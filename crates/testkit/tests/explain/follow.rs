@@ -551,6 +551,7 @@ fn done(pos: u32, op: Op, name: &str) -> Entry {
         phase: Phase::Done,
         name: name.into(),
         at: Timestamp::default(),
+        took: None,
         body: Some(payload("now")),
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn open_until(pos: u32, on: WaitOn, name: &str, until: Option<Timesta
         other => panic!("{other:?} is not opened"),
     };
     let body = Some(payload(OpenNote { until, ..OpenNote::default() }));
-    Entry { pos, op, phase: Phase::Opened, name: name.into(), at: Timestamp::default(), body }
+    Entry { pos, op, phase: Phase::Opened, name: name.into(), at: Timestamp::default(), took: None, body }
 }
 
 /// A sleep.
@@ -39,5 +39,13 @@ pub(crate) fn failed_attempt(pos: u32, step: &str, attempt: u32, next_at: Timest
     let failure = FailureDoc::Outlast(Error::Cancelled { reason: "a test".into() });
     let body =
         Some(payload(AttemptNote { attempt, failure, next_at, saved: None, gave_up: false, node: None }));
-    Entry { pos, op: Op::Step, phase: Phase::Attempt, name: step.into(), at: Timestamp::default(), body }
+    Entry {
+        pos,
+        op: Op::Step,
+        phase: Phase::Attempt,
+        name: step.into(),
+        at: Timestamp::default(),
+        took: None,
+        body,
+    }
 }

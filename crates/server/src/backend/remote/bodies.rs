@@ -48,9 +48,11 @@ pub(super) fn message_body(name: &str, data: &RawValue) -> Body {
     Body::default().put("name", name).put("data", data)
 }
 
+/// The whole of it, as on a database: nothing of one that is there stays.
 pub(super) fn schedule_body(ask: &ScheduleAsk) -> Body {
     let jitter = Some(millis(ask.jitter)).filter(|millis| *millis > 0);
     Body::default()
+        .put("replace", &true)
         .put("definition", &ask.definition)
         .put("expression", &ask.expression)
         .put("zone", &ask.zone)

@@ -367,7 +367,7 @@ fn exit(status: StatusCode, code: &str) -> Exit {
         (401 | 403, _) => Exit::Auth,
         (404, _) => Exit::NotFound,
         (408, _) => Exit::Timeout,
-        (409 | 412, _) => Exit::Conflict,
+        (409 | 412, _) | (_, "inbox_full") => Exit::Conflict,
         (429 | 502..=504, _) => Exit::Unreachable,
         (400..=499, _) => Exit::Usage,
         _ => Exit::Failed,

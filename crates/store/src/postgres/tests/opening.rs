@@ -39,6 +39,31 @@ async fn many_openers_at_once_make_one_schema() {
 }
 
 #[tokio::test]
+async fn a_migration_that_waits_for_a_reader_lets_everybody_else_go_on() {
+    with_place!(place);
+    let before_took = OpenOptions { up_to: Some(30), ..OpenOptions::default() };
+    drop(open(&place.url, before_took).await.unwrap());
+    let connect = async || {
+        let (client, connection) = place.url.parse::<Config>().unwrap().connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    };
+    let read = "select count(*) from outlast.journal";
+    let (backup, node) = (connect().await, connect().await);
+    backup.batch_execute(&format!("begin; {read}")).await.unwrap();
+    let url = place.url.clone();
+    let migration = tokio::spawn(async move { open(&url, OpenOptions::default()).await });
+    let waits = "select 1 from pg_locks where relation = 'outlast.journal'::regclass and not granted";
+    while node.query(waits, &[]).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    node.batch_execute(&format!("set statement_timeout = 30000; {read}")).await.unwrap();
+    backup.batch_execute("commit").await.unwrap();
+    drop(migration.await.unwrap().unwrap());
+    place.gone().await;
+}
+
+#[tokio::test]
 async fn a_newer_schema_that_serves_older_programs_is_used_by_them() {
     with_place!(place);
     drop(place.open().await);
@@ -133,7 +158,7 @@ async fn every_statement_can_be_prepared() {
     let store = place.open().await;
     let connection = store.pool.lease().await.unwrap();
     for sql in statements::all() {
-        for shape in [Shape::Many, Shape::One, Shape::Alike] {
+        for shape in [Shape::Many, Shape::One, Shape::Bare, Shape::Alike] {
             let rendered = rendered(sql, Dialect::Postgres, shape);
             let types = cells::types(sql, shape, rendered.now);
             if let Err(error) = connection.client().prepare_typed(&rendered.text, &types).await {

@@ -12,6 +12,7 @@ use super::floors::{Firsts, Floors};
 use crate::rows::{ReadRow, cells};
 use crate::transitions::claim::NOW;
 use crate::transitions::flight::Flight;
+use crate::whole_look::{AGAIN, ahead};
 use crate::{Cell, Dialect, Lines, Sql, StoreError, Tx, Type, WholeLook};
 
 /// What a process remembers of the lines of its queues.
@@ -53,7 +54,8 @@ pub(crate) async fn lines(
     let rows = rows(queues, recalled.as_ref());
     let mut flight = Flight::default();
     let began = flight.add(NOW.with([]));
-    let look = |shard| flight.each(&LINES, rows.clone(), cells![shard]);
+    let ahead = ahead(recalled.is_some());
+    let look = |shard| flight.each(&LINES, rows.clone(), cells![shard, ahead]);
     let found: Vec<_> = (0..shards.max(1)).filter_map(look).collect();
     let over = flight.add(NOW.with([]));
     let mut answers = flight.send_last(tx).await?;
@@ -90,7 +92,7 @@ pub(crate) async fn lines(
     let floor = |queue: &String| firsts.get(queue).unwrap_or(&nobody).floors(back);
     let floors = queues.iter().map(|queue| (queue.clone(), floor(queue))).collect();
     *memory.kept.lock() = Some(Kept { whole, at: now, floors });
-    let look_again = recalled.map(|kept| kept.whole.left());
+    let look_again = recalled.map(|kept| kept.whole.left().min(AGAIN));
     Ok(Lines { due: due.into_iter().collect(), look_again })
 }
 
@@ -112,13 +114,15 @@ static LINES: Sql = Sql::new(
     "select b.queue, b.priority, c.due_at from {batch} cross join lateral (
          select a.due_at from outlast.agenda as a
           where a.shard = {p1} and a.queue = b.queue and a.priority = b.priority and a.due_at >= b.since
+            and a.due_at <= {now} + {p2}
           order by a.due_at limit 1) as c",
 )
 .on_sqlite(
     "select {b:queue}, {b:priority}, a.due_at from outlast.agenda as a
       where a.shard = {p1} and a.queue = {b:queue} and a.priority = {b:priority} and a.due_at >= {b:since}
+        and a.due_at <= {now} + {p2}
       order by a.due_at limit 1",
 )
 .rows(&[("queue", Type::Text), ("priority", Type::Int), ("since", Type::Int)])
-.takes(&[Type::Int])
+.takes(&[Type::Int, Type::Int])
 .by("agenda_due");

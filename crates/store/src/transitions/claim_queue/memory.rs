@@ -20,6 +20,12 @@ use crate::{QueueClaim, Row, Sql, StoreError, Type, WholeLook};
 const OLDEST: Duration = Duration::from_secs(5);
 /// So much before a look those begin who are asked for as taken since: twice as much, since clocks of one database may differ.
 const SINCE: Duration = Duration::from_secs(10);
+/// Whoever takes runs with a number older than this says so in the node's lease, since most are younger: then nobody has to pass
+/// over all that was taken within the longer time.
+const PROMPT: Duration = Duration::from_millis(250);
+/// The same as [`SINCE`] of nodes that took nothing with an older number. Clocks of one database may differ by what is between, also
+/// behind a failover.
+const SINCE_PROMPT: Duration = Duration::from_secs(2);
 /// Nobody's time is so small: nodes of older versions count their claims from one.
 const COUNTS: i64 = 100_000_000_000_000;
 /// More than so many are not asked for one by one.
@@ -46,6 +52,8 @@ struct Kept {
     /// The code of the runs that were looked at: others may be due before them.
     codes: Vec<String>,
     ran: Ran,
+    /// Whether the rules count who runs.
+    counts: bool,
     floors: Floors,
 }
 
@@ -63,6 +71,8 @@ enum Ran {
 #[derive(Debug, Default)]
 pub(super) struct Recalled {
     who: Who,
+    /// Whether the rules were seen not to count who runs: then nobody is asked for.
+    uncounted: bool,
     pub(super) floors: Floors,
     /// The time of the look that is remembered, if one is.
     at: Option<Timestamp>,
@@ -78,6 +88,8 @@ pub(super) struct Seen {
     pub(super) took: Duration,
     /// Whether groups go in order: then whoever was there first must not be passed over, however late they are seen.
     pub(super) ordered: bool,
+    /// Whether the rules count who runs.
+    pub(super) counts: bool,
 }
 
 #[derive(Debug, Default)]
@@ -113,11 +125,11 @@ impl Memory {
         let is_spared = kept.whole.is_slow() && kept.whole.is_recent();
         let floors = if is_spared { kept.floors } else { Floors::default() };
         let whole_in = (floors != Floors::default()).then(|| kept.whole.left());
-        Recalled { who, floors, at: Some(kept.at), whole_in }
+        Recalled { who, uncounted: !kept.counts, floors, at: Some(kept.at), whole_in }
     }
 
     /// Keeps what a look found; says whether what was recalled may be believed. It may not when time went back, or where
-    /// groups have to go in order since.
+    /// groups have to go in order since, or who runs has to be counted.
     pub(super) fn keep(
         &self,
         ask: &QueueClaim,
@@ -128,7 +140,8 @@ impl Memory {
     ) -> bool {
         let mut queues = self.queues.lock();
         let went_back = recalled.at.is_some_and(|at| seen.now < at);
-        if went_back || (seen.ordered && recalled.floors != Floors::default()) {
+        let is_passed_over = seen.ordered && recalled.floors != Floors::default();
+        if went_back || is_passed_over || (seen.counts && recalled.uncounted) {
             queues.remove(&ask.queue);
             return false;
         }
@@ -145,7 +158,8 @@ impl Memory {
         let Some(at) = recalled.at else {
             let (codes, ran) = (ask.codes.clone(), ran.unwrap_or(Ran::Unasked));
             let floors = floors(&mut look);
-            let kept = Kept { whole: look, counted: look, at: seen.now, codes, ran, floors };
+            let counts = seen.counts;
+            let kept = Kept { whole: look, counted: look, at: seen.now, codes, ran, counts, floors };
             queues.insert(ask.queue.clone(), kept);
             return true;
         };
@@ -155,7 +169,7 @@ impl Memory {
             if recalled.floors == Floors::default() {
                 kept.whole = look;
             }
-            (kept.at, kept.floors) = (seen.now, floors(&mut kept.whole));
+            (kept.at, kept.counts, kept.floors) = (seen.now, seen.counts, floors(&mut kept.whole));
             if matches!(recalled.who, Who::Named) {
                 kept.counted = look;
             }
@@ -166,15 +180,20 @@ impl Memory {
 }
 
 impl Recalled {
-    /// Adds looks at who runs.
+    /// Adds looks at who runs, unless nobody is known to want that.
     pub(super) fn add(&self, flight: &mut Flight, queue: &str, shards: ShardCount) -> Held {
+        if self.uncounted {
+            return Held(Vec::new());
+        }
         let look = |shard: u16| match &self.who {
             Who::Counted => flight.add(QUEUE_HELD.with(cells![shard, queue])),
             Who::Named => flight.add(QUEUE_HELD_NAMED.with(cells![shard, queue])),
             Who::Since(at, held) => {
                 let here: Vec<RunId> = held.iter().copied().filter(|run| run.shard() == shard).collect();
-                let since = at.micros() - SINCE.as_micros() as i64;
-                flight.add(QUEUE_HELD_SINCE.with(cells![shard, queue, ids(&here), since, COUNTS]))
+                let before = |span: Duration| at.micros() - span.as_micros() as i64;
+                let (since, late) = (before(SINCE), before(OLDEST));
+                let numbers = cells![since, COUNTS, before(SINCE_PROMPT), late];
+                flight.add(QUEUE_HELD_SINCE.with([cells![shard, queue, ids(&here)], numbers].concat()))
             }
         };
         Held((0..shards).map(look).collect())
@@ -204,10 +223,28 @@ impl Held {
 
 /// Whether a claim's number is too old for those who look for what was taken since their last look.
 pub(super) fn is_stale(ask: &QueueClaim, now: Timestamp) -> bool {
-    ask.number >= COUNTS && ask.number < now.micros() - OLDEST.as_micros() as i64
+    is_older(ask, now, OLDEST)
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&QUEUE_HELD, &QUEUE_HELD_NAMED, &QUEUE_HELD_SINCE];
+/// Whether it is so old that those who look have to be told.
+pub(super) fn is_late(ask: &QueueClaim, now: Timestamp) -> bool {
+    is_older(ask, now, PROMPT)
+}
+
+fn is_older(ask: &QueueClaim, now: Timestamp, than: Duration) -> bool {
+    ask.number >= COUNTS && ask.number < now.micros() - than.as_micros() as i64
+}
+
+pub(super) static STATEMENTS: &[&Sql] = &[&QUEUE_HELD, &QUEUE_HELD_NAMED, &QUEUE_HELD_SINCE, &LATE];
+
+/// Says that a node takes runs with a number that is old. Once in a second, which those who look have to spare: each time leaves a
+/// version of the row that renewals write. A program of an earlier schema says nothing, and neither does this for it.
+pub(super) static LATE: Sql = Sql::new(
+    "queue_late",
+    "update outlast.leases set late_at = {now} where shard = {p1} and node = {p2} and late_at < {now} - 1000000",
+)
+.on_sqlite("")
+.takes(&[Type::Int, Type::Id]);
 
 // Behind the lock, in a statement of its own: it sees what the one before took.
 static QUEUE_HELD: Sql = Sql::new(
@@ -227,7 +264,8 @@ static QUEUE_HELD_NAMED: Sql = Sql::new(
 .takes(&[Type::Int, Type::Text])
 .by("agenda_node");
 
-// Node by node: the numbers of their claims are in the index behind them.
+// Node by node: the numbers of their claims are in the index behind them. Of a node that may have taken something with an old
+// number lately, or whose program would not say so, from further back.
 static QUEUE_HELD_SINCE: Sql = Sql::new(
     "queue_held_since",
     "select h.group_key, 1, h.id from (
@@ -235,9 +273,11 @@ static QUEUE_HELD_SINCE: Sql = Sql::new(
              select a.id, a.group_key from outlast.agenda as a
               where a.shard = {p1} and a.id = k.id and a.node is not null and a.queue = {p2} offset 0) as a
          union
-         select a.id, a.group_key from outlast.nodes as n cross join lateral (
+         select a.id, a.group_key
+           from outlast.nodes as n left join outlast.leases as l on l.shard = {p1} and l.node = n.id cross join lateral (
              select a.id, a.group_key from outlast.agenda as a
-              where a.shard = {p1} and a.node = n.id and a.claim >= {p4} and a.queue = {p2}
+              where a.shard = {p1} and a.node = n.id and a.queue = {p2}
+                and a.claim >= case when l.late_at < {p7} then {p6} else {p4} end
              union all
              select a.id, a.group_key from outlast.agenda as a
               where a.shard = {p1} and a.node = n.id and a.claim < {p5} and a.queue = {p2}) as a
@@ -245,7 +285,7 @@ static QUEUE_HELD_SINCE: Sql = Sql::new(
      ) as h",
 )
 .on_sqlite("")
-.takes(&[Type::Int, Type::Text, Type::Ids, Type::Int, Type::Int])
+.takes(&[Type::Int, Type::Text, Type::Ids, Type::Int, Type::Int, Type::Int, Type::Int])
 .by("agenda_node");
 
 #[cfg(test)]
@@ -266,7 +306,7 @@ mod tests {
     }
 
     fn seen(now: Timestamp, took: Duration) -> Seen {
-        Seen { now, took, ordered: false }
+        Seen { now, took, ordered: false, counts: true }
     }
 
     /// A look at `now` that finds `runs`; whether it may be believed.

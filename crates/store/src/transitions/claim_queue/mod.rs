@@ -24,12 +24,13 @@ use self::floors::Floors;
 pub(crate) use self::lines::{LineMemory, lines};
 use self::look::{Heads, Looked, candidate, codes, priorities};
 pub(crate) use self::memory::Memory;
-use self::memory::{Held, Recalled, Running, Seen, is_stale};
+use self::memory::{Held, LATE, Recalled, Running, Seen, is_stale};
 use super::agenda::{by_shard, fence};
 use super::claim::{self, CLAIMED_BEFORE, NOW, TAKE, UNREAD, UNREAD_BY_CLAIM};
 use super::flight::{Flight, Place};
 use super::queue;
 use crate::rows::{self, ReadRow, cells, ids};
+use crate::whole_look::{AGAIN, ahead};
 use crate::{Claimed, Claims, Dialect, Mark, QueueCard, QueueClaim, Row, Sql, StoreError, Tx, Type};
 
 /// How often a claim goes on to further groups where those that it came by could not go.
@@ -74,9 +75,11 @@ pub(crate) async fn claim_queue(
     let mut picked = pick(tx, ask, &mut line, room, shards).await?;
     // What stays as it was is not written again.
     picked.loose = picked.loose.filter(|next| *next != loose);
-    take(tx, ask, &mut picked, &mut claims, shards).await?;
-    // Somebody may be due before all that was looked at: nothing else tells of them.
-    claims.look_again = line.recalled.whole_in.filter(|_| claims.runs.len() < ask.limit as usize);
+    let is_short = line.recalled.whole_in.is_some();
+    take(tx, ask, &mut picked, &mut claims, shards, ahead(is_short)).await?;
+    // Somebody may be due before all that was looked at, or behind it: nothing else tells of them.
+    let room_left = claims.runs.len() < ask.limit as usize;
+    claims.look_again = line.recalled.whole_in.filter(|_| room_left).map(|left| left.min(AGAIN));
     Ok(claims)
 }
 
@@ -175,7 +178,9 @@ async fn open(
     if let Some(looked_at) = looked_at {
         let now = line.admission.now;
         let over = answers.take(looked_at).first().map(|row| row.time(0)).transpose()?.unwrap_or(now);
-        let seen = Seen { now, took: over.since(now), ordered: line.card.rules.ordered };
+        let rules = &line.card.rules;
+        let (ordered, counts) = (rules.ordered, counts_who_runs(rules));
+        let seen = Seen { now, took: over.since(now), ordered, counts };
         line.is_doubtful = !memory.keep(ask, &line.recalled, seen, running.names, &line.heads.firsts);
     }
     Ok(Some(line))
@@ -189,9 +194,13 @@ fn add_state(
     shards: ShardCount,
     recalled: &Recalled,
 ) -> (Option<Held>, Heads) {
-    let counts = rules.is_none_or(|rules| rules.limit.is_some() || rules.slots_per_group() < u32::MAX);
-    let held = counts.then(|| recalled.add(flight, &ask.queue, shards));
+    let held = rules.is_none_or(counts_who_runs).then(|| recalled.add(flight, &ask.queue, shards));
     (held, look::add_heads(flight, ask, rules, shards, &recalled.floors))
+}
+
+/// Whether who may go hangs on who runs.
+fn counts_who_runs(rules: &QueueRules) -> bool {
+    rules.limit.is_some() || rules.slots_per_group() < u32::MAX
 }
 
 /// Who was let go.
@@ -297,6 +306,7 @@ async fn take(
     picked: &mut Picked,
     claims: &mut Claims,
     shards: ShardCount,
+    ahead: i64,
 ) -> Result<(), StoreError> {
     let admitted = &picked.admitted;
     let mut flight = Flight::default();
@@ -322,7 +332,13 @@ async fn take(
     note(&mut flight, ask, picked, shards);
     // Whoever gets all that it wants asks again.
     let is_filled = admitted.runs.len() >= ask.limit as usize;
-    let next = if is_filled { Vec::new() } else { add_next(&mut flight, ask, shards) };
+    let next = if is_filled { Vec::new() } else { add_next(&mut flight, ask, shards, ahead) };
+    // Last, since renewals wait for whoever has the row.
+    if tx.dialect() == Dialect::Postgres && memory::is_late(ask, claims.now) {
+        for shard in by_shard(admitted.runs.iter().copied()).into_keys() {
+            flight.add(LATE.with(cells![shard, ask.node]));
+        }
+    }
     let mut answers = flight.send_last(tx).await?;
 
     let mut news = HashMap::new();
@@ -393,8 +409,8 @@ fn tell(runs: &mut [Claimed], unread: impl Iterator<Item = Row>) -> Result<(), S
 }
 
 /// Adds looks at when the next one is due.
-fn add_next(flight: &mut Flight, ask: &QueueClaim, shards: ShardCount) -> Vec<Place> {
-    let next = |shard| flight.each(&QUEUE_NEXT, priorities(), cells![shard, &*ask.queue, codes(ask)]);
+fn add_next(flight: &mut Flight, ask: &QueueClaim, shards: ShardCount, ahead: i64) -> Vec<Place> {
+    let next = |shard| flight.each(&QUEUE_NEXT, priorities(), cells![shard, &*ask.queue, codes(ask), ahead]);
     (0..shards).filter_map(next).collect()
 }
 
@@ -426,8 +442,9 @@ static QUEUE_ANYBODY: Sql = Sql::new("queue_anybody", "")
 static QUEUE_TAKE: Sql = Sql::new(
     "queue_take",
     "with picked as materialized (
-         select a.shard, a.id from outlast.agenda as a
-          where a.shard = {p1} and a.id {in:p2} and a.node is null and a.due_at <= {now} {skip_locked}
+         select a.shard, a.id from unnest({p2}) as k(id) cross join lateral (
+             select a.shard, a.id from outlast.agenda as a
+              where a.shard = {p1} and a.id = k.id and a.node is null and a.due_at <= {now} {skip_locked}) as a
      )
      update outlast.agenda as a
         set node = {p3}, claim = {p4}, epoch = a.epoch + 1, status = {p5}, due_at = null,
@@ -458,7 +475,7 @@ static QUEUE_NEXT: Sql = Sql::new(
     "queue_next",
     "select (select a.due_at from outlast.agenda as a
               where a.shard = {p1} and (a.queue, a.priority, a.due_at) > ({p2}, b.priority, {now})
-                and (a.queue, a.priority) <= ({p2}, b.priority)
+                and (a.queue, a.priority, a.due_at) <= ({p2}, b.priority, {now} + {p4})
                 and a.due_at is not null and a.code {in:p3}
               order by a.queue, a.priority, a.due_at limit 1)
        from {batch}",
@@ -466,8 +483,8 @@ static QUEUE_NEXT: Sql = Sql::new(
 .on_sqlite(
     "select (select a.due_at from outlast.agenda as a
               where a.shard = {p1} and a.queue = {p2} and a.priority = {b:priority}
-                and a.due_at > {now} and a.code {in:p3} order by a.due_at limit 1)",
+                and a.due_at > {now} and a.due_at <= {now} + {p4} and a.code {in:p3} order by a.due_at limit 1)",
 )
 .rows(&[("priority", Type::Int)])
-.takes(&[Type::Int, Type::Text, Type::Texts])
+.takes(&[Type::Int, Type::Text, Type::Texts, Type::Int])
 .by("agenda_due");

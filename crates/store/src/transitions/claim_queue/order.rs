@@ -122,15 +122,22 @@ static GROUPS_LOOK: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Text, Type::Texts]);
 
+macro_rules! heads {
+    () => {
+        concat!(
+            "select ",
+            columns!(),
+            ", case when a.due_at <= {now} and a.code {in:p3} then 1 else 0 end
+               from outlast.agenda as a where a.shard = {p1} and a.id "
+        )
+    };
+}
+
 static QUEUE_HEADS: Sql = Sql::new(
     "queue_heads",
-    concat!(
-        "select ",
-        columns!(),
-        ", case when a.due_at <= {now} and a.code {in:p3} then 1 else 0 end
-           from outlast.agenda as a where a.shard = {p1} and a.id {in:p2}"
-    ),
+    concat!("select a.* from unnest({p2}) as k(id) cross join lateral (", heads!(), "= k.id offset 0) as a"),
 )
+.on_sqlite(concat!(heads!(), "{in:p2}"))
 .takes(&[Type::Int, Type::Ids, Type::Texts]);
 
 static QUEUE_FIRST: Sql = Sql::new(

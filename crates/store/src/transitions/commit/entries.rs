@@ -4,10 +4,11 @@
 //! stands before it keeps others from taking the run.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use outlast_core::{Entry, NodeId, RunId};
 
-use crate::rows::{cells, payload_cells, plain, small};
+use crate::rows::{cells, payload_cells, plain, small, took_cell};
 use crate::transitions::flight::{Flight, Place};
 use crate::{Cell, RunCommit, Sql, Type};
 
@@ -48,8 +49,8 @@ fn add_all<'a>(
     let held = || cells![shard, node];
     let added = flight.each(journal, rows.journal, held());
     flight.each(&INBOX_CONSUME, rows.consumed, held());
-    for (run, epoch, below) in rows.prunes {
-        flight.add(JOURNAL_PRUNE.with(cells![shard, node, run, epoch, below]));
+    for (run, epoch, at) in rows.prunes {
+        flight.add(JOURNAL_PRUNE.with(cells![shard, node, run, epoch, at.start, at.end]));
     }
     flight.each(&DOING_SET, rows.doing, held());
     flight.each(&LOGS_ADD, rows.logs, held());
@@ -62,14 +63,14 @@ fn add_all<'a>(
 pub(crate) fn entry_row(run: RunId, epoch: i64, entry: &Entry) -> Vec<Cell> {
     let (codec, body) = payload_cells(entry.body.as_ref());
     let kind = Entry::kind_code(entry.op, entry.phase);
-    cells![run, epoch, entry.pos, kind, entry.name.clone(), codec, body]
+    cells![run, epoch, entry.pos, kind, entry.name.clone(), codec, body, took_cell(entry)]
 }
 
 #[derive(Default)]
 struct Rows {
     journal: Vec<Vec<Cell>>,
     consumed: Vec<Vec<Cell>>,
-    prunes: Vec<(RunId, i64, u32)>,
+    prunes: Vec<(RunId, i64, Range<u32>)>,
     doing: Vec<Vec<Cell>>,
     logs: Vec<Vec<Cell>>,
     tags: Vec<Vec<Cell>>,
@@ -80,7 +81,7 @@ impl Rows {
         let (run, epoch) = (commit.run, commit.epoch);
         self.journal.extend(commit.entries.iter().map(|entry| entry_row(run, epoch, entry)));
         self.consumed.extend(commit.consumed.iter().map(|seq| cells![run, epoch, *seq]));
-        self.prunes.extend(commit.prune_below.map(|below| (run, epoch, below)));
+        self.prunes.extend(commit.prunes.clone().map(|at| (run, epoch, at)));
         // One statement cannot set a row twice: the last word about a step or a tag counts.
         let doing: BTreeMap<&str, _> = commit.doing.iter().map(|doing| (&*doing.name, doing)).collect();
         for doing in doing.into_values() {
@@ -132,8 +133,8 @@ macro_rules! journal_add {
     ($insert:literal, $behind:literal) => {
         concat!(
             $insert,
-            " outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
-             select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body from",
+            " outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body, took)
+             select {p1}, b.run, b.pos, b.kind, b.epoch, {now}, b.name, b.codec, b.body, b.took from",
             held!(),
             $behind
         )
@@ -143,8 +144,8 @@ macro_rules! journal_add {
 /// SQLite would make a table of a batch of one row, and look the run up beside it.
 macro_rules! journal_row {
     () => {
-        "insert or fail into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
-         select {p1}, {b:run}, {b:pos}, {b:kind}, {b:epoch}, {now}, {b:name}, {b:codec}, {b:body}
+        "insert or fail into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body, took)
+         select {p1}, {b:run}, {b:pos}, {b:kind}, {b:epoch}, {now}, {b:name}, {b:codec}, {b:body}, {b:took}
            from outlast.agenda as a
           where a.shard = {p1} and a.id = {b:run} and a.node = {p2} and a.epoch = {b:epoch}
          on conflict do nothing"
@@ -155,6 +156,7 @@ static JOURNAL_ADD: Sql = Sql::new("journal_add", journal_add!("insert into", "o
     .on_sqlite(journal_row!())
     .rows(ENTRY)
     .alike(ENTRIES_ALIKE)
+    .seldom(ENTRIES_SELDOM)
     .takes(&[Type::Int, Type::Id]);
 
 /// Entries that nobody has recorded yet: PostgreSQL refuses the transaction otherwise. Looking for others first
@@ -165,6 +167,7 @@ static JOURNAL_NEW: Sql = Sql::new("journal_new", journal_add!("insert into", ""
     .counted()
     .rows(ENTRY)
     .alike(ENTRIES_ALIKE)
+    .seldom(ENTRIES_SELDOM)
     .takes(&[Type::Int, Type::Id]);
 
 /// Counts what it recorded: an entry that was there before belongs to another transaction.
@@ -174,6 +177,7 @@ pub(crate) static JOURNAL_RECORD: Sql =
         .counted()
         .rows(ENTRY)
         .alike(ENTRIES_ALIKE)
+        .seldom(ENTRIES_SELDOM)
         .takes(&[Type::Int, Type::Id]);
 
 const ENTRY: &[(&str, Type)] = &[
@@ -184,10 +188,14 @@ const ENTRY: &[(&str, Type)] = &[
     ("name", Type::Text),
     ("codec", Type::Text),
     ("body", Type::Bytes),
+    ("took", Type::Int),
 ];
 
 /// Most of what is recorded at the same time are results of steps.
 const ENTRIES_ALIKE: &[&str] = &["kind", "codec"];
+
+/// Steps that go one by one say nothing of how long they took.
+pub(super) const ENTRIES_SELDOM: &[&str] = &["took"];
 
 static INBOX_CONSUME: Sql = Sql::new(
     "inbox_consume",
@@ -208,11 +216,11 @@ static INBOX_CONSUME: Sql = Sql::new(
 
 static JOURNAL_PRUNE: Sql = Sql::new(
     "journal_prune",
-    "delete from outlast.journal where shard = {p1} and run = {p3} and pos < {p5}
-        and exists (select 1 from outlast.agenda as a
-                     where a.shard = {p1} and a.id = {p3} and a.node = {p2} and a.epoch = {p4})",
+    "delete from outlast.journal where shard = {p1} and run = {p3} and pos >= {p5} and pos < {p6}
+        and (select case when a.node = {p2} then a.epoch end from outlast.agenda as a
+              where a.shard = {p1} and a.id = {p3}) = {p4}",
 )
-.takes(&[Type::Int, Type::Id, Type::Id, Type::Int, Type::Int]);
+.takes(&[Type::Int, Type::Id, Type::Id, Type::Int, Type::Int, Type::Int]);
 
 static DOING_SET: Sql = Sql::new(
     "doing_set",

@@ -6,14 +6,15 @@
 
 use outlast_core::{Entry, Status};
 
-use crate::rows::{cells, payload_cells};
+use super::entries::ENTRIES_SELDOM;
+use crate::rows::{cells, payload_cells, took_cell};
 use crate::transitions::flight::Flight;
 use crate::{Batch, Cell, Ended, Next, RunCommit, Signal, Sql, StoreError, Tx, Type};
 
 /// The run of a batch that may go this way. One that has consumed news has more to tidy up when it ends.
 pub(super) fn lone(batch: &Batch) -> Option<&RunCommit> {
     let [run] = &batch.runs[..] else { return None };
-    let plain = run.sends.is_empty() && run.starts.is_empty() && run.prune_below.is_none();
+    let plain = run.sends.is_empty() && run.starts.is_empty() && run.prunes.is_none();
     let only_entries =
         run.consumed.is_empty() && run.doing.is_empty() && run.logs.is_empty() && run.tags.is_empty();
     let moves = match &run.next {
@@ -50,7 +51,8 @@ pub(super) async fn commit(tx: &mut dyn Tx, batch: &Batch, run: &RunCommit) -> R
 
 fn entry(entry: &Entry) -> Vec<Cell> {
     let (codec, body) = payload_cells(entry.body.as_ref());
-    cells![entry.pos, Entry::kind_code(entry.op, entry.phase), entry.name.clone(), codec, body]
+    let kind = Entry::kind_code(entry.op, entry.phase);
+    cells![entry.pos, kind, entry.name.clone(), codec, body, took_cell(entry)]
 }
 
 fn ended(end: &Ended) -> Vec<Cell> {
@@ -76,8 +78,8 @@ macro_rules! fit {
 
 macro_rules! record {
     () => {
-        " insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body)
-          select f.shard, f.id, b.pos, b.kind, {p4}, {now}, b.name, b.codec, b.body
+        " insert into outlast.journal (shard, run, pos, kind, epoch, at, name, codec, body, took)
+          select f.shard, f.id, b.pos, b.kind, {p4}, {now}, b.name, b.codec, b.body, b.took
             from fit as f cross join {batch}"
     };
 }
@@ -105,6 +107,7 @@ const ENTRY: &[(&str, Type)] = &[
     ("name", Type::Text),
     ("codec", Type::Text),
     ("body", Type::Bytes),
+    ("took", Type::Int),
 ];
 const HELD: &[Type] = &[Type::Int, Type::Id, Type::Id, Type::Int];
 const HELD_AND_ENDED: &[Type] =
@@ -114,6 +117,7 @@ static RECORD_ALONE: Sql = Sql::new("record_alone", concat!(fit!(""), record!())
     .on_sqlite("")
     .counted()
     .rows(ENTRY)
+    .seldom(ENTRIES_SELDOM)
     .takes(HELD)
     .by("agenda_pkey");
 
@@ -121,6 +125,7 @@ static RECORD_AND_END: Sql = Sql::new("record_and_end", end!(concat!(", added as
     .on_sqlite("")
     .counted()
     .rows(ENTRY)
+    .seldom(ENTRIES_SELDOM)
     .takes(HELD_AND_ENDED)
     .by("agenda_pkey");
 

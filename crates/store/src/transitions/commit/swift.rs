@@ -22,7 +22,7 @@ const WORTH: usize = 32;
 
 /// Whether a run's commit may go the short way.
 fn is_short(run: &RunCommit) -> bool {
-    let plain = run.sends.is_empty() && run.starts.is_empty() && run.prune_below.is_none();
+    let plain = run.sends.is_empty() && run.starts.is_empty() && run.prunes.is_none();
     plain
         && match &run.next {
             // Its entries say whether the run is held.

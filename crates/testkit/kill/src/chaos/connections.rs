@@ -96,8 +96,11 @@ impl Stage {
             }
             _ => None,
         };
-        self.number("ended_connections", self.hits);
-        self.hits = told.iter().filter_map(count).sum();
+        let transactions: u64 = told.iter().filter_map(count).sum();
+        self.number("transactions", transactions);
+        if transactions == 0 {
+            self.wrong("no transaction went through the pooler: this proves nothing");
+        }
         self.number("pooler", Pooler::version()?.replace(' ', "_"));
         for node in 0..self.nodes.len() {
             let node = &self.nodes[node];

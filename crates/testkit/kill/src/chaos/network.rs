@@ -10,6 +10,9 @@ use super::Fault;
 use super::stage::Stage;
 use crate::ledger::Line;
 
+/// So many resets of which none comes within a transaction prove nothing.
+const MANY_RESETS: u64 = 20;
+
 impl Stage {
     /// One node after another hears nothing and is not heard, for so long.
     pub(super) async fn cut(&mut self, pause: Duration, rng: &mut Rng) -> Result<()> {
@@ -76,8 +79,15 @@ impl Stage {
         self.hits = match fault {
             Fault::LostCommits => after.lost_commits - before.lost_commits,
             Fault::Resets => {
-                self.number("in_a_transaction", after.resets_in_transactions - before.resets_in_transactions);
-                after.resets - before.resets
+                let resets = after.resets - before.resets;
+                let within = after.resets_in_transactions - before.resets_in_transactions;
+                self.number("in_a_transaction", within);
+                if within == 0 && resets >= MANY_RESETS {
+                    self.wrong(format!(
+                        "none of {resets} resets came within a transaction: this proves nothing"
+                    ));
+                }
+                resets
             }
             Fault::Latency => after.delayed - before.delayed,
             Fault::Loss => after.sent_again - before.sent_again,

@@ -27,6 +27,8 @@ const LONG_LEASE: Duration = Duration::from_secs(8);
 
 /// Of so many sagas some have something to undo.
 const MANY_SAGAS: usize = 30;
+/// So many kills that hit no body prove nothing.
+const MANY_KILLS: u64 = 20;
 /// How long a fault goes on at most in order to hit.
 const MOST_EXTRA: Duration = Duration::from_secs(40);
 /// What nodes have unless told otherwise.
@@ -144,10 +146,13 @@ impl Stage {
             self.wrong(format!("of {} sagas nothing was undone: this proves nothing", verdict.sagas));
         }
         match fault {
-            Fault::KillOne | Fault::KillAll => {
+            Fault::KillOne | Fault::KillAll | Fault::FileKill => {
                 self.number("killed_in_a_body", verdict.hits);
-                if takeovers == 0 {
+                if takeovers == 0 && fault != Fault::FileKill {
                     self.wrong("no run was taken over from a dead node: this proves nothing");
+                }
+                if verdict.hits == 0 && self.hits >= MANY_KILLS {
+                    self.wrong(format!("{} kills hit no body: this proves nothing", self.hits));
                 }
             }
             Fault::PauseLong | Fault::CutLong | Fault::LateReplies if fenced == 0 => {

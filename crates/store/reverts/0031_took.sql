@@ -1,0 +1,1 @@
+alter table outlast.journal drop column took;

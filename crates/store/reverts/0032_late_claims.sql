@@ -1,0 +1,1 @@
+alter table outlast.leases drop column late_at;
