@@ -353,7 +353,7 @@ it("says that no node serves a queue, on its page", async () => {
     await route.fulfill({ json: { ...answer, items: answer.items.map((node: object) => ({ ...node, queues: ["other"] })) } });
   });
   const page = await lab.page("/queues/stock", "light", context);
-  await page.getByText("No node serves this queue").waitFor();
+  await page.getByText("No node serves this queue").first().waitFor();
   const other = await lab.page("/queues/stock");
   await other.locator("h1", { hasText: "stock" }).waitFor();
   expect(await other.getByText("No node serves this queue").count()).toBe(0);

@@ -57,8 +57,8 @@ export class Lab {
   }
 
   /// A new token. A server asks for one if there was any when it started.
-  token(name: string, role: "viewer" | "operator" | "admin"): string {
-    return (JSON.parse(this.cli("token", "create", name, "--role", role, "-o", "json")) as { secret: string }).secret;
+  token(name: string, role: "viewer" | "operator" | "admin", ...bound: string[]): string {
+    return (JSON.parse(this.cli("token", "create", name, "--role", role, ...bound, "-o", "json")) as { secret: string }).secret;
   }
 
   /// Starts the server; the second time at the same address.

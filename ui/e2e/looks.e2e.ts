@@ -34,7 +34,7 @@ const step = (op: string, name: string, from: number, to: number | null, more: o
 const failed = { number: 1, began_at: ago(64), failed_at: ago(63), next_at: ago(62), error: { message: "no answer", detail: {} } };
 const steps = [step("step", "reserve", 65, 64), step("step", "charge", 64, 60, { attempts: [failed] }), step("event", "approval", 60, 20), step("sleep", "pause", 20, 12), step("step", "ship", 12, 5)];
 const points = Array.from({ length: 60 }, (_, at) => ({
-  at: ago(60 * (60 - at)), completed: (at * 7) % 23, failed: at % 9 ? 0 : 3, cancelled: at % 13 ? 0 : 1, p50_ms: 400 + 90 * (at % 5), p95_ms: 1500 + 300 * (at % 7), queued: (at * 3) % 17, running: 2, queue_wait_ms: 200 * (at % 11),
+  at: ago(60 * (60 - at)), completed: (at * 7) % 23, failed: at % 9 ? 0 : 3, cancelled: at % 13 ? 0 : 1, p50_ms: 400 + 90 * (at % 5), p95_ms: 1500 + 300 * (at % 7), wait_p50_ms: 100 * (at % 4), wait_p95_ms: 200 * (at % 11), queued: (at * 3) % 17, running: 2, queue_wait_ms: 200 * (at % 11),
 }));
 const queue = (name: string, due: number, limit: number | null, state = "open") => ({
   name, state, since: null, due, later: 1, running: 2, waiting: 3, oldest_due_at: due ? ago(90) : null, rate_state: null, own_rules: false, changes: 1,
@@ -47,7 +47,7 @@ const ANSWERS: [string, unknown][] = [
   ["/me", { actor: "ann", role: "admin", capabilities: ["read", "start", "operate", "admin"], tenant: null }],
   ["/runs/count", { count: 8, capped: false }], [`/runs/${id(5)}/steps`, { items: steps, total: steps.length, next_after: null }], [`/runs/${id(5)}`, { ...run(5), created_at: ago(66), finished_at: ago(5) }],
   ["/runs", { items: STATUSES.map((_, nth) => run(nth)), next_cursor: null, prev_cursor: null }],
-  ["/stats/summary", { range_ms: 3_600_000, running: 3, queued: 14, waiting: 120, stopped: 2, oldest_due_at: ago(90), completed: 1234, failed: 12, cancelled: 4, p50_ms: 480, p95_ms: 2100 }],
+  ["/stats/summary", { range_ms: 3_600_000, running: 3, queued: 14, scheduled: 3, waiting: 120, stopped: 2, oldest_due_at: ago(90), completed: 1234, failed: 12, cancelled: 4, p50_ms: 480, p95_ms: 2100 }],
   ["/stats/series", { step_ms: 60_000, points }], ["/errors", { items: [group] }], ["/queues", { items: [queue("default", 14, null), queue("stock", 0, 4)] }],
   ["/schedules", { items: [] }], ["/nodes", { items: [{ id: "n", name: "web-1", host: "web-1", pid: 7, joined_at: ago(900), lease_until: new Date(NOW + 9000).toISOString(), holds: 3, queues: [], codes: ["order@1"], slots: 256, about: { version: "1.0.0" } }] }],
 ];

@@ -1,4 +1,5 @@
 // More of how single screens behave: what is kept in a browser, runs in files, failures that are alike, nodes that were lost.
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Lab } from "./lab";
 
@@ -89,6 +90,11 @@ it("opens a run from the file that it was downloaded as, and shows the same step
   await page.getByRole("button", { name: /charge/ }).first().click();
   await page.getByRole("complementary", { name: "Step charge" }).waitFor();
   expect(await page.getByRole("button", { name: "Fork from here…" }).count()).toBe(0);
+  // A long journal is no smaller than the text that stands for it.
+  const large = { name: "large.json", mimeType: "application/json", buffer: Buffer.concat([readFileSync(path), Buffer.alloc(3 << 20, " ")]) };
+  await page.goto(`${lab.url}/runs/import`);
+  await page.locator("input[type=file]").setInputFiles(large);
+  await page.getByText("3 operations").waitFor();
   const wrong = { name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"outlast_run":1}') };
   await page.locator("input[type=file]").setInputFiles(wrong);
   await page.getByRole("alert").waitFor();

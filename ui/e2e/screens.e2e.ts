@@ -64,7 +64,7 @@ it("walks a list from run to run, and a timeline from step to step, by keyboard"
   await page.keyboard.press("[");
   await page.waitForURL(`**/runs/${second}`);
   await page.locator("main").getByText(second).first().waitFor();
-  expect(await page.title()).toBe("order – Outlast");
+  expect(await page.title()).toBe(`order …${second.slice(-8)} – Outlast`);
   await page.getByRole("group", { name: "Steps" }).focus();
   for (const name of ["reserve", "charge"]) {
     await page.keyboard.press("ArrowDown");

@@ -38,7 +38,7 @@ it("warns of a queue whose runs are blocked for want of a node: on the first pag
   await warning.waitFor();
   await page.getByRole("row", { name: /^nobody/ }).getByText("none", { exact: true }).first().waitFor();
   await page.getByRole("row", { name: /^nobody/ }).getByRole("link", { name: "nobody" }).click();
-  await page.getByText(/No node serves this queue: 1 run is blocked/).waitFor();
+  await page.getByText(/No node serves this queue: 1 run is blocked/).first().waitFor();
   await page.goBack();
   await page.getByRole("status", { name: "Warnings" }).getByRole("link", { name: "1 run" }).click();
   await page.locator(`a[href="/runs/${nobody}"]`).waitFor();

@@ -56,6 +56,29 @@ const rows = (page: Page) => page.getByRole("group", { name: "Steps" }).evaluate
   return [...view.querySelectorAll("[data-row]")].filter((row) => row.getBoundingClientRect().top >= top - 1 && row.getBoundingClientRect().bottom <= bottom + 1).map((row) => row.getAttribute("title")!);
 });
 
+it("finds the first failure of a long run whose middle is still on its way", async () => {
+  const page = await long((id) => `/runs/${id}`, 900);
+  let go = () => {};
+  const come = new Promise<void>((resolve) => (go = resolve));
+  // One in the middle fails, and one near the end, which is there from the beginning.
+  await page.route("**/steps?*", async (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    if (Number(query.get("limit")) > 200) await come;
+    const after = Number(query.get("after") ?? 0);
+    const items = Array.from({ length: Math.max(0, Math.min(Number(query.get("limit")), 900 - after)) }, (_, at) => {
+      const [nth, when] = [after + at, new Date(Date.now() - 60_000 + 10 * (after + at)).toISOString()];
+      return { op: "step", name: `s${nth}`, state: nth === 450 || nth === 880 ? "failed" : "completed", began_at: when, ended_at: when, until: null, child: null, attempts: [], result: null, error: null };
+    });
+    const next = after + items.length;
+    await route.fulfill({ json: { items, total: 900, next_after: next < 900 ? next : null } });
+  });
+  await page.reload();
+  await page.getByText("400 of 900 operations").waitFor();
+  await page.keyboard.press("f");
+  go();
+  await page.getByRole("complementary", { name: "Step s450" }).waitFor();
+});
+
 it("shows the step that a link names, also in the middle of a long run", async () => {
   for (const nth of [150, 290]) {
     const page = await long((id) => `/runs/${id}?step=step:s${nth}`);

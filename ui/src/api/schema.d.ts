@@ -390,7 +390,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What an exported run did: the file is read, and nothing is kept of it */
+        /** What an exported run did: the file is read, and nothing is kept of it; at most 64 MiB */
         post: operations["run_read"];
         delete?: never;
         options?: never;
@@ -782,7 +782,7 @@ export interface paths {
         };
         /** One schedule, with its ETag */
         get: operations["schedule_get"];
-        /** Start runs at times; a schedule of this name is replaced, with If-Match only if it is what was looked at; with dry_run, say when it would start some */
+        /** Start runs at times; of a schedule that is there, what is left away stays, with If-Match only if it is what was looked at; with dry_run, say when it would start some */
         put: operations["schedule_set"];
         post?: never;
         /** Delete it, with If-Match only if it is what was looked at; its runs stay */
@@ -1424,6 +1424,12 @@ export interface components {
             previews?: {
                 [key: string]: components["schemas"]["Preview"];
             } | null;
+            /**
+             * Format: int64
+             * @description How long what it tells of went on until then, in microseconds; left away where that began about when the entry before it
+             *     was recorded, and of entries from before schema 31.
+             */
+            took_us?: number | null;
         };
         /** @description Why a run or a step has no result. */
         Error: {
@@ -1453,7 +1459,10 @@ export interface components {
             runs_in_range: number;
             /** @description The step that failed in the last one, if one did. */
             step?: string | null;
+            /** @description Whose the last one is. */
             tenant: string;
+            /** @description Whose they are: what fails alike with several tenants is one group for whoever sees all of them. */
+            tenants: string[];
             /** @description The versions of the definition in which runs failed like this, the newest first. */
             versions: number[];
         };
@@ -1832,6 +1841,7 @@ export interface components {
              * @example idempotency_mismatch
              * @example undecodable
              * @example rate_limited
+             * @example inbox_full
              * @example internal
              * @example unavailable
              * @example shutting_down
@@ -2059,6 +2069,7 @@ export interface components {
             definition: string;
             description: string;
             expression: string;
+            group?: string | null;
             input?: unknown;
             /** Format: int64 */
             jitter_ms: number;
@@ -2068,11 +2079,18 @@ export interface components {
             next_at?: components["schemas"]["Time"] | null;
             overlap: string;
             paused: boolean;
+            /** Format: int32 */
+            priority?: number | null;
             queue?: string | null;
             /** Format: int64 */
             skipped: number;
             /** Format: int64 */
             started: number;
+            tags: {
+                [key: string]: string;
+            };
+            /** @description Whose its runs are; empty: nobody's. */
+            tenant: string;
             zone: string;
         };
         /** @description All schedules. */
@@ -2102,19 +2120,21 @@ export interface components {
             /** Format: int64 */
             wait_p95_ms?: number | null;
         };
-        /** @description A schedule to set. */
+        /** @description A schedule to set. Where there is one of this name, what is left away stays as it is there, and `null` takes it away. */
         SetSchedule: {
             /**
              * @description Of times that passed while no node was up for more than a minute: `last` (unless said), `skip` (none that is more
              *     than a minute late) or `all`. After less than a minute none counts as missed: each is acted on as `overlap` says.
              */
             catch_up?: string | null;
-            /** @description The workflow or job that it starts. */
-            definition: string;
+            /** @description The workflow or job that it starts. A new one needs it. */
+            definition?: string | null;
             /** @description Only say when it would start runs. */
             dry_run?: boolean;
-            /** @description When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`. */
-            expression: string;
+            /** @description When: `30 2 * * *`, `@daily`, `every 15m` or `at 2027-03-14T01:30:00Z`. A new one needs it. */
+            expression?: string | null;
+            /** @description What its runs belong to in their queue. */
+            group?: string | null;
             /** @description The input of its runs. */
             input?: unknown;
             /**
@@ -2124,10 +2144,21 @@ export interface components {
             jitter_ms?: number | null;
             /** @description When the run before has not ended: `skip` (unless said), `queue`, `allow` or `cancel_previous`. */
             overlap?: string | null;
+            /**
+             * Format: int32
+             * @description The priority of its runs, from 0 (most urgent) to 9, when not the definition's own.
+             */
+            priority?: number | null;
             /** @description The queue of its runs, when not the definition's own. */
             queue?: string | null;
             /** @description Why; for the audit log. */
             reason?: string | null;
+            /** @description Nothing stays of one that is there: what is left away is as in a new one, and whoever asks is its owner. */
+            replace?: boolean;
+            /** @description Searchable attributes of its runs: all of them. */
+            tags?: {
+                [key: string]: string;
+            } | null;
             /** @description Whose its runs are. */
             tenant?: string | null;
             /** @description The time zone in which it is meant: UTC unless said. */
@@ -2246,7 +2277,10 @@ export interface components {
             p50_ms?: number | null;
             /** Format: int64 */
             p95_ms?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Due and not taken; those in line that are due later too, where `scheduled` is `null`.
+             */
             queued: number;
             /** Format: int64 */
             range_ms: number;
@@ -2255,6 +2289,11 @@ export interface components {
              * @description Unfinished ones, counted up to 10,000 each.
              */
             running: number;
+            /**
+             * Format: int64
+             * @description In line, and due later; `null` for one definition, and for a token of one tenant.
+             */
+            scheduled?: number | null;
             /**
              * Format: int64
              * @description Paused, blocked, or with an undo that gave up: they need somebody.
@@ -2712,6 +2751,8 @@ export interface operations {
                 range?: string;
                 /** @description Of this definition */
                 def?: string;
+                /** @description This group alone */
+                fingerprint?: string;
                 /** @description At most so many: 1 to 500, 50 unless said */
                 limit?: number;
             };

@@ -1,16 +1,17 @@
 // Jump to a page, a thing by its name, or a run by its id or key; and what can be done from anywhere.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type KeyboardEvent, useState } from "react";
+import { type KeyboardEvent, useEffect, useState } from "react";
 import { api, data } from "../api/client";
 import { opened, seen } from "../lib/kept";
+import { useReach } from "../lib/me";
 import { toggleUtc } from "../lib/zone";
 import { Modal } from "../parts/Modal";
 import { css as parts } from "../parts/parts";
 import { live } from "./live";
 import { offers } from "./offers";
 import css from "./shell.module.css";
-import { PAGES } from "./Shell";
+import { usePages } from "./Shell";
 import { nextTheme } from "./theme";
 
 interface Option {
@@ -26,16 +27,17 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const [text, setText] = useState("");
   const [place, setPlace] = useState(0);
+  const [pages, reach] = [usePages(), useReach()];
   const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), retry: false });
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), retry: false });
-  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), retry: false });
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), enabled: reach("queues") === true, retry: false });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: reach("nodes") === true, retry: false });
+  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), enabled: reach("schedules") === true, retry: false });
 
   const wanted = text.trim().toLowerCase();
   const names = [...new Set((definitions.data?.items ?? []).map((one) => one.name))];
   const known: Option[] = [
     ...offers().map(({ label, act }) => ({ label, hint: "this run", act })),
-    ...PAGES.map((page) => ({ label: page.name, hint: "page", to: page.to })),
+    ...pages.map((page) => ({ label: page.name, hint: "page", to: page.to })),
     ...names.map((name) => ({ label: name, hint: "runs of it", to: "/runs", search: { def: name } })),
     ...names.map((name) => ({ label: name, hint: "definition", to: "/definitions/$name", params: { name } })),
     ...(queues.data?.items ?? []).map(({ name }) => ({ label: name, hint: "queue", to: "/queues/$name", params: { name } })),
@@ -56,6 +58,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
   if (/^run_\w+$/.test(wanted)) options.unshift({ label: wanted, hint: "run", to: `/runs/${wanted}` });
   else if (wanted) options.push({ label: text.trim(), hint: "runs with this key", to: "/runs", search: { q: text.trim() } });
   const at = Math.min(place, options.length - 1);
+
+  // Whoever walks along it sees where they are.
+  useEffect(() => document.getElementById(`option-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
 
   const go = (option: Option | undefined) => {
     if (!option) return;

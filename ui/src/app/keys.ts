@@ -3,6 +3,9 @@ import { useLayoutEffect, useRef } from "react";
 
 const TOGETHER = 900;
 
+/// The key that jumps, as it is called on the machine before whoever looks.
+export const JUMP = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "") ? "⌘ K" : "Ctrl K";
+
 /// Calls back with `?`, `mod+k` or `g r`. Gives back whether it was for somebody.
 export function useKeys(handle: (keys: string) => boolean) {
   const latest = useRef(handle);

@@ -61,6 +61,20 @@ it("gives up a stream that says nothing any more, says so, and asks for another"
   }
 });
 
+it("warns of a stream that was lost, and of none that was never there", async () => {
+  vi.useFakeTimers();
+  try {
+    const live = new Live();
+    expect(live.state).toBe("connecting");
+    vi.stubGlobal("fetch", async () => Promise.reject(new Error("away")));
+    live.start(new QueryClient());
+    await vi.advanceTimersByTimeAsync(100);
+    expect(live.state).toBe("reconnecting");
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 it("opens no stream while nobody looks, also where another was to come", async () => {
   vi.useFakeTimers();
   const page = { hidden: false, addEventListener: (_: string, call: () => void) => (page.look = call), getElementById: () => null, look: () => {} };

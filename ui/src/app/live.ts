@@ -8,7 +8,7 @@ import { useEffect, useSyncExternalStore } from "react";
 import { askAgain } from "./again";
 import { config } from "./config";
 
-export type LiveState = "live" | "paused" | "reconnecting" | "polling";
+export type LiveState = "connecting" | "live" | "paused" | "reconnecting" | "polling";
 
 const GATHER = 300;
 const HIDE_AFTER = 30_000;
@@ -18,7 +18,7 @@ const POLL = 5000;
 const SILENT = 35_000;
 
 export class Live {
-  state: LiveState = "reconnecting";
+  state: LiveState = "connecting";
   private client: QueryClient | null = null;
   private topics = new Map<string, number>();
   private listeners = new Set<() => void>();

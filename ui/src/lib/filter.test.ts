@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { add, asked, bulkWords, fromSearch, GROUPS, isWindowed, read, STATUSES, toSearch, words } from "./filter";
+import { add, asked, bulkWords, fromSearch, GROUPS, isWindowed, read, saidLike, STATUSES, toSearch, words } from "./filter";
 
 const texts = [
   "status:failed def:order",
@@ -68,4 +68,10 @@ it("has each status in one group, but for those that need somebody", () => {
   expect(read("status:active").map((term) => term.value)).toEqual(["ready", "running", "undoing"]);
   // The store has a status of that name, and whoever names it means it.
   expect(read("status:waiting").map((term) => term.value)).toEqual(["waiting"]);
+});
+
+it("knows what people say of states that the store calls otherwise, from its first letters", () => {
+  expect(saidLike("")).toEqual(["queued", "scheduled", "retrying", "active", "done"]);
+  expect(saidLike("re")).toEqual(["retrying"]);
+  for (const word of saidLike("")) expect(fromSearch({ status: word }).every((term) => STATUSES.some((status) => status === term.value)), word).toBe(true);
 });

@@ -29,6 +29,11 @@ const SAID: Record<string, readonly string[]> = {
   queued: ["ready"], scheduled: ["ready"], retrying: ["ready", "waiting"], active: GROUPS.active, done: GROUPS.done,
 };
 
+/// Such words, for whoever has begun to type one.
+export function saidLike(begun: string): string[] {
+  return Object.keys(SAID).filter((word) => word.startsWith(begun));
+}
+
 function statuses(value: string): readonly string[] {
   return SAID[value] ?? [value];
 }

@@ -42,4 +42,9 @@ describe("a form", () => {
     expect(JSON.parse(changed("nonsense", fast!, "true"))).toEqual({ fast: true });
     expect(changed("null", fields({ type: "integer" })![0]!, "7")).toBe("7");
   });
+  it("keeps the order of what was there", () => {
+    const [field] = fields({ type: "object", properties: { a: { type: "string" } } })!;
+    expect(changed('{"2":1,"a":"x","1":2}', field!, "y")).toBe('{\n  "2": 1,\n  "a": "y",\n  "1": 2\n}');
+    expect(changed('{"2":1,"a":"x","1":2}', field!, "")).toBe('{\n  "2": 1,\n  "1": 2\n}');
+  });
 });

@@ -1,6 +1,6 @@
 // A form of a JSON Schema, as far as a form helps: fields of plain values. Whatever is more than that is written as JSON. What
 // is typed changes the JSON text, which is the only thing that is sent.
-import { Exact, type Json, parse, write } from "./json";
+import { Exact, type Json, ordered, parse, write } from "./json";
 
 export interface Field {
   /// Of an object's field; empty where the whole input is one value.
@@ -96,10 +96,9 @@ export function changed(text: string, field: Field, typed: string): string {
   const value = valueOf(field, typed);
   if (field.name === "") return write(value ?? null);
   const before = read(text);
-  const next: Schema = isObject(before) ? { ...before } : {};
-  if (value === undefined) delete next[field.name];
-  else next[field.name] = value;
-  return write(next, 2);
+  const entries = isObject(before) ? Object.entries(before) : [];
+  if (value === undefined) return write(ordered(entries.filter(([name]) => name !== field.name)), 2);
+  return write(ordered([...entries, [field.name, value]]), 2);
 }
 
 export function isJson(text: string): boolean {

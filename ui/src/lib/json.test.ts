@@ -1,3 +1,4 @@
+import { replaceEqualDeep } from "@tanstack/react-query";
 import { describe, expect, it, vi } from "vitest";
 import { Exact, find, hasHidden, JsonError, parse, quick, write } from "./json";
 
@@ -27,6 +28,25 @@ describe("lossless JSON", () => {
     expect(quick(run)).toEqual(parse(run));
     expect(native.mock.calls.filter(([text]) => text === run)).toHaveLength(1);
     native.mockRestore();
+  });
+  it("keeps the order of keys that look like numbers", () => {
+    const text = '{"b":1,"10":2,"2":{"x":1,"1":[{"3":1,"0":2}]},"a":3}';
+    for (const value of [parse(text), quick(text)]) {
+      expect(write(value)).toBe(text);
+      expect(JSON.stringify(value)).toBe(text);
+      expect(Object.keys(value as object)).toEqual(["b", "10", "2", "a"]);
+      expect(Object.entries(value as object)[1]).toEqual(["10", 2]);
+      expect((value as Record<string, unknown>)["10"]).toBe(2);
+      expect({ ...(value as object) }).toEqual(JSON.parse(text));
+    }
+    // Of a key that is there twice the last value counts, as everywhere.
+    expect(write(parse('{"2":1,"1":2,"2":3}'))).toBe('{"2":3,"1":2}');
+    expect(write(parse('{"2":1,"__proto__":{"a":1},"1":2}'))).toBe('{"2":1,"__proto__":{"a":1},"1":2}');
+    expect(find(parse(text), "0", 10).map((hit) => hit.path)).toEqual(['["10"]', '["2"]["1"][0]["0"]']);
+  });
+  it("keeps that order where an answer takes the place of another", () => {
+    const [before, after] = ['{"input":{"2":1,"1":2},"at":1}', '{"input":{"2":1,"1":2},"at":2}'].map(quick);
+    expect(write(replaceEqualDeep(before, after))).toBe('{"input":{"2":1,"1":2},"at":2}');
   });
   it("refuses what is no JSON and says where", () => {
     for (const text of ["", "{", "[1,]", "01", "{a:1}", '"', "nul", "1 2", '{"a" 1}', "[1", "+1", ".5"]) {

@@ -13,6 +13,22 @@ export type Json = null | boolean | number | string | Exact | Json[] | { [key: s
 
 export class JsonError extends Error {}
 
+/// An object whose keys stand as they were written, also those that look like numbers: a plain one has these first, in their own order. It is
+/// used like any other, and is not one that others copy key by key.
+class Ordered {}
+
+/// An object of these entries, in this order. Of a key that is there twice the last value counts.
+export function ordered(entries: [string, Json][]): { [key: string]: Json } {
+  const keys = [...new Set(entries.map(([key]) => key))];
+  const found: { [key: string]: Json } = keys.some((key) => NUMBERED.test(key)) ? Object.create(Ordered.prototype) : {};
+  // A key of this name must not change what the object is.
+  for (const [key, value] of entries) Object.defineProperty(found, key, { value, enumerable: true, configurable: true, writable: true });
+  if (!(found instanceof Ordered)) return found;
+  // What is written into it later is behind the others.
+  return new Proxy(found, { ownKeys: (target) => [...new Set([...keys.filter((key) => Object.hasOwn(target, key)), ...Reflect.ownKeys(target)])] });
+}
+const NUMBERED = /^\d+$/;
+
 /// Reads JSON. Numbers that come back from JavaScript in other letters are kept as `Exact`.
 export function parse(text: string): Json {
   let at = 0;
@@ -49,10 +65,10 @@ export function parse(text: string): Json {
     space();
     switch (text[at]) {
       case "{": {
-        const found: { [key: string]: Json } = {};
+        const found: [string, Json][] = [];
         at++;
         space();
-        if (text[at] === "}") return at++, found;
+        if (text[at] === "}") return at++, {};
         for (;;) {
           space();
           if (text[at] !== '"') wrong();
@@ -60,11 +76,10 @@ export function parse(text: string): Json {
           space();
           if (text[at] !== ":") wrong();
           at++;
-          // A key of this name must not change what the object is.
-          Object.defineProperty(found, key, { value: value(depth + 1), enumerable: true, configurable: true, writable: true });
+          found.push([key, value(depth + 1)]);
           space();
           if (text[at] === ",") at++;
-          else if (text[at] === "}") return at++, found;
+          else if (text[at] === "}") return at++, ordered(found);
           else wrong();
         }
       }
@@ -99,11 +114,11 @@ export function parse(text: string): Json {
   return whole;
 }
 
-/// What might be a number that JavaScript writes in other letters; letters inside of texts may look like one too.
-const SUSPECT = /(?:^|"\s*:|[[,])\s*(?:-0|-?\d+[.eE]|-?\d{16})/;
+/// What might be a number that JavaScript writes in other letters, or a key that it puts elsewhere; letters inside of texts may look like one too.
+const SUSPECT = /(?:^|"\s*:|[[,])\s*(?:-0|-?\d+[.eE]|-?\d{16})|"\d+"\s*:/;
 
 /// What `parse` gives, of JSON that the server wrote. A browser reads it much faster by itself, and before anything of ours is
-/// compiled: it does where no number can be lost by that.
+/// compiled: it does where no number, and no order, can be lost by that.
 export function quick(text: string): Json {
   return SUSPECT.test(text) ? parse(text) : (JSON.parse(text) as Json);
 }

@@ -62,6 +62,11 @@ export const COLUMNS = {
 } as const satisfies Record<string, [string, boolean, string]>;
 export type Column = keyof typeof COLUMNS;
 const NAMES = Object.keys(COLUMNS) as Column[];
+const USUAL = NAMES.filter((name) => COLUMNS[name][1]).join();
+
+// What is kept here is shown in several places at once.
+const listeners = new Set<() => void>();
+const subscribe = (call: () => void) => (listeners.add(call), () => void listeners.delete(call));
 
 /// The columns that an address names, or else those that were chosen last.
 export function columns(named: unknown): Column[] {
@@ -73,7 +78,14 @@ export function columns(named: unknown): Column[] {
 export function keepColumns(chosen: Column[]): string {
   const text = chosen.join(",");
   keep("columns", text);
+  listeners.forEach((call) => call());
   return text;
+}
+
+/// How the list is opened from elsewhere: with the columns that were chosen here in its address, so that whoever is sent it sees the same.
+export function useListSearch(): { cols?: string } {
+  const chosen = useSyncExternalStore(subscribe, () => columns(undefined).join());
+  return chosen === USUAL ? {} : { cols: chosen };
 }
 
 /// Failures that somebody does not want to see here, by their fingerprints.
@@ -82,15 +94,13 @@ export function muted(): string[] {
   return Array.isArray(found) ? found.filter((one): one is string => typeof one === "string") : [];
 }
 
-const listeners = new Set<() => void>();
-
 export function mute(fingerprint: string, isMuted: boolean) {
   keep("muted", [...muted().filter((one) => one !== fingerprint), ...(isMuted ? [fingerprint] : [])]);
   listeners.forEach((call) => call());
 }
 
 export function useMuted(): string[] {
-  const text = useSyncExternalStore((call) => (listeners.add(call), () => listeners.delete(call)), () => muted().join(" "));
+  const text = useSyncExternalStore(subscribe, () => muted().join(" "));
   return text ? text.split(" ") : [];
 }
 

@@ -1,5 +1,5 @@
 // One thing done to all runs that fit: first what would happen to how many, then a reason, then it.
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
@@ -20,6 +20,16 @@ export const MEANS: Record<BulkOp, string> = {
   kill: "They end at once. Nothing of what they did is reverted.",
   delete: "Those that have ended are gone for good, with their steps, results and logs. Nothing that they did is reverted.",
 };
+
+/// How it is asked what would happen to how many: when somebody opens the dialog or wants another thing, and not again with what comes live.
+/// What stands on the button is what they press.
+export function previewOf(body: object, isEnabled = true) {
+  return queryOptions({
+    queryKey: ["preview", body],
+    queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: { ...body, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
+    enabled: isEnabled, staleTime: "static", gcTime: 0, placeholderData: undefined, retry: false,
+  });
+}
 
 /// What would happen to how many, with some of them.
 export function Preview({ found, stays: staying = found.stays }: { found: Schemas["BulkPreview"]; stays?: number }) {
@@ -44,19 +54,10 @@ export function BulkDialog({ terms, failure = terms.find((term) => term.field ==
   const [op, setOp] = useState<BulkOp>(first);
   const [reason, setReason] = useState("");
   const filter = bulkWords(terms);
-  const ask = (dryRun: boolean) => ({
-    op, filter: filter ?? "", failure, all: !terms.length, dry_run: dryRun,
-    reason: dryRun ? "preview" : reason || undefined,
-  });
-  const preview = useQuery({
-    queryKey: ["bulk", "preview", op, filter, failure],
-    queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: ask(true) as never }))) as Schemas["BulkPreview"],
-    enabled: filter !== null,
-    placeholderData: undefined,
-    retry: false,
-  });
+  const ask = { op, filter: filter ?? "", failure, all: !terms.length };
+  const preview = useQuery(previewOf(ask, filter !== null));
   const start = async () => {
-    const made = (await data(api.POST("/api/v1/bulk", { body: ask(false) as never }))) as Schemas["Bulk"];
+    const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason: reason || undefined } as never }))) as Schemas["Bulk"];
     void navigate({ to: `/bulk/${made.id}` as string });
   };
   const found = preview.data;

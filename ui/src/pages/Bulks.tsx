@@ -119,7 +119,7 @@ export function BulkPage() {
   if (!bulk) return found.error ? <Problem error={found.error} /> : <Loading />;
   return (
     <>
-      <Head title={<><Back to="/bulk" name="Bulk" /> {what(bulk)} <StateChip state={state(bulk)} /></>}>
+      <Head title={<><Back to="/bulk" name="Bulk" /> {what(bulk)} <StateChip state={state(bulk)} /></>} name={`${what(bulk)} …${bulk.id.slice(-8)}, bulk`}>
         <Link to={`/runs/${bulk.id}` as string}>as a run</Link>
         {may && !isFinal(bulk.status) && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking(true)}>Abort…</button>}
       </Head>

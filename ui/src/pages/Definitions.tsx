@@ -7,6 +7,7 @@ import { useMay } from "../app/Shell";
 import { fields } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
 import { LOOK } from "../lib/first";
+import { useReach } from "../lib/me";
 import { counted } from "../lib/number";
 import { optionWords } from "../lib/options";
 import { useInput } from "../lib/payload";
@@ -26,7 +27,8 @@ type Sums = Schemas["Summary"];
 
 /// How many nodes know a version: none can run what nobody knows.
 function useKnowing(): (of: { name: string; version: number }) => number | undefined {
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const reach = useReach();
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: reach("nodes") === true, refetchInterval: 10_000, retry: false });
   return (of) => nodes.data?.items.filter((node) => node.codes.includes(`${of.name}@${of.version}`)).length;
 }
 
@@ -53,7 +55,8 @@ export function DefinitionsPage() {
   const may = useMay("start");
   const range = useRange();
   const [starting, setStarting] = useState<string | null>(null);
-  const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
+  // A node that comes up may bring others, or newer ones.
+  const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")), refetchInterval: EVERY });
   const all = definitions.data?.items ?? [];
   const names = [...new Set(all.map((one) => one.name))];
   return (
@@ -121,14 +124,15 @@ export function DefinitionPage() {
   const { name } = useParams({ strict: false }) as { name: string };
   const { version } = useSearch({ strict: false }) as { version?: string };
   const may = useMay("start");
+  const reach = useReach();
   const range = useRange();
   const [starting, setStarting] = useState(false);
   const query = { params: { query: { range, def: name } } };
-  const found = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })) });
+  const found = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })), refetchInterval: EVERY });
   const known = useKnowing();
   const sums = useSums(name, range);
   const series = useQuery({ queryKey: ["stats", "series", range, "", name], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: 5000 });
-  const errors = useQuery({ queryKey: ["errors", "few", range, name], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: 5000 });
+  const errors = useQuery({ queryKey: ["errors", "few", range, name], queryFn: () => data(api.GET("/api/v1/errors", query)), enabled: reach("errors") === true, refetchInterval: 5000 });
   if (!found.data?.items.length) {
     if (found.isPending) return <Loading />;
     if (found.error && !(found.error instanceof ApiError && found.error.status === 404)) return <Problem error={found.error} />;
@@ -137,7 +141,7 @@ export function DefinitionPage() {
   const isActive = found.data.items.some((one) => one.active);
   return (
     <>
-      <Head title={<><Back to="/definitions" name="Definitions" search={{ range }} /> {name}</>}>
+      <Head title={<><Back to="/definitions" name="Definitions" search={{ range }} /> {name}</>} name={`${name}, definition`}>
         <RangeSwitch to="/definitions/$name" params={{ name }} />
         {may && isActive && !name.startsWith("outlast.") && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setStarting(true)}>Start…</button>}
       </Head>
@@ -189,7 +193,9 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const form = fields((card?.options as { input_schema?: unknown } | undefined)?.input_schema);
   const [asJson, setAsJson] = useState(false);
   const before = useInput(last.data?.items[0]);
-  const text = input ?? before.text ?? "null";
+  // Until that is known nobody has said what to start it with, nor is it known how that is asked for.
+  const isComing = cards.isPending || (input === null && (last.isPending || (before.text === undefined && !before.error && !!last.data?.items.length)));
+  const text = input ?? before.text ?? (isComing ? "" : "null");
   const hides = hasHidden(text);
   const start = async () => {
     const body = { definition: name, input: parse(text), key: key || undefined, reason: reason || undefined } as Schemas["StartRun"];
@@ -199,10 +205,11 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
     void navigate({ to: `/runs/${id}` as string });
   };
   return (
-    <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose} disabled={hides}>
+    <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose} disabled={hides || isComing}>
       {form && !asJson
         ? <FormFields form={form} whole="Input" text={text} onChange={setInput} />
-        : <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>}
+        : <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} placeholder={isComing ? "That of the last run is on its way." : undefined} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>}
+      <Problem error={last.error ?? before.error} />
       {hides && <Hidden />}
       {form && <label className={css.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON</label>}
       <Field label="Key" hint="the same key never starts twice; it stays here until you change it"><input className={css.input} value={key} onChange={(event) => (setKey(event.target.value), keepStartKey(name, event.target.value))} /></Field>

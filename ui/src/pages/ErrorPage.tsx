@@ -29,38 +29,39 @@ export function ErrorPage() {
   const range = useRange();
   const isMuted = useMuted().includes(fp);
   const [asking, setAsking] = useState(false);
-  const errors = useQuery({ queryKey: ["errors", "all"], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: LONGEST, limit: 500 } } })), refetchInterval: EVERY });
-  const group = errors.data?.items.find((one) => one.fingerprint === fp);
+  const errors = useQuery({ queryKey: ["errors", "one", fp], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range: LONGEST, fingerprint: fp } } })), refetchInterval: EVERY, placeholderData: undefined });
+  const group = errors.data?.items[0];
   const last = useQuery({ queryKey: ["run", group?.last_run], queryFn: () => data(api.GET("/api/v1/runs/{id}", { params: { path: { id: group!.last_run }, query: { preview: BRIEF } } })), enabled: !!group, placeholderData: undefined });
   const lately = useQuery({
     queryKey: ["errors", "spans", range, fp],
     queryFn: async () => {
-      const { items } = await data(api.GET("/api/v1/errors", { params: { query: { range, def: group!.definition, limit: 500 } } }));
-      // One that did not happen in that time is not among them.
-      return spansOf(items.find((one) => one.fingerprint === fp)?.points ?? [], lengthOf(range), serverNow());
+      const { items } = await data(api.GET("/api/v1/errors", { params: { query: { range, fingerprint: fp } } }));
+      // Nothing is told of one that did not happen in that time.
+      return spansOf(items[0]?.points ?? [], lengthOf(range), serverNow());
     },
     enabled: !!group, refetchInterval: EVERY,
   });
   if (errors.isPending) return <Loading />;
-  if (!group) return errors.error ? <Problem error={errors.error} /> : <div className={css.empty}><h2>Nothing failed like this lately</h2><p><Link to={"/errors" as string}>To the errors</Link></p></div>;
-  const terms = [{ field: "status", value: "failed" }, { field: "def", value: group.definition }] as Term[];
+  if (!group && errors.error) return <Problem error={errors.error} />;
+  const terms = [{ field: "status", value: "failed" }, ...(group ? [{ field: "def", value: group.definition }] : [])] as Term[];
+  const search = { status: "failed", ...(group && { def: group.definition }), failure: fp };
   return (
     <>
-      <Head title={<><Back to="/errors" name="Errors" search={{ range }} /> {group.definition}</>}>
+      <Head title={<><Back to="/errors" name="Errors" search={{ range }} /> {group?.definition ?? "Failed alike"}</>}>
         <RangeSwitch to="/errors/$fp" params={{ fp }} />
         <button type="button" className={css.button} aria-pressed={isMuted} title="In this browser alone" onClick={() => mute(fp, !isMuted)}>{isMuted ? "Unmute" : "Mute"}</button>
         {may && <button type="button" className={`${css.button} ${css.primary}`} onClick={() => setAsking(true)}>Retry all like this…</button>}
       </Head>
-      <div className={css.stack}>
+      {group ? <div className={css.stack}>
         <Note tone="red"><span className={page.whole}>{plain(group.message) || "no message"}</span></Note>
         <Facts facts={[
           ["Runs", group.runs.toLocaleString("en")], ["Step", group.step && <code key="s">{group.step}</code>], ["Versions", versions(group.versions)], ["First", <Time key="f" at={group.first_at} />], ["Last", <Time key="l" at={group.last_at} />],
-          ["Last run", <Link key="r" to={`/runs/${group.last_run}` as string} className={css.mono}>…{group.last_run.slice(-8)}</Link>], ["Tenant", group.tenant], ["Fingerprint", <code key="p">{group.fingerprint}</code>],
+          ["Last run", <Link key="r" to={`/runs/${group.last_run}` as string} className={css.mono}>…{group.last_run.slice(-8)}</Link>], [group.tenants.length > 1 ? "Tenants" : "Tenant", group.tenants.filter(Boolean).join(", ")], ["Fingerprint", <code key="p">{group.fingerprint}</code>],
         ]} />
         {lately.data && <Failed spans={lately.data.spans} step={lately.data.step} />}
         {last.data?.error && <section className={run.panel} style={{ position: "static", maxHeight: "none" }} aria-label="The last one"><h2>The last one</h2><FailureView error={last.data.error} /></section>}
-      </div>
-      <RunTable title={`Failed runs of ${group.definition} that are like this`} search={{ status: "failed", def: group.definition, failure: fp }} keep={{ what: `failure ${fp}`, has: () => true }} />
+      </div> : <Note><span>Nothing that failed like this was summed up in the last {LONGEST}, or not yet: that takes some seconds.</span></Note>}
+      <RunTable title={group ? `Failed runs of ${group.definition} that are like this` : "Failed runs that are like this"} search={search} keep={{ what: `failure ${fp}`, has: () => true }} />
       {asking && <BulkDialog terms={terms} failure={fp} first="retry" onClose={() => setAsking(false)} />}
     </>
   );

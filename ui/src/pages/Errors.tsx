@@ -53,7 +53,7 @@ export function ErrorTable({ items, range }: { items: Schemas["ErrorGroup"][]; r
       </thead>
       <tbody>
         {items.map((group) => (
-          <tr key={`${group.tenant} ${group.fingerprint}`}>
+          <tr key={group.fingerprint}>
             <td className={page.message}><p><Link to={"/errors/$fp" as string} params={{ fp: group.fingerprint } as never} search={search} title={plain(group.message)}>{plain(group.message).split("\n")[0] || "no message"}</Link></p></td>
             <td><Link to={"/definitions/$name" as string} params={{ name: group.definition } as never} search={search}>{group.definition}</Link></td>
             {range && <><td className={css.mono}>{group.step}</td><td className={css.nowrap}>{versions(group.versions)}</td></>}

@@ -3,8 +3,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useState } from "react";
 import { api, data } from "../api/client";
-import { add, FIELDS, read, type Term } from "../lib/filter";
+import { add, FIELDS, read, saidLike, type Term } from "../lib/filter";
 import { hintsOf, type Hint } from "../lib/hints";
+import { useReach } from "../lib/me";
 import css from "./runs.module.css";
 
 /// What the server can suggest values for.
@@ -12,6 +13,7 @@ const SUGGESTED = ["status", "def", "queue"];
 
 export function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms: Term[]) => void }) {
   const [text, setText] = useState("");
+  const reach = useReach();
   const last = /^(.*?)([a-z]+):([^\s"]*)$/s.exec(text);
   const [, before = "", field = "", begun = ""] = last ?? [];
   const suggestions = useQuery({
@@ -27,11 +29,11 @@ export function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms
     } else if (event.key === "Backspace" && !text && terms.length) onChange(terms.slice(0, -1));
     else if (event.key === "Escape") setText("");
   };
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: field === "node", staleTime: 10_000, retry: false });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: field === "node" && reach("nodes") === true, staleTime: 10_000, retry: false });
   const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")), enabled: field === "version", staleTime: 10_000 });
   const def = add(terms, read(before)).find((term) => term.field === "def")?.value;
   const hints: Hint[] = SUGGESTED.includes(field)
-    ? (suggestions.data?.items ?? []).map((value) => ({ value: `${before}${field}:${value}` }))
+    ? [...(suggestions.data?.items ?? []), ...(field === "status" ? saidLike(begun) : [])].map((value) => ({ value: `${before}${field}:${value}` }))
     : field ? hintsOf(field, { nodes: nodes.data?.items ?? [], definitions: definitions.data?.items ?? [], def }).map((hint) => ({ ...hint, value: `${before}${field}:${hint.value}` }))
     : FIELDS.filter((one) => one !== "q").map((one) => ({ value: `${text.replace(/\S*$/, "")}${one}:` }));
   return (

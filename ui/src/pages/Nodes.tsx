@@ -28,7 +28,7 @@ export function NodesPage() {
       </nav>
       <Problem error={nodes.error ?? lost.error} />
       {(isLost ? lost : nodes).isPending ? <Loading /> : (
-        <div className={`${css.card} ${css.scroll}`}>{isLost ? <Lost nodes={lost.data?.items ?? []} /> : <Up nodes={nodes.data?.items ?? []} />}</div>
+        (isLost ? lost : nodes).data && <div className={`${css.card} ${css.scroll}`}>{isLost ? <Lost nodes={lost.data?.items ?? []} /> : <Up nodes={nodes.data?.items ?? []} />}</div>
       )}
     </>
   );
@@ -129,10 +129,11 @@ export function NodePage() {
   const gone = lost.data?.items.find((one) => one.id === id);
   if (nodes.isPending || lost.isPending) return <Loading />;
   const known = node ?? gone;
-  if (!known) return nodes.error ? <Problem error={nodes.error} /> : <div className={css.empty}><h2>This node is not up</h2><p>It has left, or was lost more than a day ago. <Link to={"/nodes" as string}>To the nodes</Link></p></div>;
+  const refused = nodes.error ?? lost.error;
+  if (!known) return refused ? <Problem error={refused} /> : <div className={css.empty}><h2>This node is not up</h2><p>It has left, or was lost more than a day ago. <Link to={"/nodes" as string}>To the nodes</Link></p></div>;
   return (
     <>
-      <Head title={<><Back to="/nodes" name="Nodes" /> {known.name} <NodeState up={!!node && (millis(node.lease_until) ?? 0) > now} /></>} />
+      <Head title={<><Back to="/nodes" name="Nodes" /> {known.name} <NodeState up={!!node && (millis(node.lease_until) ?? 0) > now} /></>} name={`${known.name}, node`} />
       <Facts facts={[
         ["Id", <span key="i" className={css.mono}>{known.id} <Copy text={known.id} name="id" /></span>], ["Host", known.host], ["Process", known.pid], ["Up since", <Time key="u" at={known.joined_at} />],
         ["Lease until", node && <Time key="l" at={node.lease_until} />], ["Slots used", node && <Slots key="s" node={node} />], ["Queues", node && queues(node)],

@@ -4,6 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, data } from "../api/client";
 import { useTopics } from "../app/live";
+import { later, upTo } from "../lib/cards";
+import { ME, useReach } from "../lib/me";
 import { counted } from "../lib/number";
 import { EVERY, RANGES, rangeOf, summaryOf } from "../lib/sums";
 import { between, coarse, millis } from "../lib/time";
@@ -40,6 +42,7 @@ export function OverviewPage() {
   const range = useRange();
   const summary = useQuery(summaryOf(range));
   const sums = summary.data;
+  const me = useQuery(ME).data;
   return (
     <>
       <Head title="Overview"><AfterFirstPaint><WarningCount /></AfterFirstPaint><RangeSwitch to="/" /></Head>
@@ -47,10 +50,11 @@ export function OverviewPage() {
       {!sums ? !summary.error && <Loading /> : (
         <div className={page.cards}>
           <Card name="Running" shown={upTo(sums.running)} search={{ status: ["running", "undoing"] }} />
-          <Card name="Queued" shown={upTo(sums.queued)} search={{ status: "ready" }} />
+          <Card name="Queued" shown={upTo(sums.queued)} search={{ status: "ready" }} more={later(sums)} />
           <Card name="Waiting" shown={upTo(sums.waiting)} search={{ status: "waiting" }} />
           <Card name={`Failed in ${range}`} shown={counted(sums.failed)} search={{ status: "failed", ended: range }} tone={sums.failed ? "red" : undefined} more={`of ${counted(sums.completed + sums.failed + sums.cancelled)} ended`} />
-          <Oldest since={sums.oldest_due_at} />
+          {/* Of one tenant alone that is not known. */}
+          <Oldest since={sums.oldest_due_at} isKnown={me?.tenant == null} />
           {/* Nobody looks for what is not there. */}
           {sums.stopped > 0 && <Card name="Need somebody" shown={upTo(sums.stopped)} search={{ status: ["paused", "blocked", "undo_failed"] }} tone="amber" />}
         </div>
@@ -64,18 +68,21 @@ export function OverviewPage() {
 /// How runs ended lately, where the line is long, what failed.
 function Lately({ range }: { range: string }) {
   useTopics("queues");
+  const reach = useReach();
   const query = { params: { query: { range } } };
   const series = useQuery({ queryKey: ["stats", "series", range], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: EVERY, placeholderData: (before) => before });
-  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), refetchInterval: EVERY });
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), enabled: reach("errors") === true, refetchInterval: EVERY });
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), enabled: reach("queues") === true });
   const busy = [...(queues.data?.items ?? [])].sort((a, b) => b.due + b.running - a.due - a.running).slice(0, FEW);
   return (
     <>
       <Problem error={series.error} />
-      <Charts found={series} hasLine />
+      {/* How long the line was is known of all tenants together. */}
+      <Charts found={series} hasLine={reach("queues") !== false} />
       <div className={page.charts}>
-        <section className={`${css.card} ${css.scroll}`}>
+        {reach("queues") !== false && <section className={`${css.card} ${css.scroll}`}>
           <h2 className={page.title}><Link to={"/queues" as string}>Queues</Link></h2>
+          <Problem error={queues.error} />
           <table className={css.table}>
             <thead><tr><th>Name</th><th className={css.num}>Due</th><th className={css.num}>Running</th><th>Oldest due</th><th>Ended</th></tr></thead>
             <tbody>
@@ -90,28 +97,23 @@ function Lately({ range }: { range: string }) {
               ))}
             </tbody>
           </table>
-          {!busy.length && !queues.isPending && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
-        </section>
-        <section className={`${css.card} ${css.scroll}`}>
+          {queues.data && !busy.length && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
+        </section>}
+        {reach("errors") !== false && <section className={`${css.card} ${css.scroll}`}>
           <h2 className={page.title}><Link to={"/errors" as string} search={{ range } as never}>Failures</Link></h2>
           <Problem error={errors.error} />
-          {errors.data?.items.length ? <ErrorTable items={errors.data.items.slice(0, FEW)} /> : !errors.isPending && <div className={css.empty}>Nothing failed in the last {range}.</div>}
-        </section>
+          {errors.data?.items.length ? <ErrorTable items={errors.data.items.slice(0, FEW)} /> : errors.data && <div className={css.empty}>Nothing failed in the last {range}.</div>}
+        </section>}
       </div>
     </>
   );
 }
 
-/// The server counts unfinished runs up to this. What ended is summed up, and exact.
-function upTo(count: number): string {
-  return count >= 10_000 ? "10k+" : counted(count);
-}
-
 /// For how long the one that has been due for longest has been in line.
-function Oldest({ since }: { since?: string | null }) {
+function Oldest({ since, isKnown }: { since?: string | null; isKnown: boolean }) {
   const now = useNow();
   const due = millis(since);
-  return <Card name="Oldest queued" shown={due === null ? "–" : coarse(between(due, now))} search={{ status: "ready", sort: "oldest" }} more={due === null ? "nobody is in line" : "in line"} />;
+  return <Card name="Oldest queued" shown={due === null ? "–" : coarse(between(due, now))} search={{ status: "ready", sort: "oldest" }} more={due !== null ? "in line" : isKnown ? "nobody is in line" : "not known"} />;
 }
 
 function Card({ name, shown, search, more, tone }: { name: string; shown: string; search: Record<string, unknown>; more?: React.ReactNode; tone?: "red" | "amber" }) {

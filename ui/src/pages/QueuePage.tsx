@@ -6,12 +6,15 @@ import { api, ApiError, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { bulkWords } from "../lib/filter";
+import { useReach } from "../lib/me";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Charts } from "../parts/Chart";
+import { type Notice, Notices } from "../parts/Notices";
 import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { WaitInLine } from "../parts/Spark";
+import { previewOf } from "./BulkDialog";
 import { RangeSwitch, useRange } from "./Overview";
 import { QueueActs, QueueState, RateState, rules, serving } from "./Queues";
 
@@ -21,29 +24,28 @@ export function QueuePage() {
   const { name } = useParams({ strict: false }) as { name: string };
   useTopics("queues");
   const may = useMay("operate");
+  const reach = useReach();
   const [asking, setAsking] = useState<"limits" | "purge" | null>(null);
   const found = useQuery({ queryKey: ["queues", name], queryFn: () => data(api.GET("/api/v1/queues/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: reach("nodes") === true, refetchInterval: 10_000, retry: false });
   const unserved = useQuery(stopped()).data?.unserved.get(name) ?? 0;
   const range = useRange();
   const series = useQuery({ queryKey: ["stats", "series", range, name, ""], queryFn: () => data(api.GET("/api/v1/stats/series", { params: { query: { range, queue: name } } })), refetchInterval: 5000 });
   const queue = found.data;
   if (!queue) {
-    if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no queue {name}</h2><p>It has no rules and no unfinished runs.</p></div>;
+    if (found.error instanceof ApiError && found.error.status === 404) return <Empty name={name} series={series} />;
     return found.error ? <Problem error={found.error} /> : <Loading />;
   }
   const close = () => setAsking(null);
   return (
     <>
-      <Head title={<><Back to="/queues" name="Queues" search={{ range }} /> {queue.name} <QueueState queue={queue} /></>}>
+      <Head title={<><Back to="/queues" name="Queues" search={{ range }} /> {queue.name} <QueueState queue={queue} /></>} name={`${queue.name}, queue`}>
         <RangeSwitch to="/queues/$name" params={{ name }} />
         {may && <QueueActs queue={queue} />}
         {may && <button type="button" className={css.button} onClick={() => setAsking("limits")}>Limits…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("purge")}>Purge…</button>}
       </Head>
-      {nodes.data && queue.state === "open" && (unserved > 0 || !serving(queue.name, nodes.data.items)) && (
-        <div className={css.section} role="status"><Note tone={queue.due || unserved ? "red" : "amber"}><span>No node {serving(queue.name, nodes.data.items) ? "that knows their code " : ""}serves this queue: {unserved ? `${many(unserved)} ${unserved === 1 ? "is" : "are"} blocked for want of one` : queue.due ? `${queue.due.toLocaleString("en")} due ${queue.due === 1 ? "run waits" : "runs wait"} for one` : "what is due in it waits for one"}. Start a program that takes from <code>{queue.name}</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</span></Note></div>
-      )}
+      <Notices items={nodes.data ? missing(queue, nodes.data.items, unserved) : []} className={css.section} />
       <Facts facts={[
         ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],
         ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)], ["Of the rate", queue.rate_state && <RateState key="r" queue={queue} />], ["Nodes", nodes.data && serving(queue.name, nodes.data.items).toLocaleString("en")], ["Wait in line", <WaitInLine key="w" queue={queue.name} range={range} none="–" />],
@@ -54,6 +56,29 @@ export function QueuePage() {
       <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />
       {asking === "limits" && <LimitsDialog queue={queue} onClose={close} />}
       {asking === "purge" && <PurgeDialog queue={queue} onClose={close} />}
+    </>
+  );
+}
+
+/// That nobody takes from it, where that is so.
+function missing(queue: Queue, nodes: Schemas["Node"][], unserved: number): Notice[] {
+  const served = serving(queue.name, nodes);
+  if (queue.state !== "open" || (!unserved && served)) return [];
+  const waits = unserved ? `${many(unserved)} ${unserved === 1 ? "is" : "are"} blocked for want of one` : queue.due ? `${queue.due.toLocaleString("en")} due ${queue.due === 1 ? "run waits" : "runs wait"} for one` : "what is due in it waits for one";
+  const note = <Note tone={queue.due || unserved ? "red" : "amber"}><span>No node {served ? "that knows their code " : ""}serves this queue: {waits}. Start a program that takes from <code>{queue.name}</code>; <Link to={"/nodes" as string}>nodes</Link> shows what is up.</span></Note>;
+  return [{ key: "unserved", note }];
+}
+
+/// One that has no rules, no unfinished runs, and no definition that goes there: what was in it is known for a while.
+function Empty({ name, series }: { name: string; series: Parameters<typeof Charts>[0]["found"] }) {
+  const range = useRange();
+  return (
+    <>
+      <Head title={<><Back to="/queues" name="Queues" search={{ range }} /> {name}</>}><RangeSwitch to="/queues/$name" params={{ name }} /></Head>
+      <Note><span>Nothing is in it now: the queue has no unfinished runs and no rules, and no definition goes there.</span></Note>
+      <Charts found={series} hasLine />
+      <RunTable title="Last runs" search={{ queue: name }} />
+      <RunTable title="Last failures" search={{ queue: name, status: "failed" }} />
     </>
   );
 }
@@ -140,11 +165,7 @@ function PurgeDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) 
   const [typed, setTyped] = useState("");
   const [reason, setReason] = useState("");
   const ask = { op: "cancel", filter: bulkWords([{ field: "queue", value: queue.name }, { field: "status", value: "ready" }])!, all: false };
-  const preview = useQuery({
-    queryKey: ["bulk", "preview", "purge", queue.name],
-    queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
-    placeholderData: undefined, retry: false,
-  });
+  const preview = useQuery(previewOf(ask));
   const act = async () => {
     const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason } as never }))) as Schemas["Bulk"];
     void navigate({ to: `/bulk/${made.id}` as string });

@@ -5,10 +5,12 @@ import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
+import { useReach } from "../lib/me";
 import { many, stopped } from "../lib/stopped";
 import { duration } from "../lib/time";
 import { Ask, ReasonField } from "../parts/Ask";
-import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
+import { Notices } from "../parts/Notices";
+import { css, Head, Loading, Note, Problem, Time, WhenSeen } from "../parts/parts";
 import { Spark, WaitInLine } from "../parts/Spark";
 import { RangeSwitch, useRange } from "./Overview";
 import page from "./overview.module.css";
@@ -21,9 +23,6 @@ const MEANS: Record<Act, string> = {
   drain: "What is in it is worked off. What comes later stays in line until it is resumed.",
 };
 
-/// The most lines that are drawn: each is asked for.
-const SPARKS = 30;
-
 /// How many nodes take from a queue. One that names none may take from all.
 export function serving(queue: string, nodes: Schemas["Node"][]): number {
   return nodes.filter((node) => !node.queues.length || node.queues.includes(queue)).length;
@@ -33,14 +32,15 @@ export function QueuesPage() {
   useTopics("queues");
   const may = useMay("operate");
   const range = useRange();
+  const reach = useReach();
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: 10_000, retry: false });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: reach("nodes") === true, refetchInterval: 10_000, retry: false });
   const unserved = useQuery(stopped()).data?.unserved ?? new Map<string, number>();
   return (
     <>
       <Head title="Queues"><RangeSwitch to="/queues" /></Head>
       <Problem error={queues.error} />
-      {unserved.size > 0 && <div className={page.warnings} role="status" aria-label="Warnings">{[...unserved].map(([queue, count]) => <Note key={queue} tone="red"><span><Unserved queue={queue} count={count} /></span></Note>)}</div>}
+      <Notices items={[...unserved].map(([queue, count]) => ({ key: queue, note: <Note tone="red"><span><Unserved queue={queue} count={count} /></span></Note> }))} label="Warnings" className={page.warnings} />
       {queues.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
@@ -48,7 +48,7 @@ export function QueuesPage() {
               <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in {range}</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
-              {queues.data?.items.map((queue, at) => (
+              {queues.data?.items.map((queue) => (
                 <tr key={queue.name}>
                   <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never} search={{ range } as never}>{queue.name}</Link></td>
                   <td><QueueState queue={queue} /></td>
@@ -56,8 +56,8 @@ export function QueuesPage() {
                   <td className={css.num}>{queue.later.toLocaleString("en")}</td>
                   <td className={css.num}><Used queue={queue} /></td>
                   <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
-                  <td><Time at={queue.oldest_due_at} />{at < SPARKS && <WaitInLine queue={queue.name} range={range} />}</td>
-                  <td>{at < SPARKS && <Spark of={{ queue: queue.name }} range={range} />}</td>
+                  <td><Time at={queue.oldest_due_at} /><WhenSeen><WaitInLine queue={queue.name} range={range} /></WhenSeen></td>
+                  <td><WhenSeen><Spark of={{ queue: queue.name }} range={range} /></WhenSeen></td>
                   <td className={css.num}>{nodes.data && <Nodes count={serving(queue.name, nodes.data.items)} isMissed={queue.due > 0 || unserved.has(queue.name)} />}</td>
                   <td className={`${css.muted} ${css.whole}`}>{rules(queue)}<RateState queue={queue} /></td>
                   {may && <td><div className={css.actions}><QueueActs queue={queue} small /></div></td>}

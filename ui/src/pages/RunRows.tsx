@@ -80,8 +80,9 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
   };
   useKeys((key) => {
     const links = [...(box.current?.querySelectorAll<HTMLElement>("a[data-index]") ?? [])].sort((a, b) => Number(a.dataset.index) - Number(b.dataset.index));
-    const at = links.indexOf(document.activeElement as HTMLElement);
-    if (key === "j" || key === "k") links[at < 0 ? 0 : at + (key === "j" ? 1 : -1)]?.focus();
+    // On a row, or on the box beside it.
+    const at = links.findIndex((link) => link.parentElement!.contains(document.activeElement));
+    if (key === "j" || key === "k") links[at < 0 ? firstSeen(links) : at + (key === "j" ? 1 : -1)]?.focus();
     else if (key === "x" && at >= 0) choose(Number(links[at]!.dataset.index), false);
     else if (key === "Escape" && chosen?.size) onChoose(new Set());
     else return false;
@@ -123,6 +124,12 @@ export function RunRows({ runs, columns, chosen, onChoose, more, busy, isAsking,
       <div className={css.more} role="status">{busy ? "Loading…" : more && isBroken ? <>There is more, and it could not be had. <button type="button" className={`${parts.button} ${parts.small}`} onClick={more}>Try again</button></> : !more && below}</div>
     </div>
   );
+}
+
+/// The first of the rows that is on the screen, below what stays there: some that were scrolled away are in the document too.
+function firstSeen(links: HTMLElement[]): number {
+  const edge = (document.getElementById("main")?.getBoundingClientRect().top ?? 0) + ROW;
+  return links.findIndex((link) => link.getBoundingClientRect().top >= edge);
 }
 
 interface Shape {

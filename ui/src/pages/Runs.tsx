@@ -90,8 +90,8 @@ export function RunsPage() {
         <div className={css.chosen} role="status">
           <strong>{selected.length} selected</strong>
           <button type="button" className={`${parts.button} ${parts.small} ${parts.primary}`} onClick={() => setAsking("selected")}>Act on {selected.length === 1 ? "it" : "them"}…</button>
-          {selected.length === items.length && total !== counted(selected.length) && (
-            <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setAsking("bulk")}>Select all {total} that fit…</button>
+          {selected.length === items.length && (count.isPlaceholderData || total !== counted(selected.length)) && (
+            <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => setAsking("bulk")}>Select all {total && !count.isPlaceholderData ? `${total} ` : ""}that fit…</button>
           )}
           <button type="button" className={parts.bare} onClick={() => setChosen(NOBODY)}>clear</button>
         </div>

@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
+import { changes } from "../lib/changes";
 import { hasHidden, parse, write } from "../lib/json";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Hidden, Loading, Problem } from "../parts/parts";
@@ -27,12 +28,15 @@ export function EditDialog({ name, onClose }: { name: string; onClose: () => voi
 
 function Fields({ schedule, etag, onClose }: { schedule: Schedule; etag: string | null; onClose: () => void }) {
   const client = useQueryClient();
-  const [asked, setAsked] = useState({ expression: schedule.expression, zone: schedule.zone, overlap: schedule.overlap, catch_up: schedule.catch_up, input: write(schedule.input ?? null, 2) });
+  const before = { expression: schedule.expression, zone: schedule.zone, overlap: schedule.overlap, catch_up: schedule.catch_up, input: write(schedule.input ?? null, 2) };
+  const [asked, setAsked] = useState(before);
   const set = (name: keyof typeof asked) => (event: { target: { value: string } }) => setAsked({ ...asked, [name]: event.target.value });
   const [reason, setReason] = useState("");
-  const hides = hasHidden(asked.input);
+  // What is not sent stays: also what is not shown here, and an input that whoever asks may not see.
+  const { input, ...rest } = changes(before, asked);
+  const hides = input !== undefined && hasHidden(input);
   const act = async () => {
-    const body = { ...asked, definition: schedule.definition, queue: schedule.queue ?? undefined, jitter_ms: schedule.jitter_ms || undefined, input: parse(asked.input), reason: reason || undefined };
+    const body = { ...rest, ...(input !== undefined && { input: parse(input) }), reason: reason || undefined };
     const headers = etag ? { "if-match": etag } : {};
     await data(api.PUT("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } }, headers, body: body as never }));
     await client.invalidateQueries({ queryKey: ["schedules"] });

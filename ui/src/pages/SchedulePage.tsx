@@ -9,10 +9,11 @@ import { duration, fieldTime } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { JsonView } from "../parts/JsonView";
-import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
+import { Notices } from "../parts/Notices";
+import { css, Head, Loading, Note, Problem, Time, useNow } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { EditDialog } from "./ScheduleEdit";
-import { Next, ScheduleActs, startedBy, Strip } from "./Schedules";
+import { isLate, Next, ScheduleActs, startedBy, Strip } from "./Schedules";
 
 type Schedule = Schemas["Schedule"];
 
@@ -22,25 +23,28 @@ export function SchedulePage() {
   const [asking, setAsking] = useState<"edit" | "backfill" | "delete" | null>(null);
   const [started, setStarted] = useState<number | null>(null);
   const found = useQuery({ queryKey: ["schedules", name], queryFn: () => data(api.GET("/api/v1/schedules/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
+  const now = useNow();
   const one = found.data;
   if (!one) {
     if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no schedule {name}</h2></div>;
     return found.error ? <Problem error={found.error} /> : <Loading />;
   }
   const close = () => setAsking(null);
+  const late = isLate(one, now);
   return (
     <>
-      <Head title={<><Back to="/schedules" name="Schedules" /> {one.name}</>}>
+      <Head title={<><Back to="/schedules" name="Schedules" /> {one.name} {late && <span className={`${css.chip} ${css.amber}`}>late</span>}</>} name={`${one.name}, schedule`}>
         {may && <ScheduleActs schedule={one} />}
         {may && <button type="button" className={css.button} onClick={() => setAsking("edit")}>Edit…</button>}
         {may && <button type="button" className={css.button} onClick={() => (setStarted(null), setAsking("backfill"))}>Backfill…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("delete")}>Delete…</button>}
       </Head>
       <div className={css.stack}>
+        <Notices items={late ? [{ key: "late", note: <Note tone="amber"><span>It is late: it should have started a run <Time at={one.next_at} />.</span></Note> }] : []} />
         {started !== null && <div role="status"><Note tone="blue"><span>{backfilled(started)}</span></Note></div>}
         <Facts facts={[
           ["When", <span key="w" title={one.expression}>{one.description}</span>], ["Expression", <code key="e">{one.expression}</code>], ["Zone", one.zone],
-          ["Starts", <Link key="d" to={"/definitions/$name" as string} params={{ name: one.definition } as never}>{one.definition}</Link>], ["Queue", one.queue],
+          ["Starts", <Link key="d" to={"/definitions/$name" as string} params={{ name: one.definition } as never}>{one.definition}</Link>], ["Queue", one.queue], ["Group", one.group], ["Priority", one.priority?.toString()], ["Tenant", one.tenant], ["Tags", Object.entries(one.tags).map(([tag, value]) => `${tag}=${value}`).join(", ")],
           ["Next", one.paused ? "paused" : <Time key="n" at={one.next_at} />], ["Last", one.last_run ? <Link key="l" to={`/runs/${one.last_run}` as string}><Time at={one.last_at} /></Link> : "never"],
           ["Last runs", <Strip key="s" name={one.name} none="–" />], ["Started", one.started.toLocaleString("en")], ["Skipped", one.skipped.toLocaleString("en")], ["While the run before goes on", one.overlap],
           ["Times that were missed", one.catch_up], ["Up to later", one.jitter_ms ? duration(one.jitter_ms) : null],

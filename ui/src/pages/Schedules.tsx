@@ -29,7 +29,7 @@ export function SchedulesPage() {
   const { open } = useSearch({ strict: false }) as { open?: string };
   const navigate = useNavigate();
   const toggle = (name: string) => void navigate({ to: "/schedules" as string, search: { open: open === name ? undefined : name } as never, replace: true });
-  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: 5000 });
+  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY });
   return (
     <>
       <Head title="Schedules" />
@@ -138,6 +138,8 @@ export function Next({ name, zone }: { name: string; zone: string }) {
   const next = useQuery({
     queryKey: ["schedules", name, "next"],
     queryFn: () => data(api.GET("/api/v1/schedules/{name}/next", { params: { path: { name }, query: { n: 5 } } })),
+    // The first of them passes, and another comes behind the last.
+    refetchInterval: EVERY,
   });
   if (!next.data) return <Problem error={next.error} />;
   // Where both zones are one, once is enough.

@@ -6,26 +6,22 @@ import { api, data, type Schemas } from "../api/client";
 import type { Run } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Problem } from "../parts/parts";
-import { type BulkOp, DANGER, likeliest, MEANS, NEEDS_REASON, OPS, Preview } from "./BulkDialog";
+import { type BulkOp, DANGER, likeliest, MEANS, NEEDS_REASON, OPS, Preview, previewOf } from "./BulkDialog";
 
 /// What the server takes at once.
 const MOST = 1000;
 
-export function SelectedDialog({ runs, onClose, onDone }: { runs: Run[]; onClose: () => void; onDone: () => void }) {
+export function SelectedDialog({ runs: chosen, onClose, onDone }: { runs: Run[]; onClose: () => void; onDone: () => void }) {
   const navigate = useNavigate();
+  // As they were chosen: one that is gone from the list meanwhile must not make them others.
+  const [runs] = useState(chosen);
   const [op, setOp] = useState<BulkOp>(() => likeliest(runs.map((run) => run.status)));
   const [reason, setReason] = useState("");
   const ids = runs.map((run) => run.id);
-  const preview = useQuery({
-    queryKey: ["bulk", "preview", op, ids],
-    queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: { op, filter: "", ids, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
-    enabled: runs.length > 0 && runs.length <= MOST,
-    placeholderData: undefined,
-    retry: false,
-  });
+  const ask = { op, filter: "", ids };
+  const preview = useQuery(previewOf(ask, runs.length > 0 && runs.length <= MOST));
   const act = async () => {
-    const body = { op, filter: "", ids, reason: reason || undefined };
-    const made = (await data(api.POST("/api/v1/bulk", { body: body as never }))) as Schemas["Bulk"];
+    const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, reason: reason || undefined } as never }))) as Schemas["Bulk"];
     onDone();
     void navigate({ to: `/bulk/${made.id}` as string });
   };

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { config } from "../app/config";
 import { About } from "../app/Shell";
+import { SignOut, useWho } from "../app/You";
 import { ORDER, setTheme, useTheme } from "../app/theme";
 import { type Codec, codec, COLUMNS, type Column, columns, forgetAll, forgetView, keepCodec, keepColumns, mute, opened, useMuted, views as savedViews } from "../lib/kept";
 import { wrong } from "../lib/codec";
@@ -13,6 +14,7 @@ import { css, Head } from "../parts/parts";
 export function SettingsPage() {
   const theme = useTheme();
   const utc = useUtc();
+  const who = useWho();
   const muted = useMuted();
   const [views, setViews] = useState(savedViews);
   const [chosen, setChosen] = useState(() => columns(undefined));
@@ -35,6 +37,7 @@ export function SettingsPage() {
         <Card title="Theme"><Choice name="theme" options={ORDER.map((one) => [one, one === "system" ? "as the system says" : one])} value={theme} onChange={(value) => setTheme(value as typeof theme)} /></Card>
         <Card title="Times"><Choice name="zone" options={[["here", "in the zone of this machine"], ["utc", "in UTC"]]} value={utc ? "utc" : "here"} onChange={(value) => setUtc(value === "utc")} /></Card>
         <Card title="This server"><About /></Card>
+        {who && <Card title="You"><p>{who}</p><div><SignOut /></div></Card>}
         <Card title="Columns of the list of runs">
           <div className={css.choices}>{(Object.keys(COLUMNS) as Column[]).map((name) => <label key={name} className={css.check}><input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} /> {COLUMNS[name][0]}</label>)}</div>
         </Card>

@@ -1,9 +1,11 @@
 // The server itself: whether it can serve, what `doctor` says, which it is, what it goes by, who asks, and where programs look.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { api, data, type Schemas, signOut } from "../api/client";
+import { useQuery } from "@tanstack/react-query";
+import { api, data, type Schemas } from "../api/client";
 import { config } from "../app/config";
-import { useMay, useMe, useVersion } from "../app/Shell";
+import { useMay, useVersion } from "../app/Shell";
+import { SignOut, useWho } from "../app/You";
 import { backlog } from "../lib/backlog";
+import { useReach } from "../lib/me";
 import { bytes } from "../lib/size";
 import { between, duration, millis } from "../lib/time";
 import { css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
@@ -23,21 +25,18 @@ function Verdict({ status }: { status: string }) {
 const READY: Record<string, string> = { database: "it answers", writes: "it takes them", schema: "this program's", not_stopping: "it takes requests" };
 
 export function SystemPage() {
-  const client = useQueryClient();
   const version = useVersion();
   const ready = useQuery({ queryKey: ["ready"], queryFn: () => data(api.GET("/readyz")), refetchInterval: 5000 });
-  const me = useMe();
+  const who = useWho();
   const system = useQuery({ queryKey: ["system"], queryFn: () => data(api.GET("/api/v1/system")), refetchInterval: 10_000, retry: false });
-  const may = useMay("operate");
+  // Whoever is bound is refused these too, and told so once.
+  const [mayAct, reach] = [useMay("operate"), useReach()];
+  const may = mayAct && reach("system") === true;
   // They take a while, and ask much of the database: once, and again when somebody wants it.
   const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), enabled: may, staleTime: Infinity, retry: false });
   const settings = useQuery({ queryKey: ["system", "config"], queryFn: () => data(api.GET("/api/v1/system/config")), enabled: may, staleTime: Infinity, retry: false });
   // Reads all of a file of SQLite: the same.
   const tables = useQuery({ queryKey: ["system", "tables"], queryFn: () => data(api.GET("/api/v1/system/tables")), enabled: may, staleTime: Infinity, retry: false });
-  const leave = async () => {
-    await signOut();
-    await client.invalidateQueries();
-  };
   // Whether it is ready is asked every few seconds, and says little: what the checks say of the same thing tells more, while it is well.
   const told = new Set(checks.data?.items.map((check) => check.name));
   const all: Schemas["CheckJson"][] = [
@@ -48,9 +47,9 @@ export function SystemPage() {
     <>
       <Head title="System">
         {may && <button type="button" className={css.button} disabled={checks.isFetching} onClick={() => (void checks.refetch(), void tables.refetch())}>{checks.isFetching ? "Checking…" : "Check again"}</button>}
-        {system.data?.tokens && <button type="button" className={css.button} onClick={() => void leave()}>Sign out</button>}
+        <SignOut />
       </Head>
-      <Problem error={ready.error ?? checks.error} />
+      <Problem error={ready.error ?? system.error ?? checks.error} />
       {/* All at once, and with room for what takes longer: nothing moves away under somebody's eyes. */}
       {version.isPending || system.isPending || ready.isPending ? <Loading /> : <div className={css.stack}>
         <div className={`${css.card} ${css.scroll}`} style={{ minHeight: may && checks.isPending ? USUAL_HEIGHT : undefined }}>
@@ -66,6 +65,7 @@ export function SystemPage() {
               ))}
             </tbody>
           </table>
+          {!mayAct && system.data && <p className={`${css.muted} ${css.under}`}>What <code>outlast doctor</code> says, what the server goes by and how much room its tables take is for operators.</p>}
         </div>
         <Facts facts={[
           ["Version", version.data && `${version.data.version}, API ${version.data.api}`], ["Store", version.data?.store], ["Shards", system.data?.shards],
@@ -74,11 +74,13 @@ export function SystemPage() {
           ["Connections", system.data?.pool && `${system.data.pool.in_use} of ${system.data.pool.size} in use`],
           ["Sums for charts", system.data && <Behind key="b" since={system.data.unsummed_since} />],
           ["The database's time", system.data && <Time key="n" at={system.data.now} />], ["Tokens", system.data && (system.data.tokens ? "needed" : "not needed")],
-          ["You", me.data && `${me.data.actor}, ${me.data.role}${me.data.tenant ? `, of tenant ${me.data.tenant}` : ""}`],
+          ["You", who],
           ["For programs", <span key="p">{["openapi.json", "metrics", "healthz", "readyz"].map((name) => <span key={name}><a href={config.base + name}>/{name}</a> </span>)}</span>],
         ]} />
         {system.data && <Kept system={system.data} />}
+        <Problem error={settings.error} />
         {settings.data && settings.data.items.length > 0 && <Config items={settings.data.items} />}
+        <Problem error={tables.error} />
         {tables.data && tables.data.items.length > 0 && <Tables items={tables.data.items} />}
       </div>}
     </>

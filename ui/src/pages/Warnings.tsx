@@ -5,8 +5,10 @@ import type { ReactNode } from "react";
 import { api, ApiError, data } from "../api/client";
 import { useMay } from "../app/Shell";
 import { backlog } from "../lib/backlog";
+import { useReach } from "../lib/me";
 import { many, stopped } from "../lib/stopped";
 import { duration, skewNow } from "../lib/time";
+import { Notices } from "../parts/Notices";
 import { css, Icon, Note, useNow } from "../parts/parts";
 import { serving, Unserved } from "./Queues";
 import { isLate } from "./Schedules";
@@ -24,13 +26,14 @@ interface Warning {
 
 function useWarnings(): Warning[] {
   const now = useNow();
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) }).data?.items ?? [];
-  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY });
-  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), refetchInterval: EVERY, retry: false });
+  const reach = useReach();
+  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), enabled: reach("queues") === true }).data?.items ?? [];
+  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), enabled: reach("schedules") === true, refetchInterval: EVERY });
+  const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: reach("nodes") === true, refetchInterval: EVERY, retry: false });
   const ready = useQuery({ queryKey: ["ready"], queryFn: () => data(api.GET("/readyz")), refetchInterval: EVERY, retry: false });
-  const system = useQuery({ queryKey: ["system"], queryFn: () => data(api.GET("/api/v1/system")), refetchInterval: EVERY, retry: false });
+  const system = useQuery({ queryKey: ["system"], queryFn: () => data(api.GET("/api/v1/system")), enabled: reach("system") === true, refetchInterval: EVERY, retry: false });
   // To look is much to ask of the database: what the server found for anybody in the last minutes is good enough.
-  const may = useMay("operate");
+  const may = useMay("operate") && reach("system") === true;
   const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks", { params: { query: { max_age: FOUND_WITHIN } } })), enabled: may, staleTime: LOOK_EVERY, refetchInterval: LOOK_EVERY, retry: false });
   const behind = backlog(system.data?.next_purge_at, now);
   const late = (schedules.data?.items ?? []).filter((one) => isLate(one, now));
@@ -74,7 +77,6 @@ export function WarningCount() {
 }
 
 export function Warnings() {
-  const found = useWarnings();
-  if (!found.length) return null;
-  return <div className={page.warnings} id={PLACE} role="status" aria-label="Warnings">{found.map(({ key, tone, text }) => <Note key={key} tone={tone}><span>{text}</span></Note>)}</div>;
+  const items = useWarnings().map(({ key, tone, text }) => ({ key, note: <Note tone={tone}><span>{text}</span></Note> }));
+  return <Notices items={items} label="Warnings" id={PLACE} className={page.warnings} />;
 }

@@ -159,17 +159,18 @@ export function Loading() {
   return <div className={css.empty} role="status">Loading…</div>;
 }
 
-/// Names the tab after the page's heading.
-export function useTitle(): RefObject<HTMLHeadingElement | null> {
+/// Names the tab: after the page's heading, without the way back, chips and times that stand in it, unless it has a name that says more.
+export function useTitle(name?: string): RefObject<HTMLHeadingElement | null> {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    if (heading.current?.textContent) document.title = `${heading.current.textContent} – Outlast`;
+    const own = [...(heading.current?.childNodes ?? [])].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.textContent).join("").trim();
+    if (name ?? own) document.title = `${name ?? own} – Outlast`;
   });
   return heading;
 }
 
-export function Head({ title, children }: { title: ReactNode; children?: ReactNode }) {
-  const heading = useTitle();
+export function Head({ title, name, children }: { title: ReactNode; name?: string; children?: ReactNode }) {
+  const heading = useTitle(name);
   return (
     <div className={css.head}>
       <h1 ref={heading}>{title}</h1>
@@ -184,8 +185,8 @@ export function plain(text: string): string {
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "");
 }
 
-export function download(name: string, text: string) {
-  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+export function download(name: string, text: string, type = "application/json") {
+  const url = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

@@ -14,7 +14,7 @@ import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Menu } from "../parts/Menu";
 import { css as parts, Hidden, Problem, Time } from "../parts/parts";
-import { type Action, actionsOf, type Due, dueOf, forkBody, type ForkVersion, meaning, MEANS, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, type Due, dueOf, forkBody, type ForkVersion, meaning, MEANS, type Outlook, outlook, START, startsOf, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
 import { ExplainDialog } from "./Explain";
 import { MessageDialog } from "./Message";
 import { useRefresh } from "./refresh";
@@ -80,7 +80,7 @@ function ReasonDialog({ run, steps, action, onClose }: { run: Run; steps?: Step[
   return (
     <Ask title={`${WORDS[action]} ${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}?`} action={WORDS[action]} danger={["cancel", "kill", "delete"].includes(action)} onDo={act} onClose={onClose}>
       <p>{meaning(action, run.status)}</p>
-      {action === "cancel" && steps && <Stopping steps={steps} />}
+      {steps && outlook(action, run.status, steps).map((one) => <Becomes key={one.says} {...one} />)}
       <ReasonField value={reason} onChange={setReason} required={action === "kill" || action === "delete"} />
     </Ask>
   );
@@ -89,16 +89,14 @@ function ReasonDialog({ run, steps, action, onClose }: { run: Run; steps?: Step[
 /// So many are named; the others are counted.
 const FEW = 8;
 
-/// What a cancel would revert and stop.
-function Stopping({ steps }: { steps: Step[] }) {
-  const { steps: done, children } = stopping(steps);
-  if (!done.length && !children.length) return <p className={parts.muted}>Nothing of it is done yet, and no child of it goes on.</p>;
-  const more = (all: string[]) => all.length > FEW && `… and ${all.length - FEW} more`;
+/// What would become of something that it has done, does or waits for.
+function Becomes({ says, names = [], runs = [] }: Outlook) {
+  const more = names.length + runs.length - FEW;
   return (
-    <div>
-      {done.length > 0 && <p>Reverted, in this order, where its code says how: {done.slice(0, FEW).map((name, at) => <span key={name}>{at > 0 && ", "}<code>{name}</code></span>)} {more(done)}</p>}
-      {children.length > 0 && <p>Children that go on, and are asked to stop too unless its code leaves them: {children.slice(0, FEW).map((id) => <Link key={id} to={`/runs/${id}` as string} className={parts.mono}>…{id.slice(-8)} </Link>)} {more(children)}</p>}
-    </div>
+    <p className={names.length || runs.length ? undefined : parts.muted}>
+      {says} {names.slice(0, FEW).map((name, at) => <span key={name}>{at > 0 && ", "}<code>{name}</code></span>)}
+      {runs.slice(0, FEW).map((id) => <Link key={id} to={`/runs/${id}` as string} className={parts.mono}>…{id.slice(-8)} </Link>)} {more > 0 && `… and ${more} more`}
+    </p>
   );
 }
 

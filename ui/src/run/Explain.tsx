@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import type { Run } from "../lib/state";
+import { EVERY } from "../lib/sums";
 import { duration, millis, readable } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask } from "../parts/Ask";
@@ -14,6 +15,8 @@ export function useExplained(id: string, enabled: boolean) {
     queryKey: ["run", id, "explain"],
     queryFn: async ({ signal }) => (await data(api.GET("/api/v1/runs/{id}/explain", { params: { path: { id } }, signal }))) as unknown as Explained,
     enabled,
+    // Mostly it is no change of the run: a queue is held, a node dies, a rate is used up, another run leaves its slot. No stream tells of that.
+    refetchInterval: EVERY,
     placeholderData: undefined,
   });
 }

@@ -19,7 +19,7 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
   const now = useNow();
   const made = millis(run.created_at) ?? now;
   const state = stateOf(run, now, explained?.kind);
-  const heading = useTitle();
+  const heading = useTitle(nameOf(run));
   const forkOf = run.tags[FORK];
   const forks = useQuery({ queryKey: ["runs", "forks", run.id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs", { params: { query: { tag: [`${FORK}=${run.id}`], limit: 4 } as never }, signal })), placeholderData: undefined, retry: false });
   return (
@@ -51,10 +51,15 @@ export function Header({ run, explained, isKnown, steps }: { run: Run; explained
         {!!forks.data?.items.length && <span>forks {forks.data.items.slice(0, 3).map((fork) => <Link key={fork.id} to={`/runs/${fork.id}` as string} className={parts.mono}>…{fork.id.slice(-8)} </Link>)}{forks.data.items.length > 3 && <Link to={"/runs" as string} search={{ tag: [`${FORK}=${run.id}`], since: "all" } as never}>all</Link>}</span>}
         {run.owner && <span>owner <b>{run.owner}</b></span>}
         {run.tenant && <span>tenant <b>{run.tenant}</b></span>}
-        {Object.entries(run.tags).filter(([name]) => name !== FORK).map(([name, value]) => <Link key={name} to={"/runs" as string} search={{ tag: [`${name}=${value}`] } as never}>{name}={value}</Link>)}
+        {Object.entries(run.tags).filter(([name]) => name !== FORK).map(([name, value]) => <Link key={name} to={"/runs" as string} search={{ tag: [`${name}=${value}`], since: "all" } as never}>{name}={value}</Link>)}
       </div>
     </>
   );
+}
+
+/// What people call it: its definition with its key, or the end of its id.
+export function nameOf(run: Pick<Run, "id" | "definition" | "key">): string {
+  return `${run.definition} ${run.key ?? `…${run.id.slice(-8)}`}`;
 }
 
 /// What it is at. A turn that goes on still tells of steps that it has ended.

@@ -55,10 +55,13 @@ export function LogsTab({ id, level: asked, text: given = "", onFilter }: Props)
     if (follow && lines.length) rows.scrollToIndex(lines.length - 1, { align: "end" });
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [follow, lines.length]);
+  const place = useRef(0);
   const scrolled = () => {
     const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    // Whoever scrolls up wants to read, and not to be taken away.
-    if (follow && scrollHeight - scrollTop - clientHeight > 4 * LINE) setFollow(false);
+    const isUp = scrollTop < place.current;
+    place.current = scrollTop;
+    // Whoever scrolls up wants to read, and not to be taken away, whatever they do it with. To follow is to scroll down alone.
+    if (follow && isUp && scrollHeight - scrollTop - clientHeight > LINE) setFollow(false);
   };
   if (logs.isPending) return <Loading />;
   const now = serverNow();
@@ -70,11 +73,11 @@ export function LogsTab({ id, level: asked, text: given = "", onFilter }: Props)
         <label>At least <select value={level} onChange={(event) => onFilter({ level: event.target.value === ALL ? undefined : event.target.value })}>{LEVELS.map((one) => <option key={one}>{one}</option>)}</select></label>
         <input className={parts.input} style={{ width: 240 }} placeholder="with these letters" aria-label="Lines with these letters" value={text} onChange={(event) => type(event.target.value)} />
         <label className={parts.check}><input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> follow</label>
-        <button type="button" className={parts.button} onClick={() => download(`${id}.log`, lines.map((line) => `${line.at} ${line.level} ${plain(line.message)}\n`).join(""))}>Download</button>
+        <button type="button" className={parts.button} onClick={() => download(`${id}.log`, lines.map((line) => `${line.at} ${line.level} ${plain(line.message)}\n`).join(""), "text/plain")}>Download the lines shown</button>
         <span className={parts.muted}>{lines.length.toLocaleString("en")} {lines.length === 1 ? "line" : "lines"}{hasNextPage ? ", and more" : ""}</span>
       </div>
       {lines.length ? (
-        <div className={css.logs} ref={box} tabIndex={0} role="log" aria-label="Log" onWheel={scrolled} onTouchMove={scrolled}>
+        <div className={css.logs} ref={box} tabIndex={0} role="log" aria-label="Log" onScroll={scrolled}>
           <div style={{ height: rows.getTotalSize(), position: "relative" }}>
             {rows.getVirtualItems().map((item) => {
               const line = lines[item.index]!;

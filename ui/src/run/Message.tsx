@@ -11,6 +11,7 @@ import type { Run, Step } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { FormFields } from "../parts/FormField";
 import { css as parts, Hidden } from "../parts/parts";
+import { arrival } from "./acts";
 import { useRefresh } from "./refresh";
 
 /// How many other runs of the definition are looked at for such a message, and how much of each.
@@ -60,7 +61,7 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
   const hint = ["JSON", last && `with the fields of the last ${OPS[kind]} of this name`, isWrong && "this is none yet"].filter(Boolean).join("; ");
   return (
     <Ask title={kind === "event" ? "Send an event" : "Settle a promise"} action={kind === "event" ? "Send" : "Settle"} onDo={send} onClose={onClose} disabled={!name || isWrong || hides}>
-      <p className={parts.muted}>{kind === "event" ? "It is kept until the run waits for it." : "The first value stays."}</p>
+      <p className={parts.muted}>{arrival(kind, names.includes(name))}</p>
       <Field label="Name" hint={names.length ? `the run waits for ${names.join(", ")}` : undefined}>
         <input className={parts.input} value={name} required list={names.length > 1 ? "awaited" : undefined} onChange={(event) => (setName(event.target.value), names.includes(event.target.value) && setLooked(event.target.value))} onBlur={() => setLooked(name)} />
         {names.length > 1 && <datalist id="awaited">{names.map((one) => <option key={one} value={one} />)}</datalist>}

@@ -12,7 +12,7 @@ import { Divider, useShare } from "../parts/Divider";
 import { Payload } from "../parts/Payload";
 import { css as parts, Loading, Note, Problem } from "../parts/parts";
 import { Explain, useExplained } from "./Explain";
-import { Ended, Header, Spent } from "./Header";
+import { Ended, Header, nameOf, Spent } from "./Header";
 import { HistoryTab } from "./History";
 import { LogsTab } from "./Logs";
 import { RawTab } from "./Raw";
@@ -50,7 +50,7 @@ export function RunPage() {
   });
   const steps = useQuery(stepsOf(id));
   const [page, setPage] = useShare("page", PAGE);
-  const name = run.data && `${run.data.definition} ${run.data.key ?? `…${id.slice(-8)}`}`;
+  const name = run.data && nameOf(run.data);
   useEffect(() => {
     if (name) keepOpened({ id, name });
   }, [id, name]);
@@ -65,8 +65,12 @@ export function RunPage() {
   // Added to what the address will be: one change may follow another before that is drawn.
   const change = (next: (before: Search) => Search) => void navigate({ to: `/runs/${id}` as string, search: ((before: Search) => ({ ...before, ...next(before) })) as never, replace: true });
   const set = (next: Search) => change(() => next);
-  // An attempt is one of its step.
-  const select = (step: string | undefined) => set({ step, attempt: undefined });
+  // An attempt is one of its step. Which one somebody has chosen here, and did not find in the address.
+  const sought = useRef<string>(undefined);
+  const select = (step: string | undefined) => {
+    sought.current = step;
+    set({ step, attempt: undefined });
+  };
 
   if (!run.data) {
     if (run.error instanceof ApiError && (run.error.status === 404 || run.error.code === "invalid_id")) {
@@ -107,7 +111,7 @@ export function RunPage() {
             <Timeline run={run.data} steps={steps.data?.items ?? []} total={steps.data?.total} compress={search.idle !== "1"} shown={search} onShow={change} chosen={chosen && stepKey(chosen)} onChoose={select} />
             {!chosen && <Payloads run={run.data} />}
           </div>
-          {chosen && <StepPanel run={run.data} step={chosen} place={isAll ? steps.data!.items.indexOf(chosen) : undefined} attempt={search.attempt} onAttempt={(attempt) => set({ attempt })} onClose={() => select(undefined)} />}
+          {chosen && <StepPanel run={run.data} step={chosen} place={isAll ? steps.data!.items.indexOf(chosen) : undefined} attempt={search.attempt} onAttempt={(attempt) => set({ attempt })} isSought={sought.current === stepKey(chosen)} onClose={() => select(undefined)} />}
         </div>
       )}
       {tab === "history" && <HistoryTab id={id} kind={search.kind} onKind={(kind) => set({ kind })} />}

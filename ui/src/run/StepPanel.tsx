@@ -1,9 +1,10 @@
 // One operation of a run: attempts, result, error, and what can be done from here.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { config } from "../app/config";
+import { useKeys } from "../app/keys";
 import { useMay } from "../app/Shell";
 import { write } from "../lib/json";
 import { recordedName, type Run, type Step, stepKey, stepState } from "../lib/state";
@@ -29,21 +30,33 @@ interface Props {
   attempt?: string;
   onAttempt?: (attempt: string | undefined) => void;
   onClose: () => void;
+  /// Somebody has just chosen it: where there is no room beside the timeline it is below it, and brought on the screen.
+  isSought?: boolean;
   /// Of a run that is in a file nothing can be forked, or asked for.
   isAlone?: boolean;
 }
 
-export function StepPanel({ run, step, place, attempt, onAttempt, onClose, isAlone = false }: Props) {
+/// Where a step stands below the timeline (run.module.css).
+const NARROW = "(max-width: 900px)";
+
+export function StepPanel({ run, step, place, attempt, onAttempt, onClose, isSought = false, isAlone = false }: Props) {
   const may = useMay("operate");
   const utc = useUtc();
   const [forking, setForking] = useState(false);
+  const panel = useRef<HTMLElement>(null);
+  // Wherever the focus is: who has chosen a step by a click still has it on its row.
+  useKeys((key) => key === "Escape" && (onClose(), true));
+  const key = stepKey(step);
+  useEffect(() => {
+    if (isSought && matchMedia(NARROW).matches) panel.current?.scrollIntoView({ block: "start" });
+  }, [key, isSought]);
   const now = useNow();
   const state = stepState(step, run, now);
   const began = millis(step.began_at);
   const ended = millis(step.ended_at);
   const canFork = forkable([step]).length > 0;
   return (
-    <aside className={css.panel} aria-label={`Step ${step.op === "undo" ? "undo " : ""}${step.name}`} onKeyDown={(event) => event.key === "Escape" && !forking && onClose()}>
+    <aside className={css.panel} aria-label={`Step ${step.op === "undo" ? "undo " : ""}${step.name}`} ref={panel}>
       <div className={css.panelHead}>
         <h2>{step.op === "undo" ? "undo " : ""}{step.name}</h2>
         <StateChip state={state} />

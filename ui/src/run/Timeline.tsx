@@ -13,7 +13,7 @@ import { isBusy, type Scale, segments, shrunk, styled, wholeScale, working } fro
 import { bandsOf, closedOf, isAll, MOST_OPEN, openOf, type Shown, withAll, withBand, withChild, withScope } from "./opened";
 import { GroupLine, NoteLine, RunLine, StepLine } from "./Rows";
 import css from "./run.module.css";
-import { stepsOf } from "./steps";
+import { ENDS, stepsOf } from "./steps";
 import { rowsOf } from "./tree";
 
 const ROW = 30;
@@ -115,15 +115,26 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
       onShow(() => ({ open: withAll(key === "e") }));
       return true;
     }
-    if (key !== "f") return false;
-    const failed = steps.find((step) => step.state === "failed" || step.attempts.length > 0);
-    if (!failed) return false;
+    return key === "f" && toFailure();
+  });
+  const isSeeking = useRef(false);
+  /// Shows the first failure. While the middle of a long run is on its way it may be there, and is waited for.
+  const toFailure = (): boolean => {
+    const first = steps.findIndex((step) => step.state === "failed" || step.attempts.length > 0);
+    isSeeking.current = !!total && total > steps.length && (first < 0 || first >= ENDS);
+    if (isSeeking.current) return true;
+    if (first < 0) return false;
+    const failed = steps[first]!;
     onShow(() => ({ closed: undefined }));
     const place = rowsOf(steps, children).findIndex((line) => "step" in line && line.step === failed);
     rows.scrollToIndex(place + 1, { align: "center" });
     onChoose(stepKey(failed));
     return true;
-  });
+  };
+  useEffect(() => {
+    if (isSeeking.current) toFailure();
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [steps]);
   /// Walks the rows; what is not on the screen yet is scrolled to first.
   const walk = (event: React.KeyboardEvent) => {
     const row = (event.target as HTMLElement).closest<HTMLElement>("[data-row]");

@@ -4,7 +4,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, dueOf, forkable, forkBody, meaning, MEANS, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, arrival, dueOf, forkable, forkBody, meaning, MEANS, outlook, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
 import { command, crowd, type Explained, reason, remedy, type Wait } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
@@ -175,6 +175,39 @@ describe("a cancel", () => {
     const steps = [{ ...step("step", "hotel"), ...over }, { ...step("step", "flight"), ...over }, { ...step("event", "ok"), ...over }, { ...step("step", "pay"), state: "failed" }, { ...step("child", "a"), child: "run_a", ended_at: null }, { ...step("child", "b"), ...over, child: "run_b" }];
     expect(stopping(steps as never)).toEqual({ steps: ["flight", "hotel"], children: ["run_a"] });
     expect(stopping([])).toEqual({ steps: [], children: [] });
+  });
+  it("does not revert again what is undone", () => {
+    const over = { state: "completed", ended_at: "2026-01-01T00:00:00Z" };
+    const steps = [{ ...step("step", "hotel"), ...over }, { ...step("step", "flight"), ...over }, { ...step("undo", "flight"), ...over }, { ...step("undo", "hotel"), state: "running" }];
+    expect(stopping(steps as never).steps).toEqual(["hotel"]);
+  });
+});
+
+describe("before it is done it is said", () => {
+  const over = { state: "completed", ended_at: "2026-01-01T00:00:00Z" };
+  const steps = [
+    { ...step("step", "hotel"), ...over }, { ...step("step", "flight"), ...over }, { ...step("step", "pay"), state: "running", ended_at: null },
+    { ...step("event", "ok"), state: "waiting", ended_at: null }, { ...step("sleep", "sleep"), ...over }, { ...step("child", "a"), child: "run_a", state: "running", ended_at: null },
+  ] as never[];
+  const said = (action: Action, status: string, of = steps) => outlook(action, status, of).map(({ says, names = [], runs = [] }) => `${says} ${[...names, ...runs].join(", ")}`.trim());
+  it("what a cancel reverts, and what a kill leaves as it is", () => {
+    expect(said("cancel", "running")).toEqual([expect.stringMatching(/^Reverted, in this order, .*: flight, hotel$/), expect.stringMatching(/^Children .* asked to stop too .*: run_a$/)]);
+    expect(said("kill", "running")).toEqual([expect.stringMatching(/not reverted by anybody: flight, hotel$/), expect.stringMatching(/^In hand, and dropped.*: pay$/), expect.stringMatching(/^Children .* asked to stop .*: run_a$/)]);
+    for (const action of ["cancel", "kill"] as const) expect(said(action, "running", [])).toEqual(["Nothing of it is done yet, and no child of it goes on."]);
+  });
+  it("what goes on until a run stands still, and what it waits for when it goes on", () => {
+    expect(said("pause", "running")).toEqual(["In hand, and finished first: pay", "Children, which go on meanwhile: run_a", expect.stringMatching(/^It waits for these.*: event ok$/)]);
+    // What a job does stands in no journal, nor what code does between two steps.
+    expect([said("pause", "running", []), said("pause", "undoing", [])]).toEqual([["What it is doing is finished first."], ["What it is doing is finished first."]]);
+    expect(said("pause", "waiting", [])).toEqual(["Nothing of it is in hand: it stands still at once."]);
+    const undo = [{ ...step("undo", "hotel"), state: "running", ended_at: null }] as never[];
+    expect(said("pause", "undoing", undo)).toEqual(["In hand, and finished first: undo hotel"]);
+    expect(said("resume", "paused")).toEqual([expect.stringMatching(/^It goes on waiting for these.*: event ok$/), expect.stringMatching(/^Children .*: run_a$/)]);
+    expect(said("resume", "paused", [])).toEqual([]);
+    expect(said("delete", "completed")).toEqual([]);
+  });
+  it("whether an event or a value is waited for", () => {
+    for (const kind of ["event", "settle"] as const) expect([arrival(kind, true), arrival(kind, false)]).toEqual([expect.stringMatching(/^The run waits for it/), expect.stringMatching(/does not wait for it now/)]);
   });
 });
 

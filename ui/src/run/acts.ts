@@ -144,6 +144,56 @@ export function versionsOf(name: string, cards: { version: number }[], nodes: { 
 /// What a run that is asked to stop has to revert and to stop with it, as far as its journal tells: which steps its code knows how to
 /// undo stands in no journal.
 export function stopping(steps: Step[]): { steps: string[]; children: string[] } {
-  const done = steps.filter((step) => ["step", "transaction"].includes(step.op) && step.state === "completed");
+  const undone = new Set(steps.flatMap((step) => (step.op === "undo" && step.state === "completed" ? [step.name] : [])));
+  const done = steps.filter((step) => WORK.includes(step.op) && step.state === "completed" && !undone.has(step.name));
   return { steps: done.map((step) => step.name).reverse(), children: steps.flatMap((step) => (step.child && !step.ended_at ? [step.child] : [])) };
+}
+const WORK = ["step", "transaction"];
+
+/// One thing that becomes of what a run has done, does or waits for.
+export interface Outlook {
+  says: string;
+  names?: string[];
+  /// Children of it.
+  runs?: string[];
+}
+
+/// What somebody should know before a run is ended, held back or let go: as far as its journal tells.
+export function outlook(action: Action, status: string, steps: Step[]): Outlook[] {
+  const { steps: done, children } = stopping(steps);
+  const open = (...ops: string[]) => steps.filter((step) => ops.includes(step.op) && !step.ended_at);
+  const inHand = open(...WORK, "undo").filter((step) => step.state === "running").map((step) => (step.op === "undo" ? `undo ${step.name}` : step.name));
+  const awaited = open("event", "promise", "sleep").map((step) => `${step.op} ${step.name}`);
+  const nothing = { says: "Nothing of it is done yet, and no child of it goes on." };
+  switch (action) {
+    case "cancel":
+      return or(nothing, { says: "Reverted, in this order, where its code says how:", names: done }, { says: "Children that go on, and are asked to stop too unless its code leaves them:", runs: children });
+    case "kill":
+      return or(nothing, { says: "Done, and not reverted by anybody:", names: done }, { says: "In hand, and dropped; whatever has happened of it by then stays too:", names: inHand },
+        { says: "Children that go on, and are asked to stop unless its code leaves them:", runs: children });
+    case "pause": {
+      const now = { says: ["running", "undoing"].includes(status) ? "What it is doing is finished first." : "Nothing of it is in hand: it stands still at once." };
+      return [...or(now, { says: "In hand, and finished first:", names: inHand }), ...some({ says: "Children, which go on meanwhile:", runs: children }, { says: "It waits for these, and goes on with none of them before it is resumed:", names: awaited })];
+    }
+    case "resume":
+      return some({ says: "It goes on waiting for these, unless they have come meanwhile:", names: awaited }, { says: "Children that it has started, and that have not ended as far as it knows:", runs: children });
+    default:
+      return [];
+  }
+}
+
+/// Those of which there is anything.
+function some(...all: Outlook[]): Outlook[] {
+  return all.filter((one) => one.names?.length || one.runs?.length);
+}
+
+function or(none: Outlook, ...all: Outlook[]): Outlook[] {
+  const found = some(...all);
+  return found.length ? found : [none];
+}
+
+/// What becomes of an event or of the value of a promise.
+export function arrival(kind: "event" | "settle", isAwaited: boolean): string {
+  if (isAwaited) return kind === "event" ? "The run waits for it, and goes on with it." : "The run waits for it, and goes on with this value. The first value stays.";
+  return kind === "event" ? "The run does not wait for it now: it is kept until it does." : "The run does not wait for it now, and finds it when it does. The first value stays.";
 }
