@@ -141,6 +141,7 @@ async fn a_write_that_comes_after_the_lease_is_counted_and_its_turn_dropped() {
                         after: Mark::default(),
                         forget_after: day,
                         limit: 10,
+                        only_orphans: false,
                     };
                     assert_eq!(store.sweep(&ask).await?.freed, 1);
                 }

@@ -181,6 +181,16 @@ impl SqlStore {
         }
     }
 
+    async fn stop_orphans(&self, ask: &Arc<Sweep>) -> Result<(), StoreError> {
+        for _ in 0..ORPHAN_PAGES {
+            let page = ask.clone();
+            if !self.transact(TxKind::Plain, work!(|tx, page| transitions::stop_orphans(tx, &page))).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     async fn transact<T: Send + 'static>(&self, kind: TxKind, work: Work<T>) -> Result<T, StoreError> {
         self.may(kind)?;
         match &self.database {
@@ -375,6 +385,14 @@ impl Store for SqlStore {
     async fn sweep(&self, ask: &Sweep) -> Result<Swept, StoreError> {
         self.may(TxKind::Plain)?;
         let ask = Arc::new(ask.clone());
+        if ask.only_orphans {
+            let look = ask.clone();
+            let are_any = work!(|tx, look| transitions::are_orphans(tx, &look));
+            if self.transact(TxKind::Read, are_any).await? {
+                self.stop_orphans(&ask).await?;
+            }
+            return Ok(Swept::default());
+        }
         let look = ask.clone();
         if let Database::Postgres(database) = &self.database {
             database.keep_statistics().await;
@@ -389,18 +407,13 @@ impl Store for SqlStore {
         if !found.is_any {
             return Ok(Swept::default());
         }
-        let (late, old, page) = (ask.clone(), ask.clone(), ask.clone());
+        let (late, old, orphans) = (ask.clone(), ask.clone(), ask.clone());
         let mut swept =
             self.transact(TxKind::Fenced, work!(|tx, ask| transitions::sweep(tx, &ask, from))).await?;
         swept.expired =
             self.transact(TxKind::Fenced, work!(|tx, late| transitions::expire(tx, &late))).await?;
         self.transact(TxKind::Fenced, work!(|tx, old| transitions::forget(tx, &old))).await?;
-        for _ in 0..ORPHAN_PAGES {
-            let page = page.clone();
-            if !self.transact(TxKind::Plain, work!(|tx, page| transitions::stop_orphans(tx, &page))).await? {
-                break;
-            }
-        }
+        self.stop_orphans(&orphans).await?;
         Ok(swept)
     }
 

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 const SOON: Duration = Duration::from_millis(500);
 /// The same where a look takes long, which must not take more than a part of the time.
 const LATEST: Duration = Duration::from_secs(15);
-const PART: u32 = 60;
+pub(crate) const PART: u32 = 60;
 /// How long a look takes that is worth avoiding.
-const SLOW: Duration = Duration::from_millis(5);
+const SLOW: Duration = Duration::from_millis(2);
 /// How long transactions take at most that make runs due, but for a few: so far before the last look one begins, now and then.
 const BACK: Duration = Duration::from_secs(2);
 /// The same of most of them: so far before the last look every other begins. Who was taken within this time is passed over

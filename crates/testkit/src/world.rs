@@ -486,5 +486,13 @@ fn schema() -> io::Result<u64> {
 pub fn sweep_of(shard: u16) -> Sweep {
     let day = Duration::from_secs(86_400);
     let by = outlast_core::NodeId::new(0);
-    Sweep { by, shard, unknown_after: day, after: Mark::default(), forget_after: day, limit: 10 }
+    Sweep {
+        by,
+        shard,
+        unknown_after: day,
+        after: Mark::default(),
+        forget_after: day,
+        limit: 10,
+        only_orphans: false,
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_core::{Limits, NodeId, RunId};
-use outlast_store::{DynStore, Mark, Renew, Sweep};
+use outlast_store::{DynStore, Mark, Renew, StoreError, Sweep};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -222,7 +222,7 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
             () = tokio::time::sleep(pause) => {}
             // Whoever waits for its children's end does not wait for that.
             () = engine.orphans.notified(), if !engine.spares_others() => {
-                sweep_all(&engine).await;
+                stop_orphans(&engine).await;
                 engine.changed.notify_waiters();
                 continue;
             }
@@ -249,19 +249,19 @@ pub(super) async fn sweep_all(engine: &Arc<Engine>) {
     }
 }
 
+/// Asks children to stop whose parent did not end well, in every shard.
+async fn stop_orphans(engine: &Arc<Engine>) {
+    for shard in 0..engine.store.shards() {
+        let ask = Sweep { only_orphans: true, ..ask(engine, shard) };
+        if let Err(error) = engine.store.sweep(&ask).await {
+            say_unswept(engine, shard, &error);
+        }
+    }
+}
+
 /// Sweeps one shard once; gives how many rows were old, of the kind that had the most.
 async fn sweep(engine: &Arc<Engine>, shard: u16) -> u64 {
-    // A node that is there for bulks alone does not know what others know who are not there now.
-    let never = engine.settings.only_bulks.then_some(Limits::DURATION);
-    let ask = Sweep {
-        by: engine.node(),
-        shard,
-        unknown_after: never.unwrap_or(engine.settings.unknown_after),
-        after: engine.overdue.lock().get(&shard).copied().unwrap_or_default(),
-        forget_after: FORGET_AFTER,
-        limit: SWEEP_ROWS,
-    };
-    match engine.store.sweep(&ask).await {
+    match engine.store.sweep(&ask(engine, shard)).await {
         Ok(swept) => {
             engine.overdue.lock().insert(shard, swept.next);
             for node in &swept.dead_nodes {
@@ -274,10 +274,29 @@ async fn sweep(engine: &Arc<Engine>, shard: u16) -> u64 {
             swept.freed.max(swept.blocked).max(swept.forgotten)
         }
         Err(error) => {
-            if let Some(unsaid) = engine.troubles.sweep.say() {
-                tracing::warn!(%error, shard, unsaid, "housekeeping failed; it is tried again");
-            }
+            say_unswept(engine, shard, &error);
             0
         }
+    }
+}
+
+/// All that a sweep of a shard does.
+fn ask(engine: &Engine, shard: u16) -> Sweep {
+    // A node that is there for bulks alone does not know what others know who are not there now.
+    let never = engine.settings.only_bulks.then_some(Limits::DURATION);
+    Sweep {
+        by: engine.node(),
+        shard,
+        unknown_after: never.unwrap_or(engine.settings.unknown_after),
+        after: engine.overdue.lock().get(&shard).copied().unwrap_or_default(),
+        forget_after: FORGET_AFTER,
+        limit: SWEEP_ROWS,
+        only_orphans: false,
+    }
+}
+
+fn say_unswept(engine: &Engine, shard: u16, error: &StoreError) {
+    if let Some(unsaid) = engine.troubles.sweep.say() {
+        tracing::warn!(%error, shard, unsaid, "housekeeping failed; it is tried again");
     }
 }

@@ -116,6 +116,9 @@ pub struct Sweep {
     pub forget_after: Duration,
     /// At most this many rows of each kind.
     pub limit: u32,
+    /// Only asks children to stop whose parent did not end well: what [`Signal::Orphans`](crate::Signal::Orphans) is about,
+    /// which comes far more often than anything else has to be swept.
+    pub only_orphans: bool,
 }
 
 /// The answer to a sweep.

@@ -69,7 +69,7 @@ pub(crate) use leave::leave;
 pub(crate) use listen::listen;
 pub(crate) use measure::measure;
 pub(crate) use once::control_once;
-pub(crate) use orphans::stop_orphans;
+pub(crate) use orphans::{are_orphans, stop_orphans};
 pub(crate) use own::end_leases;
 pub(crate) use queue::{home as home_of_queue, read as read_queue, read_counted as read_counted_queue};
 pub(crate) use record::record;

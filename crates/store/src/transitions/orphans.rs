@@ -88,6 +88,13 @@ pub(super) fn add_forget(flight: &mut Flight, shard: u16, parent: RunId) {
     flight.add(ORPHANS_DONE.with(cells![shard, parent]));
 }
 
+/// Whether there is a note of children that have to stop.
+pub(crate) async fn are_orphans(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, StoreError> {
+    let mut flight = Flight::default();
+    let noted = flight.add(ORPHANS_ANY.with(cells![ask.shard]));
+    Ok(!flight.send_last(tx).await?.take(noted).is_empty())
+}
+
 /// Asks a page of children of one parent to stop. Says whether there may be more to do.
 pub(crate) async fn stop_orphans(tx: &mut dyn Tx, ask: &Sweep) -> Result<bool, StoreError> {
     let mut flight = Flight::default();
@@ -128,6 +135,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &ORPHANS_NOTE,
     &ORPHANS_LATE,
     &ORPHANS_LOCK,
+    &ORPHANS_ANY,
     &ORPHANS_NEXT,
     &ORPHANS_PAGE,
     &ORPHANS_PASS,
@@ -173,6 +181,10 @@ static ORPHANS_LOCK: Sql = Sql::new(
     "select o.parent from outlast.orphans as o where o.shard = {p1} and o.parent = {p2} {for_update}",
 )
 .takes(&[Type::Int, Type::Id]);
+
+static ORPHANS_ANY: Sql =
+    Sql::new("orphans_any", "select 1 from outlast.orphans as o where o.shard = {p1} limit 1")
+        .takes(&[Type::Int]);
 
 static ORPHANS_NEXT: Sql = Sql::new(
     "orphans_next",

@@ -39,6 +39,7 @@ async fn sweep(world: &World) {
             after: Mark::default(),
             forget_after,
             limit: 1,
+            only_orphans: false,
         };
         world.store.sweep(&ask).await.unwrap();
     }

@@ -166,6 +166,7 @@ impl World {
                 after: Mark::default(),
                 forget_after: Duration::from_secs(86_400),
                 limit: 100,
+                only_orphans: false,
             };
             swept.push(self.store.sweep(&ask).await.unwrap());
         }

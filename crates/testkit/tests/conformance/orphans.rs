@@ -1,8 +1,8 @@
 //! Children of a run that did not end well are asked to stop, in pages, whoever ended it.
 
 use outlast_core::{RunId, Status};
-use outlast_store::{Address, Committed, Control, Ended, NewsKind, Next, Started};
-use outlast_testkit::{Starting, Turn, World, store_test, sweep_of};
+use outlast_store::{Address, Committed, Control, Ended, NewsKind, Next, Started, Sweep, Swept};
+use outlast_testkit::{LEASE, Starting, Turn, World, store_test, sweep_of};
 
 use crate::DAY;
 
@@ -50,6 +50,21 @@ async fn a_child_stops_when_its_parent_ends_other_than_well(world: World) {
     world.sweep().await;
     assert_eq!(world.status(child).await, Status::Ready, "it goes on after a parent that ended well");
     assert_eq!(world.count("select count(*) from outlast.orphans").await, 0);
+}
+
+#[store_test]
+async fn a_sweep_for_such_children_alone_leaves_everything_else_to_the_others(world: World) {
+    let (parent, child) = family(&world).await;
+    assert_eq!(world.commit(parent.writes().next(finish(Status::Failed))).await, Committed::Done);
+    let held = world.start("greet").shard(child.shard()).held_by("gone").await;
+    world.pass(LEASE * 2).await;
+    for shard in 0..world.store().shards() {
+        let ask = Sweep { only_orphans: true, ..sweep_of(shard) };
+        assert_eq!(world.store().sweep(&ask).await.unwrap(), Swept::default());
+    }
+    assert_eq!(world.status(child).await, Status::Cancelled);
+    assert_eq!(world.status(held.run).await, Status::Running, "whoever is dead is for a whole sweep");
+    assert_eq!(world.sweep().await.freed, 1);
 }
 
 #[store_test]

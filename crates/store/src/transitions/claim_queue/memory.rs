@@ -151,6 +151,8 @@ impl Memory {
         };
         let ran = match recalled.who {
             Who::Counted => None,
+            // Nobody was asked for: nothing is known of who runs, and nothing of how long a look at them takes.
+            _ if recalled.uncounted => None,
             Who::Named | Who::Since(..) if names.len() <= MOST => Some(Ran::These(names)),
             Who::Named | Who::Since(..) => Some(Ran::Many),
         };
@@ -170,7 +172,7 @@ impl Memory {
                 kept.whole = look;
             }
             (kept.at, kept.counts, kept.floors) = (seen.now, seen.counts, floors(&mut kept.whole));
-            if matches!(recalled.who, Who::Named) {
+            if matches!(recalled.who, Who::Named) && !recalled.uncounted {
                 kept.counted = look;
             }
             kept.ran = ran.unwrap_or_else(|| kept.ran.clone());
@@ -264,7 +266,8 @@ static QUEUE_HELD_NAMED: Sql = Sql::new(
 .takes(&[Type::Int, Type::Text])
 .by("agenda_node");
 
-// Node by node: the numbers of their claims are in the index behind them. Of a node that may have taken something with an old
+// Node by node, which `offset 0` leaves no way around (joined with all that any node holds it passes over all that was ever held):
+// the numbers of their claims are in the index behind them. Of a node that may have taken something with an old
 // number lately, or whose program would not say so, from further back.
 static QUEUE_HELD_SINCE: Sql = Sql::new(
     "queue_held_since",
@@ -277,10 +280,12 @@ static QUEUE_HELD_SINCE: Sql = Sql::new(
            from outlast.nodes as n left join outlast.leases as l on l.shard = {p1} and l.node = n.id cross join lateral (
              select a.id, a.group_key from outlast.agenda as a
               where a.shard = {p1} and a.node = n.id and a.queue = {p2}
-                and a.claim >= case when l.late_at < {p7} then {p6} else {p4} end
-             union all
+                and a.claim >= case when l.late_at < {p7} then {p6} else {p4} end offset 0) as a
+          where n.shard = {p1}
+         union
+         select a.id, a.group_key from outlast.nodes as n cross join lateral (
              select a.id, a.group_key from outlast.agenda as a
-              where a.shard = {p1} and a.node = n.id and a.claim < {p5} and a.queue = {p2}) as a
+              where a.shard = {p1} and a.node = n.id and a.claim < {p5} and a.queue = {p2} offset 0) as a
           where n.shard = {p1}
      ) as h",
 )
@@ -293,6 +298,7 @@ mod tests {
     use outlast_core::NodeId;
 
     use super::*;
+    use crate::whole_look::PART;
 
     const SLOW: Duration = Duration::from_millis(50);
 
@@ -326,10 +332,10 @@ mod tests {
         assert!(look(&memory, seen(at(3), SLOW), 2));
         let recalled = memory.recall(&ask("a"));
         assert!(matches!(&recalled.who, Who::Since(since, runs) if *since == at(3) && runs.len() == 2));
-        assert!(recalled.whole_in.is_some_and(|left| left <= SLOW * 60), "and everything soon after");
+        assert!(recalled.whole_in.is_some_and(|left| left <= SLOW * PART), "and everything soon after");
         assert!(memory.recall(&ask("b")).at.is_none(), "others may be due before those of other code");
 
-        tokio::time::advance(SLOW * 60).await;
+        tokio::time::advance(SLOW * PART).await;
         let recalled = memory.recall(&ask("a"));
         assert!(
             matches!(recalled.who, Who::Since(..)) && recalled.floors == Floors::default(),
@@ -344,6 +350,21 @@ mod tests {
         assert!(matches!(memory.recall(&ask("a")).who, Who::Named), "all who run once more");
         assert!(look(&memory, seen(at(5), SLOW), MOST + 1));
         assert!(matches!(memory.recall(&ask("a")).who, Who::Counted), "too many to ask for one by one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_runs_of_a_queue_whose_rules_count_nobody_is_counted_once_and_not_again() {
+        let memory = Memory::default();
+        let uncounted = |now, took| Seen { counts: false, ..seen(now, took) };
+        assert!(look(&memory, uncounted(at(1), SLOW), 0), "its rules are not known yet");
+        for now in 2..5 {
+            assert!(memory.recall(&ask("a")).uncounted);
+            assert!(look(&memory, uncounted(at(now), Duration::from_millis(1)), 0));
+            tokio::time::advance(RARELY).await;
+        }
+        assert!(memory.recall(&ask("a")).uncounted, "however quick the looks at its line are");
+        assert!(!look(&memory, seen(at(5), SLOW), 0), "until its rules count");
+        assert!(matches!(memory.recall(&ask("a")).who, Who::Counted));
     }
 
     #[tokio::test(start_paused = true)]

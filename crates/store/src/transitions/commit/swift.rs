@@ -236,9 +236,15 @@ static FINISH_LEAVE: Sql = Sql::new("finish_leave", "")
     .takes(&[Type::Int, Type::Id]);
 
 /// A run that ended well reads no more messages. What somebody else ended meanwhile may be tried again, and then reads
-/// those that it has not read.
+/// those that it has not read. Run by run: a list would have the planner read the messages of the whole shard.
 static INBOX_GONE: Sql = Sql::new(
     "inbox_gone",
+    "delete from outlast.inbox as i using (
+         select k.run from unnest({p2}) as k(run)
+          where (select r.status from outlast.results as r where r.shard = {p1} and r.run = k.run) = {p3} offset 0) as k
+      where i.shard = {p1} and i.run = k.run",
+)
+.on_sqlite(
     "delete from outlast.inbox as i where i.shard = {p1} and i.run {in:p2}
         and (select r.status from outlast.results as r where r.shard = {p1} and r.run = i.run) = {p3}",
 )
