@@ -10,11 +10,11 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, DynStore, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold,
-    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode,
-    Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
-    Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError,
-    Sweep, Swept, TableSize, TokenView, TurnEnd, Upkeep, UserTx, Value, ValueRow, VerifyMark, VerifyPage,
-    Vitals,
+    KvEntry, KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LogPlace,
+    LostNode, Measure, NewRun, News, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads,
+    Renew, Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store,
+    StoreError, Sweep, Swept, TableSize, TokenView, TurnEnd, Upkeep, UserTx, Value, ValueRow, VerifyMark,
+    VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -229,8 +229,12 @@ impl Reads for Faulty {
         self.way.call("lines", || self.store.lines(queues)).await
     }
 
-    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
-        self.way.call("logs", || self.store.logs(run, limit)).await
+    async fn logs(&self, run: RunId, after: LogPlace, limit: u32) -> Result<Vec<LogLine>, StoreError> {
+        self.way.call("logs", || self.store.logs(run, after, limit)).await
+    }
+
+    async fn log_end(&self, run: RunId) -> Result<LogPlace, StoreError> {
+        self.way.call("log_end", || self.store.log_end(run)).await
     }
 
     async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use outlast_core::ShardCount;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::CallFault;
@@ -30,6 +31,10 @@ const USUAL: Size = Size { runs: 20, calls: (5, 9), last: 90, blows: (1, 2), pro
 const BIG: Size = Size { runs: 40, calls: (10, 18), last: 220, blows: (2, 5), programs: Length::Long };
 const ONE_IN: u8 = 32;
 
+/// One schedule in so many spreads its runs over shards, and over how many: each costs nodes as much as having one does.
+const SPREAD: u8 = 8;
+pub(crate) const SHARDS: ShardCount = 3;
+
 /// Within which time runs are started. Short, as is everything that takes time: with time come renewals, sweeps and claims that
 /// find nothing, of which the first few say as much as many.
 const STARTS_MS: u64 = 2_500;
@@ -53,6 +58,14 @@ pub(crate) struct Plan {
     pub(crate) beats: bool,
     /// When to look whether everything is as it must always be: in the middle of all, or once it is over.
     pub(crate) look: Option<Duration>,
+    /// Over how many shards its runs are spread.
+    #[serde(default = "one")]
+    pub(crate) shards: ShardCount,
+}
+
+/// What schedules had that were kept before there was a choice.
+fn one() -> ShardCount {
+    1
 }
 
 /// What happens to a node.
@@ -103,7 +116,9 @@ impl Plan {
         // What not every schedule has: both cost calls of the store as long as they are there.
         let (limits, beats) = (rng.u8(..8) == 0, rng.u8(..6) == 0);
         let (stories, calls) = (stories(rng, &size, limits), calls(rng, &size));
-        Plan { skews, deaf, stories, blows: blows(rng, &size, nodes), calls, limits, beats, look }
+        let blows = blows(rng, &size, nodes);
+        let shards = if rng.u8(..SPREAD) == 0 { SHARDS } else { 1 };
+        Plan { skews, deaf, stories, blows, calls, limits, beats, look, shards }
     }
 }
 

@@ -11,6 +11,8 @@ use crate::schedule::Outcome;
 #[derive(Debug, Default, Clone)]
 pub struct Tally {
     schedules: u64,
+    /// How many of them had several shards.
+    spread: u64,
     nodes: usize,
     runs: usize,
     calls: u64,
@@ -41,6 +43,7 @@ impl Tally {
         let fewest = self.fewest.get_or_insert(this);
         *fewest = (fewest.0.min(this.0), fewest.1.min(this.1), fewest.2.min(this.2));
         self.schedules += 1;
+        self.spread += u64::from(outcome.shards > 1);
         self.nodes += outcome.nodes;
         self.runs += outcome.runs;
         self.calls += outcome.calls;
@@ -58,6 +61,7 @@ impl Tally {
     /// Adds what others have tallied.
     pub fn join(&mut self, other: Tally) {
         self.schedules += other.schedules;
+        self.spread += other.spread;
         self.nodes += other.nodes;
         self.runs += other.runs;
         self.calls += other.calls;
@@ -94,6 +98,9 @@ impl Tally {
         {
             gaps.push(format!("a schedule had but {nodes} nodes, {runs} runs or {faults} faults"));
         }
+        if self.spread == 0 {
+            gaps.push("no schedule had several shards".to_owned());
+        }
         gaps
     }
 }
@@ -120,6 +127,7 @@ impl fmt::Display for Report {
         if let Some((nodes, runs, faults)) = tally.fewest {
             writeln!(f, "at least per schedule: nodes={nodes} runs={runs} faults={faults}")?;
         }
+        writeln!(f, "schedules with several shards: {}", tally.spread)?;
         for fault in Fault::ALL {
             let hits = tally.hits.get(&fault).copied().unwrap_or_default();
             let schedules = tally.schedules_hit.get(&fault).copied().unwrap_or_default();

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
+use outlast_core::ShardCount;
 use outlast_store::{SharedMemory, StoreError, Value};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::faults::{Fault, Watch};
-use crate::plan::Plan;
+use crate::plan::{Plan, SHARDS};
 use crate::play::{Input, definition};
 use crate::program::{Act, Program, What};
 use crate::script::Script;
@@ -38,10 +39,11 @@ const RECOVERY: Duration = Duration::from_secs(4);
 /// How the labels of the runs begin that nodes are asked to do after the heal.
 pub(crate) const TAIL: &str = "tail";
 
-/// A place for schedules, one after another: the database is made once.
+/// A place for schedules, one after another: the databases are made once.
 #[derive(Debug)]
 pub struct Theatre {
-    memory: Mutex<SharedMemory>,
+    /// By how many shards they have.
+    databases: Mutex<BTreeMap<ShardCount, SharedMemory>>,
 }
 
 /// What a schedule came to.
@@ -49,6 +51,7 @@ pub struct Theatre {
 pub struct Outcome {
     /// What must not be, in words.
     pub violations: Vec<String>,
+    pub(crate) shards: ShardCount,
     pub(crate) nodes: usize,
     pub(crate) runs: usize,
     pub(crate) calls: u64,
@@ -62,7 +65,9 @@ pub struct Outcome {
 impl Theatre {
     /// An empty one.
     pub fn open() -> Result<Theatre, StoreError> {
-        Ok(Theatre { memory: Mutex::new(empty()?) })
+        let databases = [1, SHARDS].map(|shards| Ok((shards, empty(shards)?)));
+        let databases: Result<_, StoreError> = databases.into_iter().collect();
+        Ok(Theatre { databases: Mutex::new(databases?) })
     }
 
     /// Plays the schedule of a seed.
@@ -73,8 +78,12 @@ impl Theatre {
     /// Plays a schedule. Whatever goes wrong with it is in what it came to.
     pub fn perform(&self, script: &Script, watch: Watch) -> Outcome {
         panics::watch();
-        let mut memory = self.memory.lock();
-        let played = panic::catch_unwind(AssertUnwindSafe(|| perform(&memory, script, watch)));
+        let mut databases = self.databases.lock();
+        let shards = script.plan.shards;
+        let played = panic::catch_unwind(AssertUnwindSafe(|| match databases.get(&shards) {
+            Some(memory) => perform(memory, script, watch),
+            None => perform(&empty(shards)?, script, watch),
+        }));
         let mut outcome = match played {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Outcome::wrong(format!("the schedule could not be played: {error}")),
@@ -83,8 +92,8 @@ impl Theatre {
         outcome.violations.extend(panics::seen().iter().map(|panic| format!("something {panic}")));
         if !outcome.violations.is_empty() {
             // Nobody knows in which state it was left.
-            match empty() {
-                Ok(new) => *memory = new,
+            match empty(shards) {
+                Ok(new) => drop(databases.insert(shards, new)),
                 Err(error) => outcome.violations.push(format!("there is no other database: {error}")),
             }
         }
@@ -99,8 +108,8 @@ impl Outcome {
 }
 
 /// A new database.
-fn empty() -> Result<SharedMemory, StoreError> {
-    let memory = SharedMemory::new(1)?;
+fn empty(shards: ShardCount) -> Result<SharedMemory, StoreError> {
+    let memory = SharedMemory::new(shards)?;
     memory.execute("create table sim_rows (run text not null, act text not null, value integer not null)")?;
     Ok(memory)
 }
@@ -173,6 +182,7 @@ async fn play(memory: &SharedMemory, plan: &Plan, mut rng: Rng, watch: Watch) ->
     };
     Ok(Outcome {
         violations: wrong,
+        shards: plan.shards,
         nodes: world.nodes.len(),
         runs,
         calls: world.weather.calls(),
