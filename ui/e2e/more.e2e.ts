@@ -76,6 +76,54 @@ it("shows what people asked of a run in its history", async () => {
   await row.waitFor();
 });
 
+it("looks on for what is of the kind that somebody wants, tells of all that people did, and has no more rows in the document than are seen", async () => {
+  const id = await lab.order("long history");
+  await lab.api(`/runs/${id}/pause`, { reason: "long after the first page" });
+  const [all, rare] = [1900, 1700];
+  const made = Date.parse("2026-01-01T00:00:00Z");
+  const entry = (pos: number) => ({ pos, at: new Date(made + pos * 1000).toISOString(), op: pos === rare ? "event" : "step", phase: "done", name: `entry ${pos}`, body: null });
+  const page = await lab.page("/runs");
+  const asked: number[] = [];
+  let isAway = false;
+  await page.route(`**/api/v1/runs/${id}/history?*limit=500*`, (route) => {
+    const after = Number(new URL(route.request().url()).searchParams.get("after") ?? 0);
+    if (isAway && after) return route.fulfill({ status: 503, json: { code: "unavailable", detail: "not now" } });
+    asked.push(after);
+    const to = Math.min(all, after + 500);
+    return route.fulfill({ json: { items: Array.from({ length: to - after }, (_, nth) => entry(after + nth + 1)), next_after: to < all ? to : null } });
+  });
+  // What people did stands behind the last entry that has come, and is there all the same.
+  await page.goto(`${lab.url}/runs/${id}?tab=history&kind=operator`);
+  await page.getByRole("row").filter({ hasText: "long after the first page" }).waitFor();
+  expect(await page.getByRole("status").filter({ hasText: /Loading|looking on/ }).count()).toBe(0);
+  expect([...new Set(asked)]).toEqual([0]);
+  // Nobody has to press anything for what is pages away; and where it cannot be had that is said.
+  isAway = true;
+  await page.getByLabel("Kind").selectOption("");
+  await page.getByLabel("Kind").selectOption("step");
+  const entries = page.getByRole("group", { name: "Entries" });
+  await entries.getByText("entry 1", { exact: true }).waitFor();
+  await page.goto(`${lab.url}/runs/${id}?tab=history&kind=event`);
+  await page.getByText("There is more, and it could not be had.").waitFor();
+  isAway = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await entries.getByText(`entry ${rare}`, { exact: true }).waitFor();
+  await page.getByText("1,900 entries", { exact: true }).waitFor();
+  await expect.poll(() => page.getByRole("row").count()).toBe(2);
+  // All of them: the last one is reached by scrolling, and those that were passed are not in the document any more.
+  await page.getByLabel("Kind").selectOption("");
+  await expect.poll(async () => {
+    await entries.evaluate((box) => box.scrollTo({ top: box.scrollHeight }));
+    return await entries.getByText(`entry ${all}`, { exact: true }).count();
+  }).toBe(1);
+  await entries.getByText("long after the first page").waitFor();
+  expect(await page.getByRole("row").count()).toBeLessThan(80);
+  expect(await entries.getByText("entry 1", { exact: true }).count()).toBe(0);
+  // Whoever scrolls back finds the first ones where they were.
+  await entries.evaluate((box) => box.scrollTo({ top: 0 }));
+  await entries.getByText("entry 1", { exact: true }).waitFor();
+});
+
 it("opens a run from the file that it was downloaded as, and shows the same steps", async () => {
   const id = await lab.order("kept");
   const page = await lab.page(`/runs/${id}?tab=raw`);

@@ -82,7 +82,7 @@ function Read({ read: { run, steps, history } }: { read: Schemas["ReadRun"] }) {
       <Timeline run={run} steps={steps} compress={compress} shown={shown} onShow={(change) => setShown((before) => ({ ...before, ...change(before) }))} chosen={chosen} onChoose={setChosen} isAlone />
       {step && <StepPanel run={run} step={step} place={steps.indexOf(step)} onClose={() => setChosen(undefined)} isAlone />}
       <Payloads run={run} />
-      <section><h2 className={css.heading}>History</h2><HistoryTable run={run.id} entries={history} actions={[]} hasMore={false} kind={kind} onKind={setKind} /></section>
+      <section><h2 className={css.heading}>History</h2><HistoryTable run={run.id} entries={history} kind={kind} onKind={setKind} /></section>
     </div>
   );
 }

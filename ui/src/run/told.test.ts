@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { noteOf, told } from "./told";
+import { linesOf, noteOf, OPERATOR, told } from "./told";
 
 const entry = (pos: number, second: number) => ({ pos, at: `2027-01-01T00:00:0${second}Z`, op: "step", phase: "done", name: `s${pos}`, body: null });
 const action = (name: string, second: number, status = 200) => ({ at: `2027-01-01T00:00:0${second}Z`, actor: "ann", action: `run.${name}`, reason: "why not", status });
@@ -14,6 +14,13 @@ describe("the history", () => {
   it("keeps the order of entries, and leaves for later what comes behind entries that are not here yet", () => {
     const lines = told([entry(1, 5), entry(2, 4)], [action("pause", 6)], true);
     expect(lines.map((line) => line.name)).toEqual(["s1", "s2"]);
+  });
+  it("has all that people did where somebody asks for that alone, however many entries are still to come", () => {
+    const [entries, actions] = [[entry(1, 1)], [action("cancel", 9, 403), action("pause", 6), action("start", 0)]];
+    expect(linesOf(entries, actions, true).map((line) => line.name)).toEqual(["start", "s1"]);
+    expect(linesOf(entries, actions, true, OPERATOR).map((line) => line.name)).toEqual(["start", "pause", "cancel"]);
+    expect(linesOf(entries, actions, true, "step").map((line) => line.name)).toEqual(["s1"]);
+    expect(linesOf(entries, actions, true, "event")).toEqual([]);
   });
 });
 

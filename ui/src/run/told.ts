@@ -37,6 +37,13 @@ export function told(entries: Schemas["Entry"][], actions: Schemas["Action"][], 
   return [...merged, ...asked];
 }
 
+/// Those of one kind, or all. What people did is all here however few entries are: alone it needs no place among them.
+export function linesOf(entries: Schemas["Entry"][], actions: Schemas["Action"][], hasMore: boolean, kind?: string): Line[] {
+  if (kind === OPERATOR) return told([], actions, false);
+  const lines = told(entries, actions, hasMore);
+  return kind ? lines.filter((line) => line.kind === kind) : lines;
+}
+
 export interface Said {
   text: string;
   /// A run that it names.
