@@ -1,7 +1,8 @@
 // The API as typed functions. Answers are read without loss (lib/json), problems become errors that say what to do.
-import createClient from "openapi-fetch";
+import createClient, { type Client } from "openapi-fetch";
 import { config } from "../app/config";
 import { quick, write } from "../lib/json";
+import { keyOf, newAct } from "../lib/once";
 import { noteServerDate } from "../lib/time";
 import type { components, paths } from "./schema";
 
@@ -20,7 +21,7 @@ const tokenWanted = new Set<TokenWanted>();
 
 /// Gives the server a token, for a cookie that no script can read. Whatever is wrong with it is thrown.
 export async function signIn(text: string) {
-  await data(api.POST("/api/v1/session", { body: { token: text } }));
+  await data(looks.POST("/api/v1/session", { body: { token: text } }));
   await data(api.GET("/api/v1/me"));
 }
 
@@ -31,7 +32,7 @@ export async function redeemTicket() {
   if (!ticket) return;
   history.replaceState(history.state, "", location.pathname + location.search);
   // Who is too late is asked for a token.
-  await data(api.POST("/api/v1/session", { body: { ticket } })).catch(() => undefined);
+  await data(looks.POST("/api/v1/session", { body: { ticket } })).catch(() => undefined);
 }
 
 /// The cookie opens nothing any more.
@@ -82,12 +83,47 @@ function problem(status: number, text: string): ApiError {
   }
 }
 
-export const api = createClient<paths>({
-  baseUrl: new URL(config.base, location.href).href.replace(/\/$/, ""),
-  fetch: lossless,
-  bodySerializer: (body) => write(body),
-  querySerializer: { array: { style: "form", explode: true } },
-});
+function client(fetch: (request: Request) => Promise<Response>): Client<paths> {
+  return createClient<paths>({
+    baseUrl: new URL(config.base, location.href).href.replace(/\/$/, ""),
+    fetch,
+    bodySerializer: (body) => write(body),
+    querySerializer: { array: { style: "form", explode: true } },
+  });
+}
+
+const all = client(lossless);
+
+/// Everything that may be asked for twice: what only looks, and what puts or takes away.
+export const api: Omit<typeof all, "POST"> = all;
+/// What is sent somewhere and does nothing there that must not be done twice: what only says what would be, a file that is read, a session.
+export const looks: Pick<typeof all, "POST"> = all;
+
+/// Does what a dialog is for.
+export type Once = Pick<typeof all, "POST">;
+
+/// How long somebody waits who asks again for what is being done, in seconds: what takes longer the server gives up.
+const IN_PROGRESS = 35;
+
+/// For each dialog its own. What is asked for again in the same words, because the answer was lost or somebody pressed twice, is done once and
+/// answered alike. Words that were changed are another request; and so is what comes behind an answer.
+export function once(): Once {
+  let act = newAct();
+  return client(async (request) => {
+    const body = await request.clone().text();
+    request.headers.set("idempotency-key", keyOf(act, request.method, new URL(request.url).pathname, body));
+    for (let left = IN_PROGRESS; ; left--) {
+      try {
+        const answer = await lossless(new Request(request, { body }));
+        act = newAct();
+        return answer;
+      } catch (error) {
+        if (!(error instanceof ApiError && error.code === "in_progress" && left > 0)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 1000));
+      }
+    }
+  });
+}
 
 /// What was answered; whatever went wrong was thrown already.
 export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {

@@ -2,7 +2,7 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { data, looks, type Once, type Schemas } from "../api/client";
 import { bulkWords, type Term } from "../lib/filter";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Problem } from "../parts/parts";
@@ -26,7 +26,7 @@ export const MEANS: Record<BulkOp, string> = {
 export function previewOf(body: object, isEnabled = true) {
   return queryOptions({
     queryKey: ["preview", body],
-    queryFn: async () => (await data(api.POST("/api/v1/bulk", { body: { ...body, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
+    queryFn: async () => (await data(looks.POST("/api/v1/bulk", { body: { ...body, dry_run: true, reason: "preview" } as never }))) as Schemas["BulkPreview"],
     enabled: isEnabled, staleTime: "static", gcTime: 0, placeholderData: undefined, retry: false,
   });
 }
@@ -56,8 +56,8 @@ export function BulkDialog({ terms, failure = terms.find((term) => term.field ==
   const filter = bulkWords(terms);
   const ask = { op, filter: filter ?? "", failure, all: !terms.length };
   const preview = useQuery(previewOf(ask, filter !== null));
-  const start = async () => {
-    const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason: reason || undefined } as never }))) as Schemas["Bulk"];
+  const start = async (once: Once) => {
+    const made = (await data(once.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason: reason || undefined } as never }))) as Schemas["Bulk"];
     void navigate({ to: `/bulk/${made.id}` as string });
   };
   const found = preview.data;

@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, ApiError, data, type Schemas } from "../api/client";
+import { api, ApiError, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { handled, pace, total, what, which } from "../lib/bulk";
 import { counted } from "../lib/number";
@@ -38,8 +38,8 @@ const AGAIN = 2000;
 function AbortDialog({ bulk, onClose }: { bulk: Bulk; onClose: () => void }) {
   const client = useQueryClient();
   const [reason, setReason] = useState("");
-  const abort = async () => {
-    await data(api.POST("/api/v1/bulk/{id}/abort", { params: { path: { id: bulk.id } }, body: { reason: reason || undefined } }));
+  const abort = async (once: Once) => {
+    await data(once.POST("/api/v1/bulk/{id}/abort", { params: { path: { id: bulk.id } }, body: { reason: reason || undefined } }));
     await client.invalidateQueries({ queryKey: ["bulk"] });
   };
   return <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={onClose}><p>It stops after the runs in hand. What it did stays.</p><ReasonField value={reason} onChange={setReason} /></Ask>;

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, ApiError, data, type Schemas } from "../api/client";
+import { api, ApiError, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { fields } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
@@ -197,9 +197,9 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const isComing = cards.isPending || (input === null && (last.isPending || (before.text === undefined && !before.error && !!last.data?.items.length)));
   const text = input ?? before.text ?? (isComing ? "" : "null");
   const hides = hasHidden(text);
-  const start = async () => {
+  const start = async (once: Once) => {
     const body = { definition: name, input: parse(text), key: key || undefined, reason: reason || undefined } as Schemas["StartRun"];
-    const { id, created } = (await data(api.POST("/api/v1/runs", { body }))) as Schemas["Started"];
+    const { id, created } = (await data(once.POST("/api/v1/runs", { body }))) as Schemas["Started"];
     setThere(created ? undefined : id);
     if (!created) throw new Error("Nothing was started: there is a run with this key.");
     void navigate({ to: `/runs/${id}` as string });

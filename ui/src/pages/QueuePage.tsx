@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, ApiError, data, type Schemas } from "../api/client";
+import { api, ApiError, data, type Once, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { bulkWords } from "../lib/filter";
@@ -166,8 +166,8 @@ function PurgeDialog({ queue, onClose }: { queue: Queue; onClose: () => void }) 
   const [reason, setReason] = useState("");
   const ask = { op: "cancel", filter: bulkWords([{ field: "queue", value: queue.name }, { field: "status", value: "ready" }])!, all: false };
   const preview = useQuery(previewOf(ask));
-  const act = async () => {
-    const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason } as never }))) as Schemas["Bulk"];
+  const act = async (once: Once) => {
+    const made = (await data(once.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason } as never }))) as Schemas["Bulk"];
     void navigate({ to: `/bulk/${made.id}` as string });
   };
   const found = preview.data;

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, data, type Once, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { useReach } from "../lib/me";
@@ -111,8 +111,8 @@ export function QueueActs({ queue, small = false }: { queue: Queue; small?: bool
   const [asked, setAsked] = useState<Act | null>(null);
   const [reason, setReason] = useState("");
   const client = useQueryClient();
-  const act = async (what: Act) => {
-    await data(api.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name: queue.name } }, body: { reason: reason || undefined } }));
+  const act = async (what: Act, once: Once) => {
+    await data(once.POST(`/api/v1/queues/{name}/${what}` as "/api/v1/queues/{name}/pause", { params: { path: { name: queue.name } }, body: { reason: reason || undefined } }));
     await client.invalidateQueries({ queryKey: ["queues"] });
   };
   const word = (what: Act) => what[0]!.toUpperCase() + what.slice(1);
@@ -121,7 +121,7 @@ export function QueueActs({ queue, small = false }: { queue: Queue; small?: bool
       {(queue.state === "open" ? (["pause", "drain"] as Act[]) : (["resume"] as Act[])).map((what) => (
         <button key={what} type="button" className={`${css.button} ${small ? css.small : ""}`} aria-label={`${what} ${queue.name}`} onClick={() => setAsked(what)}>{word(what)}</button>
       ))}
-      {asked && <Ask title={`${word(asked)} queue ${queue.name}?`} action={word(asked)} onClose={() => (setAsked(null), setReason(""))} onDo={() => act(asked)}><p>{MEANS[asked]}</p><ReasonField value={reason} onChange={setReason} /></Ask>}
+      {asked && <Ask title={`${word(asked)} queue ${queue.name}?`} action={word(asked)} onClose={() => (setAsked(null), setReason(""))} onDo={(once) => act(asked, once)}><p>{MEANS[asked]}</p><ReasonField value={reason} onChange={setReason} /></Ask>}
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, ApiError, data, type Schemas } from "../api/client";
+import { api, ApiError, data, looks, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { LOOK } from "../lib/first";
 import { duration, fieldTime } from "../lib/time";
@@ -82,11 +82,11 @@ function BackfillDialog({ schedule, onDone, onClose }: { schedule: Schedule; onD
   const params = { path: { name: schedule.name } };
   const preview = useQuery({
     queryKey: ["schedules", schedule.name, "backfill", body.from, body.to],
-    queryFn: () => data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, dry_run: true } as never })),
+    queryFn: () => data(looks.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, dry_run: true } as never })),
     enabled: !!body.from && !!body.to, placeholderData: undefined, retry: false,
   });
-  const act = async () => {
-    const made = await data(api.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, reason: reason || undefined } as never }));
+  const act = async (once: Once) => {
+    const made = await data(once.POST("/api/v1/schedules/{name}/backfill", { params, body: { ...body, reason: reason || undefined } as never }));
     onDone(made.started.length);
     await Promise.all([["runs"], [LOOK], ["schedules"]].map((queryKey) => client.invalidateQueries({ queryKey })));
   };

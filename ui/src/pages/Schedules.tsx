@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { STATES, stateOf } from "../lib/state";
 import { LOOK } from "../lib/first";
@@ -65,12 +65,12 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
   const navigate = useNavigate();
   const [asked, setAsked] = useState<Act | null>(null);
   const [reason, setReason] = useState("");
-  const act = async (what: Act) => {
+  const act = async (what: Act, once: Once) => {
     const asking = { params: { path: { name: schedule.name } }, body: { reason: reason || undefined } };
     if (what === "trigger") {
-      const { id } = await data(api.POST("/api/v1/schedules/{name}/trigger", asking));
+      const { id } = await data(once.POST("/api/v1/schedules/{name}/trigger", asking));
       void navigate({ to: `/runs/${id}` as string });
-    } else await data(api.POST(`/api/v1/schedules/{name}/${what}` as "/api/v1/schedules/{name}/pause", asking));
+    } else await data(once.POST(`/api/v1/schedules/{name}/${what}` as "/api/v1/schedules/{name}/pause", asking));
     await client.invalidateQueries({ queryKey: ["schedules"] });
   };
   const word = (what: Act) => what[0]!.toUpperCase() + what.slice(1);
@@ -79,7 +79,7 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
       {(["trigger", schedule.paused ? "resume" : "pause"] as Act[]).map((what) => (
         <button key={what} type="button" className={`${css.button} ${small ? css.small : ""}`} aria-label={`${word(what)} ${schedule.name}`} onClick={() => setAsked(what)}>{word(what)}</button>
       ))}
-      {asked && <Ask title={`${word(asked)} ${schedule.name}?`} action={word(asked)} onClose={() => (setAsked(null), setReason(""))} onDo={() => act(asked)}><p>{MEANS[asked]}</p><ReasonField value={reason} onChange={setReason} /></Ask>}
+      {asked && <Ask title={`${word(asked)} ${schedule.name}?`} action={word(asked)} onClose={() => (setAsked(null), setReason(""))} onDo={(once) => act(asked, once)}><p>{MEANS[asked]}</p><ReasonField value={reason} onChange={setReason} /></Ask>}
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { data, type Once, type Schemas } from "../api/client";
 import type { Run } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Problem } from "../parts/parts";
@@ -20,8 +20,8 @@ export function SelectedDialog({ runs: chosen, onClose, onDone }: { runs: Run[];
   const ids = runs.map((run) => run.id);
   const ask = { op, filter: "", ids };
   const preview = useQuery(previewOf(ask, runs.length > 0 && runs.length <= MOST));
-  const act = async () => {
-    const made = (await data(api.POST("/api/v1/bulk", { body: { ...ask, reason: reason || undefined } as never }))) as Schemas["Bulk"];
+  const act = async (once: Once) => {
+    const made = (await data(once.POST("/api/v1/bulk", { body: { ...ask, reason: reason || undefined } as never }))) as Schemas["Bulk"];
     onDone();
     void navigate({ to: `/bulk/${made.id}` as string });
   };

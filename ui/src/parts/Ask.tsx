@@ -1,5 +1,6 @@
 // Dialogs: what is asked before something is changed.
-import { type FormEvent, type ReactNode, useId, useState } from "react";
+import { type FormEvent, type ReactNode, useId, useRef, useState } from "react";
+import { once, type Once } from "../api/client";
 import { Modal } from "./Modal";
 import { css, Problem } from "./parts";
 
@@ -12,7 +13,8 @@ interface Asked {
   /// It only tells something: there is nothing to decline.
   isNote?: boolean;
   children?: ReactNode;
-  onDo: () => Promise<unknown>;
+  /// What it posts it posts by this, so that nothing is done twice.
+  onDo: (once: Once) => Promise<unknown>;
   onClose: () => void;
 }
 
@@ -20,16 +22,22 @@ export function Ask({ title, action, danger, disabled, isNote, children, onDo, o
   const heading = useId();
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
+  const [own] = useState(once);
+  // A second click may come before the button is drawn as busy.
+  const isDoing = useRef(false);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
+    if (isDoing.current) return;
+    isDoing.current = true;
     setBusy(true);
     setError(null);
     try {
-      await onDo();
+      await onDo(own);
       onClose();
     } catch (found) {
       setError(found);
       setBusy(false);
+      isDoing.current = false;
     }
   };
   return (

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, data, looks, type Once, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useOffers } from "../app/offers";
 import { useMay } from "../app/Shell";
@@ -67,14 +67,14 @@ function ReasonDialog({ run, steps, action, onClose }: { run: Run; steps?: Step[
   const refresh = useRefresh(run.id);
   const navigate = useNavigate();
   const [reason, setReason] = useState("");
-  const act = async () => {
+  const act = async (once: Once) => {
     const path = { id: run.id };
     if (action === "delete") {
       await data(api.DELETE("/api/v1/runs/{id}", { params: { path, query: { reason: reason || undefined } } }));
       await navigate({ to: "/runs" as string });
       return;
     }
-    await data(api.POST(`/api/v1/runs/{id}/${action}` as "/api/v1/runs/{id}/cancel", { params: { path }, body: { reason: reason || undefined } as never }));
+    await data(once.POST(`/api/v1/runs/{id}/${action}` as "/api/v1/runs/{id}/cancel", { params: { path }, body: { reason: reason || undefined } as never }));
     await refresh();
   };
   return (
@@ -106,9 +106,9 @@ function DueDialog({ run, action, at, onClose }: { run: Run; action: Due; at: st
   const utc = useUtc();
   const [time, setTime] = useState(timeField(millis(at) ?? serverNow(), utc));
   const [reason, setReason] = useState("");
-  const act = async () => {
+  const act = async (once: Once) => {
     const body = { at: action === "time" ? new Date(fieldTime(time, utc)!).toISOString() : undefined, seen: at, reason: reason || undefined };
-    const { changed } = await data(api.POST("/api/v1/runs/{id}/due", { params: { path: { id: run.id } }, body }));
+    const { changed } = await data(once.POST("/api/v1/runs/{id}/due", { params: { path: { id: run.id } }, body }));
     await refresh();
     if (!changed) throw new Error("Nothing was changed: it goes on by now, or waits for something else.");
   };
@@ -138,11 +138,11 @@ function RetryDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   const params = { path: { id: run.id } };
   const plan = useQuery({
     queryKey: ["run", run.id, "retry-plan"],
-    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/retry", { params, body: { dry_run: true } as never }))) as unknown as Schemas["PlanJson"],
+    queryFn: async () => (await data(looks.POST("/api/v1/runs/{id}/retry", { params, body: { dry_run: true } as never }))) as unknown as Schemas["PlanJson"],
     retry: false, placeholderData: undefined,
   });
-  const act = async () => {
-    await data(api.POST("/api/v1/runs/{id}/retry", { params, body: { reason: reason || undefined } as never }));
+  const act = async (once: Once) => {
+    await data(once.POST("/api/v1/runs/{id}/retry", { params, body: { reason: reason || undefined } as never }));
     await refresh();
   };
   return (
@@ -161,8 +161,8 @@ function SkipDialog({ run, steps = [], onClose }: { run: Run; steps?: Step[]; on
   const [named, setChosen] = useState<string>();
   const chosen = named ?? undos.at(-1)?.name ?? "";
   const [reason, setReason] = useState("");
-  const act = async () => {
-    await data(api.POST("/api/v1/runs/{id}/replace", { params: { path: { id: run.id } }, body: { step: `undo:${chosen}`, result: null, reason } as never }));
+  const act = async (once: Once) => {
+    await data(once.POST("/api/v1/runs/{id}/replace", { params: { path: { id: run.id } }, body: { step: `undo:${chosen}`, result: null, reason } as never }));
     await refresh();
   };
   return (
@@ -218,12 +218,12 @@ export function ForkDialog({ run, steps, from: given, version: first = "same", o
   const hides = isChanged && hasHidden(text);
   const plan = useQuery({
     queryKey: ["run", run.id, "fork-plan", from, version],
-    queryFn: async () => (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from!, version, undefined, "", true) as never }))) as Schemas["PlanJson"],
+    queryFn: async () => (await data(looks.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: forkBody(from!, version, undefined, "", true) as never }))) as Schemas["PlanJson"],
     enabled: from !== undefined, retry: false, placeholderData: undefined,
   });
-  const act = async () => {
+  const act = async (once: Once) => {
     const body = forkBody(from!, version, isChanged ? parse(text) : undefined, reason, false);
-    const made = (await data(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: body as never }))) as Schemas["Forked"];
+    const made = (await data(once.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run.id } }, body: body as never }))) as Schemas["Forked"];
     await refresh();
     void navigate({ to: `/runs/${made.id}` as string });
   };

@@ -1,7 +1,7 @@
 // A run that is in a file and perhaps in no database here: somebody sent it. The server says what the file tells, and keeps
 // nothing of it.
 import { useLayoutEffect, useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { data, looks, type Schemas } from "../api/client";
 import { isFinal, type Run, stateOf, stepOf } from "../lib/state";
 import { css as parts, Head, Note, Problem, StateChip, useNow } from "../parts/parts";
 import { Ended } from "./Header";
@@ -21,7 +21,7 @@ export function ImportPage() {
     setError(null);
     try {
       // As it is: whether it is JSON is said by the server, which reads it anyway.
-      setRead(await data(api.POST("/api/v1/runs/read", { body: (await file.text()) as never, bodySerializer: (text: unknown) => text as string })));
+      setRead(await data(looks.POST("/api/v1/runs/read", { body: (await file.text()) as never, bodySerializer: (text: unknown) => text as string })));
     } catch (found) {
       setRead(null);
       setError(found);

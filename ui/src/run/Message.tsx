@@ -2,7 +2,7 @@
 // and offers the fields of the last one of that name, of this run or of another of its definition.
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, data } from "../api/client";
+import { api, data, type Once } from "../api/client";
 import { fields, isJson } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
 import { BRIEF } from "../lib/payload";
@@ -52,10 +52,10 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
   const text = typed ?? (last ? write(emptied(last.value), 2) : "null");
   const isWrong = !isJson(text);
   const hides = hasHidden(text);
-  const send = async () => {
+  const send = async (once: Once) => {
     const body = { name, data: parse(text), reason: reason || undefined } as never;
     const params = { path: { id: run.id } };
-    await data(kind === "event" ? api.POST("/api/v1/runs/{id}/events", { params, body }) : api.POST("/api/v1/runs/{id}/promises", { params, body }));
+    await data(kind === "event" ? once.POST("/api/v1/runs/{id}/events", { params, body }) : once.POST("/api/v1/runs/{id}/promises", { params, body }));
     await refresh();
   };
   const hint = ["JSON", last && `with the fields of the last ${OPS[kind]} of this name`, isWrong && "this is none yet"].filter(Boolean).join("; ");
