@@ -99,9 +99,21 @@ export function story(database?: string) {
     await page.getByLabel(/Reason/).fill("stocktaking");
     await page.getByRole("button", { name: "Pause", exact: true }).last().click();
     await page.locator("[data-state=paused]").waitFor();
+    // Also for whoever comes later: who it was, when and why.
+    const other = await lab.page("/queues/stock");
+    await other.getByText(/^Paused by .+: stocktaking$/).waitFor();
+    const done = other.getByRole("region", { name: "What people did" }).getByRole("row").filter({ hasText: "paused it" });
+    expect(await done.innerText()).toMatch(/(ago|now)\s+\S+.*\s+paused it\s+stocktaking/);
     await page.getByRole("button", { name: "resume stock" }).click();
     await page.getByRole("button", { name: "Resume", exact: true }).last().click();
     await page.getByRole("button", { name: "pause stock" }).waitFor();
+    await other.getByRole("row").filter({ hasText: "resumed it" }).waitFor();
+    await expect.poll(() => other.getByText(/^Paused by/).count()).toBe(0);
+    await lab.api("/schedules/stock-check/pause", { reason: "nothing to count" });
+    await other.goto(`${lab.url}/schedules/stock-check`);
+    await other.getByText(/^Paused by .+: nothing to count$/).waitFor();
+    await other.getByRole("region", { name: "What people did" }).getByRole("row").filter({ hasText: "paused it" }).waitFor();
+    await lab.api("/schedules/stock-check/resume", {});
   });
 
   it("answers what lists ask for within half a second", async () => {

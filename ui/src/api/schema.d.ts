@@ -260,6 +260,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/queues/{name}/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What people did to it through the API and by commands, newest first; at most 200 */
+        get: operations["queue_actions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues/{name}/drain": {
         parameters: {
             query?: never;
@@ -792,6 +809,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/schedules/{name}/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What people did to it through the API and by commands, newest first; at most 200 */
+        get: operations["schedule_actions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/schedules/{name}/backfill": {
         parameters: {
             query?: never;
@@ -1164,7 +1198,7 @@ export interface components {
             id: string;
             status: string;
         };
-        /** @description What somebody asked of a run. */
+        /** @description What somebody asked of a run, a queue or a schedule. */
         Action: {
             /** @description As in the audit log: `run.cancel`. */
             action: string;
@@ -1177,7 +1211,7 @@ export interface components {
              */
             status: number;
         };
-        /** @description What was asked of a run. */
+        /** @description What was asked of one of them. */
         ActionPage: {
             items: components["schemas"]["Action"][];
         };
@@ -2961,6 +2995,37 @@ export interface operations {
             };
         };
     };
+    queue_actions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionPage"];
+                };
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     queue_drain: {
         parameters: {
             query?: never;
@@ -4336,6 +4401,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not done: see `code` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    schedule_actions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionPage"];
+                };
             };
             /** @description Not done: see `code` */
             default: {

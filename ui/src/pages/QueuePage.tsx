@@ -9,6 +9,7 @@ import { bulkWords } from "../lib/filter";
 import { useReach } from "../lib/me";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
+import { Asked, HeldBy } from "../parts/Asked";
 import { Charts } from "../parts/Chart";
 import { type Notice, Notices } from "../parts/Notices";
 import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
@@ -45,7 +46,8 @@ export function QueuePage() {
         {may && <button type="button" className={css.button} onClick={() => setAsking("limits")}>Limits…</button>}
         {may && <button type="button" className={`${css.button} ${css.danger}`} onClick={() => setAsking("purge")}>Purge…</button>}
       </Head>
-      <Notices items={nodes.data ? missing(queue, nodes.data.items, unserved) : []} className={css.section} />
+      <Held queue={queue} />
+      <Notices items={nodes.data ? missing(queue, nodes.data.items, unserved) : []} className={css.held} />
       <Facts facts={[
         ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],
         ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)], ["Of the rate", queue.rate_state && <RateState key="r" queue={queue} />], ["Nodes", nodes.data && serving(queue.name, nodes.data.items).toLocaleString("en")], ["Wait in line", <WaitInLine key="w" queue={queue.name} range={range} none="–" />],
@@ -54,10 +56,20 @@ export function QueuePage() {
       <Groups queue={queue.name} />
       <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked"] }} />
       <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />
+      <Asked of="queues" name={queue.name} />
       {asking === "limits" && <LimitsDialog queue={queue} onClose={close} />}
       {asking === "purge" && <PurgeDialog queue={queue} onClose={close} />}
     </>
   );
+}
+
+const ACTS = ["queue.pause", "queue.drain", "queue.resume"];
+
+/// Who paused or drained it, and why.
+function Held({ queue }: { queue: Queue }) {
+  if (queue.state === "open") return null;
+  const [word, act] = queue.state === "paused" ? ["Paused", "queue.pause"] : ["Drained", "queue.drain"];
+  return <div className={css.held}><HeldBy of="queues" name={queue.name} word={word} act={act} others={ACTS.filter((one) => one !== act)} since={queue.since} /></div>;
 }
 
 /// That nobody takes from it, where that is so.

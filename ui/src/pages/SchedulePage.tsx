@@ -8,6 +8,7 @@ import { LOOK } from "../lib/first";
 import { duration, fieldTime } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
+import { Asked, HeldBy } from "../parts/Asked";
 import { JsonView } from "../parts/JsonView";
 import { Notices } from "../parts/Notices";
 import { css, Head, Loading, Note, Problem, Time, useNow } from "../parts/parts";
@@ -41,6 +42,7 @@ export function SchedulePage() {
       </Head>
       <div className={css.stack}>
         <Notices items={late ? [{ key: "late", note: <Note tone="amber"><span>It is late: it should have started a run <Time at={one.next_at} />.</span></Note> }] : []} />
+        {one.paused && <HeldBy of="schedules" name={one.name} word="Paused" act="schedule.pause" others={["schedule.resume", "schedule.delete"]} />}
         {started !== null && <div role="status"><Note tone="blue"><span>{backfilled(started)}</span></Note></div>}
         <Facts facts={[
           ["When", <span key="w" title={one.expression}>{one.description}</span>], ["Expression", <code key="e">{one.expression}</code>], ["Zone", one.zone],
@@ -53,6 +55,7 @@ export function SchedulePage() {
         <section><h2>Input</h2><JsonView value={one.input ?? null} name="input" /></section>
       </div>
       <RunTable title="Its runs" search={startedBy(one.name)} />
+      <Asked of="schedules" name={one.name} />
       {asking === "edit" && <EditDialog name={one.name} onClose={close} />}
       {asking === "backfill" && <BackfillDialog schedule={one} onDone={setStarted} onClose={close} />}
       {asking === "delete" && <DeleteDialog schedule={one} onClose={close} />}

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::dev::StopSignals;
 use crate::fault::{Exit, Fault};
 use crate::http::{Code, token_name};
+use crate::schedule_commands::Plan;
 use crate::standing;
 use crate::words::user;
 
@@ -100,11 +101,12 @@ impl Change {
         Change { before: card.as_ref().map(standing::queue), ..Change::new(action, name) }
     }
 
-    /// A change of a schedule.
+    /// A change of a schedule, whose tenant finds it in the log too.
     pub(super) async fn of_schedule(client: &Client, action: &'static str, name: &str) -> Change {
         let views = client.schedules().await.unwrap_or_default();
         let found = views.iter().find(|view| view.name == name);
-        Change { before: found.map(standing::schedule), ..Change::new(action, name) }
+        let tenant = found.map(|view| Plan::read(&view.card).options.tenant).unwrap_or_default();
+        Change { tenant, before: found.map(standing::schedule), ..Change::new(action, name) }
     }
 
     /// A change of a token.
@@ -177,10 +179,26 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
-    use outlast::Outlast;
+    use outlast::{AnyError, Job, JobCtx, Outlast, Schedule};
     use outlast_store::AuditList;
 
     use super::*;
+
+    async fn tidy(_: JobCtx, (): ()) -> Result<(), AnyError> {
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_tenant_finds_in_the_log_what_was_done_to_its_schedules() {
+        let client = Outlast::open("sqlite::memory:").await.unwrap().client();
+        let nightly = Schedule::cron("nightly", "0 3 * * *").tenant("acme");
+        client.schedule(nightly, &Job::new("tidy", tidy), &()).await.unwrap();
+        let change = Change::of_schedule(&client, "schedule.pause", "nightly").await;
+        change.noted(&client, async { Ok::<_, Fault>(()) }).await.unwrap();
+        let ask = AuditList { tenant: Some("acme".to_owned()), limit: 10, ..AuditList::default() };
+        let lines = client.store().audit(&ask).await.unwrap();
+        assert_eq!(lines.iter().map(|line| line.note.target.as_str()).collect::<Vec<_>>(), ["nightly"]);
+    }
 
     #[tokio::test]
     async fn a_command_that_is_stopped_while_it_changes_something_ends_with_its_line() {
@@ -204,7 +222,7 @@ mod tests {
             Fault::new(Exit::Interrupted, "interrupted", "stopped by Ctrl-C")
         };
         assert_eq!(until(why, work).await.unwrap_err().code(), "interrupted");
-        let ask = AuditList { tenant: None, target: None, before: None, limit: 10 };
+        let ask = AuditList { limit: 10, ..AuditList::default() };
         let lines = client.store().audit(&ask).await.unwrap();
         assert_eq!(lines.iter().map(|line| line.note.target.as_str()).collect::<Vec<_>>(), ["mail"]);
     }

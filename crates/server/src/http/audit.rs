@@ -17,6 +17,7 @@ use super::query::{Param, number, text};
 use super::reply::{Answer, Reply};
 use super::route::{Call, Notes, Route};
 use super::runs::find;
+use super::{queues, schedules};
 use crate::when::When;
 
 /// Notes what a request changed, or was refused to change.
@@ -114,17 +115,17 @@ pub(crate) async fn list(call: Call) -> Answer {
     let before = call.query.one("cursor").map(|text| call.api.signer.read(text, &what)).transpose()?;
     let limit = call.query.number("limit", 1..=500, 50)?;
     let target = call.query.one("target").map(str::to_owned);
-    let ask = AuditList { tenant: call.caller.tenant.clone(), target, before, limit };
+    let ask = AuditList { tenant: call.caller.tenant.clone(), target, before, limit, kind: None };
     let lines = call.api.client.store().audit(&ask).await?;
     let last = lines.last().filter(|_| lines.len() == limit as usize);
     let next_cursor = last.map(|last| call.api.signer.write(last.at, last.note.id, &what));
     Reply::json(&AuditPage { items: lines.into_iter().map(AuditJson::new).collect(), next_cursor })
 }
 
-/// The most that is told of one run.
+/// The most that is told of one run, queue or schedule.
 const ACTIONS: u32 = 200;
 
-/// What somebody asked of a run.
+/// What somebody asked of a run, a queue or a schedule.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Action)]
 pub(crate) struct ActionJson {
@@ -137,7 +138,7 @@ pub(crate) struct ActionJson {
     status: u16,
 }
 
-/// What was asked of a run.
+/// What was asked of one of them.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ActionPage {
     items: Vec<ActionJson>,
@@ -146,8 +147,25 @@ pub(crate) struct ActionPage {
 /// What was asked of one run, for everybody who may look at it.
 pub(crate) async fn of_run(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
-    let (tenant, target) = (call.caller.tenant.clone(), Some(run.to_string()));
-    let ask = AuditList { tenant, target, before: None, limit: ACTIONS };
+    // Of a bulk, which is a run, also what was asked of the bulk.
+    actions(&call, None, run.to_string()).await
+}
+
+/// What was asked of one queue.
+pub(crate) async fn of_queue(call: Call) -> Answer {
+    let name = queues::named(&call).await?.name;
+    actions(&call, Some("queue"), name).await
+}
+
+/// What was asked of one schedule.
+pub(crate) async fn of_schedule(call: Call) -> Answer {
+    let name = schedules::find(&call).await?.name;
+    actions(&call, Some("schedule"), name).await
+}
+
+async fn actions(call: &Call, kind: Option<&str>, target: String) -> Answer {
+    let (tenant, kind) = (call.caller.tenant.clone(), kind.map(str::to_owned));
+    let ask = AuditList { tenant, target: Some(target), kind, before: None, limit: ACTIONS };
     let lines = call.api.client.store().audit(&ask).await?;
     let action = |AuditView { note, at, .. }| {
         let AuditNote { actor, action, reason, status, .. } = note;

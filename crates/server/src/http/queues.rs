@@ -126,7 +126,7 @@ pub(crate) async fn list(call: Call) -> Answer {
 }
 
 /// The queue that the path names, if it is one of whoever asks.
-async fn named(call: &Call) -> Result<QueueCard, Problem> {
+pub(super) async fn named(call: &Call) -> Result<QueueCard, Problem> {
     let name = call.part("name");
     call.caller.may_use(name)?;
     match known(&call.api.client, name).await {

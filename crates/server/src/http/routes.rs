@@ -249,6 +249,11 @@ fn of_queues() -> Vec<Route> {
             .shared()
             .about("Its groups of which the most runs are in hand, and how many each may have")
             .gives::<queues::GroupPage>(200),
+        get("/api/v1/queues/{name}/actions", Read, "queue.actions", audit::of_queue)
+            .by_queue()
+            .shared()
+            .about("What people did to it through the API and by commands, newest first; at most 200")
+            .gives::<audit::ActionPage>(200),
         get("/api/v1/nodes", Read, "node.list", shared::nodes)
             .shared()
             .about("The nodes that are up")
@@ -300,6 +305,9 @@ fn of_schedules() -> Vec<Route> {
         get("/api/v1/schedules/{name}", Read, "schedule.get", schedules::get)
             .about("One schedule, with its ETag")
             .gives::<ScheduleJson>(200),
+        get("/api/v1/schedules/{name}/actions", Read, "schedule.actions", audit::of_schedule)
+            .about("What people did to it through the API and by commands, newest first; at most 200")
+            .gives::<audit::ActionPage>(200),
         route(Method::PUT, "/api/v1/schedules/{name}", Operate, "schedule.set", schedules::set)
             .shared()
             .about("Start runs at times; of a schedule that is there, what is left away stays, with If-Match only if it is what was looked at; with dry_run, say when it would start some")

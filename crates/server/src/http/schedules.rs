@@ -73,7 +73,7 @@ pub(crate) struct ScheduleSet {
 pub(crate) const NEXT: &[Param] = &[number("n", "So many times: 1 to 1000, 5 unless said")];
 
 /// The schedule that the path names, if whoever asks may know of it.
-async fn find(call: &Call) -> Result<ScheduleView, Problem> {
+pub(super) async fn find(call: &Call) -> Result<ScheduleView, Problem> {
     let name = call.part("name");
     let views = call.api.client.schedules().await?;
     let found = views.into_iter().find(|view| view.name == name && sees(call, view));

@@ -17,6 +17,7 @@ const OPEN: &[&str] = &[
     "GET /api/v1/me",
     "GET /api/v1/queues",
     "GET /api/v1/queues/{name}",
+    "GET /api/v1/queues/{name}/actions",
     "GET /api/v1/queues/{name}/groups",
     "GET /api/v1/runs",
     "GET /api/v1/runs/count",

@@ -1,10 +1,12 @@
-//! What the dashboard looks at beyond lists: what people asked of a run, runs in files, failures that are alike, lost nodes.
+//! What the dashboard looks at beyond lists: what people asked of a run, a queue or a schedule, runs in files, failures that
+//! are alike, lost nodes.
 
 use std::time::Duration;
 
+use outlast_testkit::{StoreKind, skipped};
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, told};
+use crate::lab::{Lab, told, with_json};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_people_asked_of_a_run_is_told_to_all_who_may_look_at_it() {
@@ -13,7 +15,7 @@ async fn what_people_asked_of_a_run_is_told_to_all_who_may_look_at_it() {
         (lab.token("operator", Some("acme")).await, lab.token("viewer", Some("globex")).await);
     let viewer = lab.token("viewer", Some("acme")).await;
     let post = async |secret: &str, path: &str, body: &'static str| {
-        told(crate::lab::with_json(lab.request("POST", path), body).bearer_auth(secret)).await
+        told(with_json(lab.request("POST", path), body).bearer_auth(secret)).await
     };
     let run = post(&acme, "/api/v1/runs", r#"{"definition":"approve"}"#).await.json()["id"].clone();
     let run = run.as_str().unwrap();
@@ -36,6 +38,88 @@ async fn what_people_asked_of_a_run_is_told_to_all_who_may_look_at_it() {
         ]
     );
     assert_eq!(actions(&globex).await.code(), "not_found");
+}
+
+async fn what_people_did_to_queues_and_schedules_is_told(kind: StoreKind) {
+    let lab = Lab::with(kind, |api| api).await;
+    let admin = lab.token("admin", None).await;
+    let viewer = lab.token("viewer", None).await;
+    let mail = lab.bound("operator", &["mail"]).await;
+    let (acme, globex) =
+        (lab.token("operator", Some("acme")).await, lab.token("operator", Some("globex")).await);
+    let ask = async |secret: &str, method: &str, path: &str, body: &str| {
+        told(with_json(lab.request(method, path), body).bearer_auth(secret)).await
+    };
+    let seen = async |secret: &str, path: &str| {
+        let told = told(lab.request("GET", path).bearer_auth(secret)).await;
+        assert_eq!(told.status, 200, "{told:?}");
+        let told = told.json();
+        let words = |one: &Value, name: &str| one[name].as_str().unwrap_or("-").to_owned();
+        let line = |one: &Value| {
+            let said = ["actor", "action", "reason"].map(|name| words(one, name)).join(" ");
+            format!("{said} {}", one["status"])
+        };
+        told["items"].as_array().unwrap().iter().map(line).collect::<Vec<_>>()
+    };
+    // A schedule that is called like the queue has lines of its own.
+    let daily = r#"{"definition":"greet","input":"you","expression":"@daily","reason":"every day"}"#;
+    let set = ask(&admin, "PUT", "/api/v1/schedules/mail", daily).await;
+    assert!(set.status.is_success(), "{set:?}");
+    let pause = r#"{"reason":"the provider is down"}"#;
+    assert_eq!(ask(&mail, "POST", "/api/v1/queues/mail/pause", pause).await.status, 200);
+    let limit = r#"{"limit":2,"reason":"they asked us to"}"#;
+    assert_eq!(ask(&admin, "PUT", "/api/v1/queues/mail/limits", limit).await.status, 200);
+    assert_eq!(
+        ask(&viewer, "POST", "/api/v1/queues/mail/resume", r#"{"reason":"let me"}"#).await.status,
+        403
+    );
+
+    let of_queue = "/api/v1/queues/mail/actions";
+    let lines = [
+        "viewer queue.resume - 403",
+        "admin queue.limit they asked us to 200",
+        "operator queue.pause the provider is down 200",
+    ];
+    assert_eq!(seen(&viewer, of_queue).await, lines);
+    assert_eq!(seen(&mail, of_queue).await, lines, "whoever is bound to it");
+    assert_eq!(seen(&viewer, "/api/v1/schedules/mail/actions").await, ["admin schedule.set every day 200"]);
+    assert_eq!(seen(&viewer, "/api/v1/queues/default/actions").await, [""; 0]);
+
+    let nightly = "/api/v1/schedules/nightly-acme";
+    let paused = ask(&acme, "POST", &format!("{nightly}/pause"), r#"{"reason":"closed for the week"}"#).await;
+    assert_eq!(paused.status, 200, "{paused:?}");
+    let of_schedule = format!("{nightly}/actions");
+    for secret in [&viewer, &acme] {
+        assert_eq!(seen(secret, &of_schedule).await, ["operator schedule.pause closed for the week 200"]);
+    }
+
+    // What somebody may not know of, or what all share, tells them nothing of who did what either.
+    for (secret, path, code) in [
+        (&globex, &*of_schedule, "not_found"),
+        (&acme, "/api/v1/schedules/mail/actions", "not_found"),
+        (&acme, of_queue, "forbidden"),
+        (&mail, "/api/v1/queues/default/actions", "forbidden"),
+        (&mail, &of_schedule, "forbidden"),
+        (&viewer, "/api/v1/queues/nobody/actions", "not_found"),
+        (&viewer, "/api/v1/schedules/nobody/actions", "not_found"),
+    ] {
+        let refused = told(lab.request("GET", path).bearer_auth(secret)).await;
+        assert_eq!(refused.code(), code, "{path}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_people_did_to_queues_and_schedules_is_told_to_all_who_may_look_at_them() {
+    what_people_did_to_queues_and_schedules_is_told(StoreKind::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgres_too_what_people_did_to_queues_and_schedules_is_told() {
+    if skipped() {
+        println!("skipped: OUTLAST_SKIP_POSTGRES=1");
+        return;
+    }
+    what_people_did_to_queues_and_schedules_is_told(StoreKind::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

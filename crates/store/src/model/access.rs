@@ -227,6 +227,8 @@ pub struct AuditList {
     pub tenant: Option<String>,
     /// About this target.
     pub target: Option<String>,
+    /// Of this kind of thing alone: `queue` has what was done to queues. Other things may have the same name.
+    pub kind: Option<String>,
     /// Before this one, by its time and id.
     pub before: Option<(Timestamp, Uuid)>,
     /// At most so many.

@@ -44,8 +44,16 @@ pub(crate) async fn audit(tx: &mut dyn Tx, ask: &AuditList) -> Result<Vec<AuditV
     };
     let mut flight = Flight::default();
     let lines = flight.add(match &ask.target {
-        Some(target) => AUDIT_OF.with(cells![HOME, time, id, ask.tenant.clone(), ask.limit, target.clone()]),
-        None => AUDIT.with(cells![HOME, time, id, ask.tenant.clone(), ask.limit]),
+        Some(target) => AUDIT_OF.with(cells![
+            HOME,
+            time,
+            id,
+            ask.tenant.clone(),
+            ask.limit,
+            ask.kind.clone(),
+            target.clone()
+        ]),
+        None => AUDIT.with(cells![HOME, time, id, ask.tenant.clone(), ask.limit, ask.kind.clone()]),
     });
     flight.send_last(tx).await?.take(lines).iter().map(read_audit).collect()
 }
@@ -151,18 +159,25 @@ macro_rules! audit_text {
     ($of:literal) => {
         concat!(
             audit_columns!(),
-            "where a.shard = {p1} and (a.at, a.id) < ({p2}, {p3}) and ({p4} is null or a.tenant = {p4}) ",
+            "where a.shard = {p1} and (a.at, a.id) < ({p2}, {p3}) and ({p4} is null or a.tenant = {p4})
+               and ({p6} is null or substr(a.action, 1, length({p6}) + 1) = {p6} || '.') ",
             $of,
             " order by a.at desc, a.id desc limit {p5}"
         )
     };
 }
 
-static AUDIT: Sql =
-    Sql::new("audit", audit_text!("")).takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Int]);
+static AUDIT: Sql = Sql::new("audit", audit_text!("")).takes(&[
+    Type::Int,
+    Type::Int,
+    Type::Id,
+    Type::Text,
+    Type::Int,
+    Type::Text,
+]);
 
-static AUDIT_OF: Sql = Sql::new("audit_of", audit_text!("and a.target = {p6}"))
-    .takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Int, Type::Text])
+static AUDIT_OF: Sql = Sql::new("audit_of", audit_text!("and a.target = {p7}"))
+    .takes(&[Type::Int, Type::Int, Type::Id, Type::Text, Type::Int, Type::Text, Type::Text])
     .by("audit_by_target");
 
 static CHAIN: Sql = Sql::new(

@@ -205,7 +205,17 @@ async fn the_audit_log_is_read_from_its_end_by_tenant_and_target(world: World) {
     let before = Some((lines[0].1, Uuid::from_u128(lines[0].0)));
     assert_eq!(ids(&read(AuditList { before, limit: 1, ..AuditList::default() }).await), [2]);
     assert_eq!(ids(&read(AuditList { tenant: Some("a".into()), ..all.clone() }).await), [3, 1]);
-    assert_eq!(ids(&read(AuditList { target: Some("x".into()), ..all }).await), [2, 1]);
+    assert_eq!(ids(&read(AuditList { target: Some("x".into()), ..all.clone() }).await), [2, 1]);
+    // A schedule may be called like a queue, and one kind as another begins.
+    let later = [("queue.pause", 4), ("queues.pause", 5), ("schedule.pause", 6), ("queue.resume", 7)];
+    for (action, id) in later {
+        access(&world, Access::Note(AuditNote { action: action.into(), ..note(id, "a", "mail") })).await;
+        world.pass(MINUTE).await;
+    }
+    let kind = Some("queue".to_owned());
+    let target = Some("mail".to_owned());
+    assert_eq!(ids(&read(AuditList { target, kind: kind.clone(), ..all.clone() }).await), [7, 4]);
+    assert_eq!(ids(&read(AuditList { kind, ..all }).await), [7, 4]);
 }
 
 #[store_test]
