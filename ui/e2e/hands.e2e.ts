@@ -92,7 +92,7 @@ it("leaves whoever reads a log by keys where they are", async () => {
   let count = 300;
   await page.route(`**/api/v1/runs/${id}/logs?*`, (route) => {
     const after = Number(new URL(route.request().url()).searchParams.get("after") ?? 0);
-    return route.fulfill({ json: { items: Array.from({ length: Math.max(0, count - after) }, (_, nth) => line(after + nth)), next_after: count } });
+    return route.fulfill({ json: { items: Array.from({ length: Math.max(0, count - after) }, (_, nth) => line(after + nth)), next_after: count, has_more: false } });
   });
   await page.goto(`${lab.url}/runs/${id}?tab=logs`);
   await page.getByText("line 299", { exact: true }).waitFor();

@@ -9,7 +9,7 @@ use outlast_core::{
 };
 use outlast_store::{
     Address, Control, Controlled, Cursor, DefinitionCard, Delivered, Delivery, DynStore, Ended, Filter,
-    Listen, Listened, LogLine, LostNode, NewsKind, NodeView, Page, Purge, RunView, StoreError,
+    Listen, Listened, LogLine, LogPlace, LostNode, NewsKind, NodeView, Page, Purge, RunView, StoreError,
 };
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -404,9 +404,20 @@ impl Client {
         }
     }
 
-    /// What a run's handlers logged.
+    /// What a run's handlers logged, from the first line on.
     pub async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, Error> {
-        Ok(repeated(|| self.0.store.logs(run, limit)).await?)
+        self.logs_after(run, LogPlace::default(), limit).await
+    }
+
+    /// What a run's handlers logged behind `after`, the [`LogLine::place`] of the last line that is known. What has been
+    /// read stays as it is: whoever follows a log asks for each line once.
+    pub async fn logs_after(&self, run: RunId, after: LogPlace, limit: u32) -> Result<Vec<LogLine>, Error> {
+        Ok(repeated(|| self.0.store.logs(run, after, limit)).await?)
+    }
+
+    /// The place of the newest line that a run's handlers logged.
+    pub async fn log_end(&self, run: RunId) -> Result<LogPlace, Error> {
+        Ok(repeated(|| self.0.store.log_end(run)).await?)
     }
 
     /// The nodes that are up.

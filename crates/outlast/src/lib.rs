@@ -60,8 +60,8 @@ pub use outlast_core::{
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use outlast_macros::{job, workflow};
 pub use outlast_store::{
-    Contradiction, Cursor, DefinitionCard, Doing, Expect, Filter, LogLine, LostNode, NodeView, Page,
-    QueueCard, QueueView, RunView, ScheduleView, Unwakeable, Value,
+    Contradiction, Cursor, DefinitionCard, Doing, Expect, Filter, LogLine, LogPlace, LostNode, NodeView,
+    Page, QueueCard, QueueView, RunView, ScheduleView, Unwakeable, Value,
 };
 pub use queue::Queue;
 pub use repair::{RepairPlan, RepairRun};

@@ -234,14 +234,14 @@ pub(crate) async fn logs(client: &Backend, args: &LogArgs, format: Format) -> Re
 }
 
 /// All lines behind those that were told, which they are then as well.
-async fn new_lines(client: &Backend, run: RunId, told: &mut u32) -> Result<Vec<LogLine>, Fault> {
+async fn new_lines(client: &Backend, run: RunId, told: &mut u64) -> Result<Vec<LogLine>, Fault> {
     let mut lines = Vec::new();
     loop {
-        let page = client.logs(run, *told, LOG_LINES).await?;
-        let count = u32::try_from(page.len()).unwrap_or(LOG_LINES);
-        *told += count;
+        let (page, next_after) = client.logs(run, *told, LOG_LINES).await?;
+        let is_last = page.len() < LOG_LINES as usize;
+        *told = next_after;
         lines.extend(page);
-        if count < LOG_LINES {
+        if is_last {
             return Ok(lines);
         }
     }

@@ -56,13 +56,13 @@ pub(crate) async fn show(client: &Backend, id: &str, part: &Part, format: Format
     }
     match format {
         Format::Text | Format::Wide => {
-            let (now, logs) = (client.now().await?, client.logs(run, 0, LOG_LINES).await?);
+            let (now, (logs, _)) = (client.now().await?, client.logs(run, 0, LOG_LINES).await?);
             print(&page(Some(client), &view, &Story::read(client, &view).await?, &logs, now).await?)
         }
         Format::Name => print(&run.to_string()),
         _ => {
             let journal = whole_journal(client, run).await?.iter().map(EntryJson::new).collect();
-            let logs = client.logs(run, 0, LOG_LINES).await?.iter().map(LogJson::new).collect();
+            let logs = client.logs(run, 0, LOG_LINES).await?.0.iter().map(LogJson::new).collect();
             let whole = WholeRun { run: RunJson::new(&view), journal, logs };
             print_one(format, &whole, run, String::new)
         }

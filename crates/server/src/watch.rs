@@ -8,7 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use outlast::{Client, Entry, FailureDoc, Filter, Op, Phase, RunId, RunView, Status, Timestamp};
+use outlast::{
+    Client, Entry, FailureDoc, Filter, LogLine, LogPlace, Op, Phase, RunId, RunView, Status, Timestamp,
+};
 use outlast_core::{OpenNote, Payload};
 use outlast_store::Signal;
 use tokio::sync::broadcast::Receiver;
@@ -29,7 +31,7 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 const MOST: u32 = 200;
 /// How far back a look goes for new runs: transactions of other processes become visible late.
 const OVERLAP: Duration = Duration::from_secs(2);
-/// The most log lines that are told of one run.
+/// The most log lines of one look at one run.
 const LOG_LINES: u32 = 1000;
 /// How far apart the times of one commit are at most.
 const COMMIT: Duration = Duration::from_millis(5);
@@ -64,7 +66,8 @@ struct Seen {
     who: String,
     created_at: Timestamp,
     story: Story,
-    logs: usize,
+    /// The last line of its log.
+    logs: LogPlace,
     status: Status,
     epoch: i64,
     due_at: Option<Timestamp>,
@@ -177,7 +180,10 @@ impl Watch {
             own.push(line(record.created_at, BOLD, started(view, parent.map(|parent| parent.who.as_str()))));
             let (created_at, story) = (record.created_at, Story::of(view));
             let (who, status) = (who.clone(), Status::Ready);
-            self.runs.insert(run, Seen { who, created_at, story, logs: 0, status, epoch: 0, due_at: None });
+            self.runs.insert(
+                run,
+                Seen { who, created_at, story, logs: LogPlace::default(), status, epoch: 0, due_at: None },
+            );
         }
         let Some(seen) = self.runs.get_mut(&run) else { return Ok(()) };
         let same = (seen.status, seen.epoch, seen.due_at) == (view.status, view.epoch, view.due_at);
@@ -202,8 +208,8 @@ impl Watch {
             })
             .await?;
 
-        let logs = self.client.logs(run, LOG_LINES).await?;
-        for log in logs.iter().skip(seen.logs) {
+        let logs = self.client.logs_after(run, seen.logs, LOG_LINES).await?;
+        for log in &logs {
             // One commit carries what a step logged together with its end: the lines came first.
             let together = |line: &Line| line.after_logs && log.at.since(line.at) < COMMIT;
             let place = own.iter().position(|line| line.at > log.at || together(line));
@@ -211,7 +217,7 @@ impl Watch {
             let text = format!("  {}", shorten(&log.message, VALUE));
             own.insert(place.unwrap_or(own.len()), line(at, DIM, text));
         }
-        seen.logs = logs.len();
+        seen.logs = logs.last().map_or(seen.logs, LogLine::place);
 
         let was = std::mem::replace(&mut seen.status, view.status);
         (seen.epoch, seen.due_at) = (view.epoch, view.due_at);

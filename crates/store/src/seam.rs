@@ -16,10 +16,10 @@ use crate::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
-    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode, Measure,
-    NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Renew, Renewed, Roll,
-    RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, StoreError, Sweep, Swept,
-    TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LogPlace, LostNode,
+    Measure, NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Renew,
+    Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, StoreError,
+    Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 
 /// Where runs live.
@@ -168,8 +168,11 @@ pub trait Reads: Send + Sync + 'static {
     /// Which of these queues have somebody in line, over all shards.
     async fn lines(&self, queues: &[String]) -> Result<Lines, StoreError>;
 
-    /// What a run's handlers logged, oldest first, at most `limit`.
-    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError>;
+    /// What a run's handlers logged behind `after`, oldest first, at most `limit`.
+    async fn logs(&self, run: RunId, after: LogPlace, limit: u32) -> Result<Vec<LogLine>, StoreError>;
+
+    /// The place of the newest line of a run.
+    async fn log_end(&self, run: RunId) -> Result<LogPlace, StoreError>;
 
     /// The value under a name, unless its time is over.
     async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError>;

@@ -358,8 +358,8 @@ impl Writing {
     /// And a step logged a line.
     pub fn logs_in(self, step: Option<&str>, n: u32, message: &str) -> Writing {
         let step = step.map(str::to_owned);
-        let line =
-            LogLine { n, at: Timestamp::default(), level: "info".into(), message: message.into(), step };
+        let (at, level) = (Timestamp::default(), "info".to_owned());
+        let line = LogLine { epoch: 0, n, at, level, message: message.into(), step };
         self.with(|commit| commit.logs.push(line))
     }
 

@@ -1627,10 +1627,12 @@ export interface components {
         };
         /** @description What a run's handlers logged. */
         Logs: {
+            /** @description Whether there may be more by now: lines that `level` and `step` leave away are counted too. */
+            has_more: boolean;
             items: components["schemas"]["Log"][];
             /**
-             * Format: int32
-             * @description How many lines to ask behind for more.
+             * Format: int64
+             * @description What to ask behind for more, also for what is logged later.
              */
             next_after: number;
         };
@@ -3861,7 +3863,7 @@ export interface operations {
     run_logs: {
         parameters: {
             query?: {
-                /** @description Without the first so many lines */
+                /** @description Behind the line with this number: next_after of the page before, or the id of an event; up to 1048575: without the first so many lines */
                 after?: number;
                 /** @description At most so many: 1 to 1000, 500 unless said */
                 limit?: number;

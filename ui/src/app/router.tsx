@@ -45,7 +45,7 @@ const routes = [
     getParentRoute: under,
     path: "/runs/$id",
     component: later(() => import("../run/RunPage"), "RunPage"),
-    validateSearch: only("tab", "step", "attempt", "idle", "zoom", "open", "closed", "bands", "kind", "level", "text"),
+    validateSearch: only("tab", "step", "attempt", "idle", "zoom", "open", "closed", "bands", "kind", "level", "text", "logstep"),
   }),
   createRoute({ getParentRoute: under, path: "/queues", component: QueuesPage, validateSearch: only("range") }),
   createRoute({ getParentRoute: under, path: "/schedules", component: SchedulesPage, validateSearch: only("open") }),

@@ -7,7 +7,7 @@ import { useKeys } from "../app/keys";
 import { useTopics } from "../app/live";
 import { keepOpened, neighbour } from "../lib/kept";
 import { BRIEF } from "../lib/payload";
-import { isFinal, type Run, stepKey, stepOf } from "../lib/state";
+import { isFinal, type Run, type Step, stepKey, stepOf } from "../lib/state";
 import { Divider, useShare } from "../parts/Divider";
 import { Payload } from "../parts/Payload";
 import { css as parts, Loading, Note, Problem } from "../parts/parts";
@@ -26,10 +26,11 @@ import { Timeline } from "./Timeline";
 const PAGE = 61;
 /// For how long nothing is drawn before everything that stands above it is known.
 const PATIENCE = 1000;
+const NO_STEPS: Step[] = [];
 const TABS = ["timeline", "history", "logs", "raw"] as const;
 
 /// What of the page stands in its address: a copied link shows the same.
-type Search = Shown & Partial<Record<"tab" | "step" | "attempt" | "idle" | "kind" | "level" | "text", string>>;
+type Search = Shown & Partial<Record<"tab" | "step" | "attempt" | "idle" | "kind" | "level" | "text" | "logstep", string>>;
 
 export function useRun(id: string) {
   return useQuery({ queryKey: ["run", id], queryFn: ({ signal }) => data(api.GET("/api/v1/runs/{id}", { params: { path: { id }, query: { preview: BRIEF } }, signal })), placeholderData: undefined });
@@ -115,7 +116,7 @@ export function RunPage() {
         </div>
       )}
       {tab === "history" && <HistoryTab id={id} kind={search.kind} onKind={(kind) => set({ kind })} />}
-      {tab === "logs" && <LogsTab id={id} level={search.level} text={search.text} onFilter={set} />}
+      {tab === "logs" && <LogsTab key={id} id={id} steps={steps.data?.items ?? NO_STEPS} level={search.level} text={search.text} logstep={search.logstep} onFilter={set} />}
       {tab === "raw" && <RawTab run={run.data} />}
     </>
   );

@@ -1,5 +1,5 @@
 // One operation of a run: attempts, result, error, and what can be done from here.
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
@@ -17,7 +17,7 @@ import { Copy, css as parts, plain, Problem, StateChip, useNow } from "../parts/
 import { ForkDialog } from "./Actions";
 import { forkable } from "./acts";
 import { FailureView } from "./FailureView";
-import { firstLines, PAGE } from "./lines";
+import { type Known, laterLines, PAGE } from "./lines";
 import css from "./run.module.css";
 import { triesOf } from "./tries";
 
@@ -131,16 +131,22 @@ function Attempts({ run, step, chosen, onChoose }: { run: Run; step: Step; chose
 const FEW = 100;
 
 function StepLogs({ run, step }: { run: Run; step: Step }) {
+  const client = useQueryClient();
   const utc = useUtc();
   // A job is the whole run; an undo has the name of what it reverts.
   const of = step.op === "job" ? undefined : step.op === "undo" ? stepKey(step) : step.name;
+  const queryKey = ["run", run.id, "logs", "step", of];
   const logs = useQuery({
-    queryKey: ["run", run.id, "logs", "step", of],
-    queryFn: ({ signal }) => firstLines(FEW, async (after) => (await data(api.GET("/api/v1/runs/{id}/logs", { params: { path: { id: run.id }, query: { step: of, after, limit: PAGE } }, signal }))) as Schemas["Logs"]),
-    placeholderData: undefined, retry: false,
+    queryKey,
+    queryFn: ({ signal }) => {
+      const page = async (after: number) => (await data(api.GET("/api/v1/runs/{id}/logs", { params: { path: { id: run.id }, query: { step: of, after, limit: PAGE } }, signal }))) as Schemas["Logs"];
+      return laterLines(client.getQueryData<Known<Schemas["Log"]>>(queryKey), page, { wanted: FEW });
+    },
+    placeholderData: undefined, retry: false, structuralSharing: false,
   });
   if (logs.error) return <Problem error={logs.error} />;
-  const lines = logs.data?.lines ?? [];
+  const known = logs.data?.lines ?? [];
+  const lines = known.slice(0, FEW);
   if (!logs.data || !lines.length) return null;
   const now = serverNow();
   return (
@@ -151,7 +157,7 @@ function StepLogs({ run, step }: { run: Run; step: Step }) {
           <div key={nth} className={css.log}><span className={parts.muted} title={absolute(millis(line.at) ?? now, utc)}>{clock(millis(line.at) ?? now, now, utc)}</span><span>{line.level}</span><span>{plain(line.message)}</span></div>
         ))}
       </div>
-      {!logs.data.isAll && <p className={parts.muted}>and perhaps more: <Link to={`/runs/${run.id}` as string} search={{ tab: "logs" } as never}>the whole log</Link></p>}
+      {(known.length > FEW || !logs.data.isAll) && <p className={parts.muted}>{known.length > FEW ? "and more" : "and perhaps more"}: <Link to={`/runs/${run.id}` as string} search={{ tab: "logs", logstep: of } as never}>all of them</Link></p>}
     </div>
   );
 }

@@ -285,7 +285,7 @@ impl JobTurn {
             state.log_lines += 1;
             let n = state.log_lines;
             let (at, level) = (Timestamp::default(), level.to_owned());
-            state.logs.push(LogLine { n, at, level, message, step: None });
+            state.logs.push(LogLine { epoch: self.epoch, n, at, level, message, step: None });
         }
     }
 

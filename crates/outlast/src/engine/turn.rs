@@ -542,7 +542,7 @@ impl Turn {
         }
         state.log_lines += 1;
         let (n, at) = (state.log_lines, Timestamp::default());
-        let line = LogLine { n, at, level: level.to_owned(), message, step };
+        let line = LogLine { epoch: state.epoch, n, at, level: level.to_owned(), message, step };
         state.outbox.logs.push(line);
     }
 }

@@ -14,8 +14,8 @@ mod remote;
 use std::time::Duration;
 
 use outlast::{
-    BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, NodeView, Preview, QueueCard,
-    QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
+    BulkReport, Client, DefinitionCard, Entry, Explained, Filter, LogLine, LogPlace, NodeView, Preview,
+    QueueCard, QueueView, RepairPlan, RunId, RunView, ScheduleView, Target, Timestamp,
 };
 use outlast_store::{AuditList, FailureGroup, Link, Signal, TokenView};
 use serde_json::value::RawValue;
@@ -194,11 +194,18 @@ impl Backend {
         }, server => server.list(filter, limit).await)
     }
 
-    /// What a run's handlers logged, without the first `after` lines: at most so many.
-    pub(crate) async fn logs(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<LogLine>, Fault> {
+    /// What a run's handlers logged behind `after`, at most so many lines, and what to ask behind for more. Servers count
+    /// lines or have numbers for them: only 0, before all of them, is the same everywhere.
+    pub(crate) async fn logs(
+        &self,
+        run: RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<(Vec<LogLine>, u64), Fault> {
         both!(self, client => {
-            let lines = client.logs(run, after.saturating_add(limit)).await?;
-            Ok(lines.into_iter().skip(after as usize).collect())
+            let lines = client.logs_after(run, LogPlace::of_number(after), limit).await?;
+            let next_after = lines.last().map_or(after, |line| line.place().number());
+            Ok((lines, next_after))
         }, server => server.logs(run, after, limit).await)
     }
 

@@ -156,6 +156,13 @@ impl From<EntryDoc> for Entry {
     }
 }
 
+/// Lines, and what to ask behind for more.
+#[derive(Deserialize)]
+pub(super) struct LogPage {
+    pub(super) items: Vec<LogDoc>,
+    pub(super) next_after: u64,
+}
+
 #[derive(Deserialize)]
 pub(super) struct LogDoc {
     at: When,
@@ -167,7 +174,7 @@ pub(super) struct LogDoc {
 
 impl From<LogDoc> for LogLine {
     fn from(doc: LogDoc) -> LogLine {
-        LogLine { n: 0, at: doc.at.0, level: doc.level, message: doc.message, step: doc.step }
+        LogLine { epoch: 0, n: 0, at: doc.at.0, level: doc.level, message: doc.message, step: doc.step }
     }
 }
 

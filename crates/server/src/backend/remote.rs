@@ -24,7 +24,7 @@ pub(crate) use self::news::Stream;
 use self::wire::{Body, Request};
 pub(crate) use self::wire::{Remote, ServerUrl};
 use super::read::{
-    DefinitionDoc, EntryDoc, FailureDoc, Items, LogDoc, NodeDoc, QueueDoc, RunDoc, ScheduleDoc, TokenDoc,
+    DefinitionDoc, EntryDoc, FailureDoc, Items, LogPage, NodeDoc, QueueDoc, RunDoc, ScheduleDoc, TokenDoc,
 };
 use super::{BulkAsk, ForkAsk, MadeToken, RepairAsk, ScheduleAsk, StartAsk, Which};
 use crate::doctor::CheckJson;
@@ -89,11 +89,16 @@ impl Remote {
         Ok(page.items.into_iter().map(Entry::from).collect())
     }
 
-    pub(super) async fn logs(&self, run: RunId, after: u32, limit: u32) -> Result<Vec<LogLine>, Fault> {
+    pub(super) async fn logs(
+        &self,
+        run: RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<(Vec<LogLine>, u64), Fault> {
         let request = Request::new(Method::GET, &["runs", &run.to_string(), "logs"]);
-        let page: Items<LogDoc> =
+        let page: LogPage =
             self.ask(request.with("after", after).with("limit", limit.clamp(1, 1000))).await?;
-        Ok(page.items.into_iter().map(LogLine::from).collect())
+        Ok((page.items.into_iter().map(LogLine::from).collect(), page.next_after))
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueView>, Fault> {

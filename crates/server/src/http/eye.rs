@@ -3,20 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use outlast::{Error, Filter, RunId, RunView, Timestamp};
+use outlast::{Error, Filter, LogPlace, RunId, RunView, Timestamp};
 use serde_json::json;
 
 use super::live::{Hub, Topic};
 use super::news::News;
-use crate::shapes::{LogJson, QueueJson};
+use crate::shapes::QueueJson;
 use crate::watch::OPEN;
 use crate::when::When;
 
 /// How far back a look goes for new runs: transactions of other processes become visible late.
 const OVERLAP: Duration = Duration::from_secs(2);
-/// The most runs of one look, and the most lines of one run's log.
+/// The most runs of one look.
 const MOST: u32 = 200;
-const LINES: u32 = 200;
 
 /// What was seen last.
 #[derive(Default)]
@@ -25,7 +24,8 @@ pub(super) struct Eye {
     seen_to: Option<Timestamp>,
     runs: HashMap<RunId, Seen>,
     positions: HashMap<RunId, (Seen, u32)>,
-    lines: HashMap<RunId, u32>,
+    /// The newest line of each log.
+    logs: HashMap<RunId, LogPlace>,
     queues: Option<BTreeMap<String, String>>,
 }
 
@@ -64,7 +64,7 @@ impl Eye {
             false => self.queues = None,
         }
         self.positions.retain(|run, _| topics.contains(&Topic::Run(*run)));
-        self.lines.retain(|run, _| topics.contains(&Topic::Logs(*run)));
+        self.logs.retain(|run, _| topics.contains(&Topic::Logs(*run)));
         for topic in topics {
             match topic {
                 Topic::Run(run) => self.look_at_run(hub, *run).await?,
@@ -159,17 +159,19 @@ impl Eye {
         Ok(())
     }
 
+    /// That there are new lines, and behind which: what they say is for whoever reads them.
     async fn look_at_logs(&mut self, hub: &Hub, run: RunId) -> Result<(), Error> {
-        let before = self.lines.get(&run).copied();
-        let from = before.unwrap_or(0);
-        let lines = hub.client.logs(run, from.saturating_add(LINES)).await?;
-        let new: Vec<LogJson> = lines.iter().skip(from as usize).map(LogJson::new).collect();
-        self.lines.insert(run, u32::try_from(lines.len()).unwrap_or(u32::MAX));
-        if before.is_some() && !new.is_empty() {
-            let record = hub.client.status(run).await?.record;
-            let told = json!({ "id": run, "after": from, "lines": new });
+        let end = hub.client.log_end(run).await?;
+        if let Some(before) = self.logs.get(&run).filter(|before| **before != end) {
+            let record = match hub.client.status(run).await {
+                Ok(view) => view.record,
+                Err(Error::UnknownRun { .. }) => return Ok(()),
+                Err(other) => return Err(other),
+            };
+            let told = json!({ "id": run, "after": before.number(), "next_after": end.number() });
             hub.tell(Topic::Logs(run), News::of_run(&record, told));
         }
+        self.logs.insert(run, end);
         Ok(())
     }
 

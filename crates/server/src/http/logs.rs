@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use futures_util::stream;
-use outlast::{Error, LogLine, RunId};
+use outlast::{Client, Error, LogLine, LogPlace, RunId};
 use serde::Serialize;
 use tokio::sync::broadcast;
 use utoipa::ToSchema;
@@ -23,6 +23,7 @@ use super::route::Call;
 use super::runs::find;
 use crate::follow::is_of;
 use crate::shapes::LogJson;
+use crate::words::parse_number;
 
 /// How often a follower looks without any hint, and how long hints gather.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -32,10 +33,16 @@ const PING: Duration = Duration::from_secs(15);
 /// The most lines of one look.
 const LINES: u32 = 500;
 
+/// The greatest number that JSON holds everywhere.
+const MOST: u64 = (1 << 53) - 1;
+
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
 pub(crate) const LOGS: &[Param] = &[
-    number("after", "Without the first so many lines"),
+    number(
+        "after",
+        "Behind the line with this number: next_after of the page before, or the id of an event; up to 1048575: without the first so many lines",
+    ),
     number("limit", "At most so many: 1 to 1000, 500 unless said"),
     text("level", "At least so urgent: error, warn, info, debug or trace"),
     text(
@@ -49,14 +56,22 @@ pub(crate) const LOGS: &[Param] = &[
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Logs {
     items: Vec<LogJson>,
-    /// How many lines to ask behind for more.
-    next_after: u32,
+    /// What to ask behind for more, also for what is logged later.
+    next_after: u64,
+    /// Whether there may be more by now: lines that `level` and `step` leave away are counted too.
+    has_more: bool,
 }
 
 /// The lines, or a stream of them.
 pub(crate) async fn logs(call: Call) -> Answer {
     let run = find(&call).await?.record.id;
-    let after = call.query.number("after", 0..=1_000_000, 0)?;
+    let after = match call.query.one("after").map(|after| parse_number(after, 0..=MOST)) {
+        None => 0,
+        Some(Ok(after)) => after,
+        Some(Err(remedy)) => {
+            return Err(Problem::new(Code::INVALID_ARGUMENT, format!("after is {remedy}")));
+        }
+    };
     let limit = call.query.number("limit", 1..=1000, LINES)?;
     let least = match call.query.one("level") {
         None => LEVELS.len() - 1,
@@ -68,17 +83,28 @@ pub(crate) async fn logs(call: Call) -> Answer {
     let step = call.query.one("step").map(str::to_owned);
     match call.query.one("follow") {
         None | Some("0" | "false") => {}
-        Some("1" | "true") => return Ok(follow(call, run, after, Wanted { least, step })),
+        Some("1" | "true") => return follow(call, run, after, Wanted { least, step }).await,
         Some(other) => {
             let detail = format!("follow is 1 or 0, not {:?}", outlast_core::shorten(other, 40));
             return Err(Problem::new(Code::INVALID_ARGUMENT, detail));
         }
     }
-    let lines = call.api.client.logs(run, after + limit).await?;
-    let next_after = u32::try_from(lines.len()).unwrap_or(u32::MAX).max(after);
+    let after = behind(&call.api.client, run, after).await?;
+    let lines = call.api.client.logs_after(run, after, limit).await?;
+    let next_after = lines.last().map_or(after, LogLine::place).number();
+    let has_more = lines.len() == limit as usize;
     let wanted = Wanted { least, step };
-    let shown = lines.iter().skip(after as usize).filter(|line| wanted.has(line));
-    Reply::json(&Logs { items: shown.map(LogJson::new).collect(), next_after })
+    let shown = lines.iter().filter(|line| wanted.has(line));
+    Reply::json(&Logs { items: shown.map(LogJson::new).collect(), next_after, has_more })
+}
+
+/// The place that a number stands for. Before lines had numbers they were counted, and whoever has such a count goes on there: a
+/// stream that was cut off by an upgrade, an older command line.
+async fn behind(client: &Client, run: RunId, after: u64) -> Result<LogPlace, Error> {
+    match u32::try_from(after).ok().filter(|_| (1..=LogPlace::COUNTS).contains(&after)) {
+        None => Ok(LogPlace::of_number(after)),
+        Some(count) => Ok(client.logs(run, count).await?.last().map(LogLine::place).unwrap_or_default()),
+    }
 }
 
 /// Which lines are asked for.
@@ -95,15 +121,16 @@ impl Wanted {
     }
 }
 
-/// Whoever was cut off says how many lines it had, by the id of the last event.
-fn follow(call: Call, run: RunId, after: u32, wanted: Wanted) -> Reply {
+/// Whoever was cut off says which line it had last, by the id of its event.
+async fn follow(call: Call, run: RunId, after: u64, wanted: Wanted) -> Answer {
     let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
+    let after = behind(&call.api.client, run, last.unwrap_or(after)).await?;
     let follower = Follower {
         signals: call.api.client.store().signals(),
         api: call.api,
         headers: call.headers,
         run,
-        after: last.unwrap_or(after),
+        after,
         wanted,
         is_first: true,
         is_over: false,
@@ -113,7 +140,7 @@ fn follow(call: Call, run: RunId, after: u32, wanted: Wanted) -> Reply {
         let chunk = follower.next().await?;
         Some((Ok::<Bytes, Infallible>(chunk.into()), follower))
     });
-    Reply::events(Body::from_stream(body))
+    Ok(Reply::events(Body::from_stream(body)))
 }
 
 /// One stream of lines.
@@ -121,8 +148,8 @@ struct Follower {
     api: Arc<Inner>,
     headers: HeaderMap,
     run: RunId,
-    /// How many lines were told.
-    after: u32,
+    /// The last line that was told, or passed over.
+    after: LogPlace,
     wanted: Wanted,
     signals: broadcast::Receiver<outlast_store::Signal>,
     is_first: bool,
@@ -168,19 +195,25 @@ impl Follower {
         let client = &self.api.client;
         // Looked at before the lines: what it said last is among them.
         let has_ended = client.status(self.run).await?.status.is_final();
-        let lines = client.logs(self.run, self.after.saturating_add(LINES)).await?;
         let mut told = String::new();
-        for line in lines.iter().skip(self.after as usize) {
-            self.after += 1;
-            if self.wanted.has(line)
-                && let Ok(data) = serde_json::to_string(&LogJson::new(line))
-            {
-                told += &format!("id: {}\nevent: log\ndata: {data}\n\n", self.after);
+        // Where none of so many was wanted, others may be behind them.
+        while told.is_empty() && !self.is_over {
+            let lines = client.logs_after(self.run, self.after, LINES).await?;
+            if lines.is_empty() && !has_ended {
+                break;
             }
-        }
-        if told.is_empty() && has_ended {
-            self.is_over = true;
-            told = format!("id: {}\nevent: end\ndata: {{}}\n\n", self.after);
+            for line in &lines {
+                self.after = line.place();
+                if self.wanted.has(line)
+                    && let Ok(data) = serde_json::to_string(&LogJson::new(line))
+                {
+                    told += &format!("id: {}\nevent: log\ndata: {data}\n\n", self.after.number());
+                }
+            }
+            if lines.is_empty() {
+                self.is_over = true;
+                told = format!("id: {}\nevent: end\ndata: {{}}\n\n", self.after.number());
+            }
         }
         Ok(told)
     }

@@ -81,6 +81,18 @@ async fn talk(ctx: Ctx, _: Value) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// Logs so many lines, and one more when it is told to.
+async fn chatter(ctx: Ctx, lines: u64) -> Result<(), AnyError> {
+    ctx.step("many", |_| async move {
+        (1..=lines).for_each(|line| tracing::info!(line, "on and on"));
+        Ok::<_, AnyError>(())
+    })
+    .await?;
+    ctx.event::<Value>("more").await?;
+    tracing::info!("one more");
+    Ok(())
+}
+
 /// Saves how far it is, and again whenever it is told something; starts over when it is told to.
 async fn counts(ctx: Ctx, _: Value) -> Result<(), AnyError> {
     let last = ctx.scope("last");
@@ -175,6 +187,7 @@ impl Lab {
             .workflow(Workflow::new("counts", counts))
             .workflow(Workflow::new("promised", promised))
             .workflow(Workflow::new("talk", talk))
+            .workflow(Workflow::new("chatter", chatter))
             .workflow(Workflow::new("revert", revert))
             .workflow(Workflow::new("stays", stays))
             .workflow(Workflow::new("together", together))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::lab::{Lab, told, with_json};
 
@@ -109,6 +109,43 @@ async fn a_stream_tells_of_queues() {
     lab.post("/api/v1/queues/mail/pause", "").await;
     let event = stream.next().await.unwrap();
     assert_eq!((event.name.as_str(), &event.data["changed"][0]["state"]), ("queues", &Value::from("paused")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_was_there_is_not_told_and_what_is_logged_later_is_told_once_without_its_words() {
+    let lab = Lab::open().await;
+    let run = lab.start(r#"{"definition":"chatter","input":500}"#).await;
+    lab.until(&run, "waiting").await;
+    let page = lab.get(&format!("/api/v1/runs/{run}/logs?limit=1000")).await.json();
+    assert_eq!(page["items"].as_array().unwrap().len(), 500);
+    let mut stream = Stream::open(&lab, &format!("runs,logs:{run}"), None, None).await;
+    // Another run is told of by a look, which would tell of the log too if there were something new.
+    let mut logs = Vec::new();
+    for nth in 0..4 {
+        if nth == 2 {
+            lab.post(&format!("/api/v1/runs/{run}/events"), r#"{"name":"more","data":1}"#).await;
+            lab.until(&run, "completed").await;
+        }
+        let other = lab.start(r#"{"definition":"greet","input":"a"}"#).await;
+        let is_it = |event: &Event| {
+            let changed = event.data["changed"].as_array().cloned().unwrap_or_default();
+            changed.iter().any(|one| one["id"] == *other && one["status"] == "completed")
+        };
+        loop {
+            let event = stream.next().await.expect("the stream goes on");
+            if event.name == "logs" {
+                assert!(nth >= 2, "nothing is new yet: {event:?}");
+                logs.push(event.data);
+            } else if is_it(&event) {
+                break;
+            }
+        }
+    }
+    let behind = format!("/api/v1/runs/{run}/logs?after={}", page["next_after"]);
+    let new = lab.get(&behind).await.json();
+    assert_eq!(new["items"].as_array().unwrap().len(), 1);
+    let told = json!({ "id": run, "after": page["next_after"], "next_after": new["next_after"] });
+    assert_eq!(logs, [told]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -105,6 +105,8 @@ impl Doing {
 /// One line that a handler logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
+    /// The epoch of its turn. Filled by the store.
+    pub epoch: i64,
     /// Its number in the turn; with the epoch it is unique in the run.
     pub n: u32,
     /// When, by the database's clock. Filled by the store.
@@ -115,6 +117,40 @@ pub struct LogLine {
     pub message: String,
     /// The step that logged it, with its occurrence; `undo:` before the name where the undo of it did; `None` where the code between steps did.
     pub step: Option<String>,
+}
+
+impl LogLine {
+    /// Where it stands in the log of its run.
+    pub fn place(&self) -> LogPlace {
+        LogPlace { epoch: self.epoch, n: self.n }
+    }
+}
+
+/// A place in the log of a run: that of a line, or before all of them. New lines are always behind those that are there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPlace {
+    /// The epoch of the turn.
+    pub epoch: i64,
+    /// The number in the turn.
+    pub n: u32,
+}
+
+impl LogPlace {
+    /// So many numbers each turn has. It logs no more than 1,000 lines; JSON holds the places of eight thousand million turns.
+    const TURN: u64 = 1 << 20;
+
+    /// As one number, which is 0 before all lines, and else greater than [`LogPlace::COUNTS`].
+    pub fn number(self) -> u64 {
+        self.epoch.unsigned_abs() * Self::TURN + u64::from(self.n)
+    }
+
+    /// The place with this number.
+    pub fn of_number(number: u64) -> LogPlace {
+        LogPlace { epoch: (number / Self::TURN) as i64, n: (number % Self::TURN) as u32 }
+    }
+
+    /// No line has a number up to this one: the first turn has the epoch 1.
+    pub const COUNTS: u64 = Self::TURN - 1;
 }
 
 /// How a turn ends.

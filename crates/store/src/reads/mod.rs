@@ -8,6 +8,7 @@ mod explain;
 mod kv;
 mod list;
 mod list_texts;
+mod logs;
 mod never;
 mod queues;
 mod rollups;
@@ -22,13 +23,14 @@ pub(crate) use access::{audit, audit_chain, audit_columns, read_audit, session, 
 pub(crate) use explain::explain;
 pub(crate) use kv::{kv_get, kv_list};
 pub(crate) use list::{count, list};
+pub(crate) use logs::{log_end, logs};
 pub(crate) use queues::{QUEUE_COUNTS, add_counts, queue_groups, queue_views, queues};
 pub(crate) use rollups::{depths, failures, series};
 pub(crate) use schedules::{schedules, schedules_due};
 pub(crate) use turns::{inbox, journal, lives, load};
 pub(crate) use upkeep::{oldest_ended, upkeep};
 pub(crate) use verify::verify;
-pub(crate) use views::{definitions, ended, find, logs, lost, next_due, nodes, now, run};
+pub(crate) use views::{definitions, ended, find, lost, next_due, nodes, now, run};
 pub(crate) use waits::waited_for;
 
 use crate::Sql;
@@ -40,6 +42,7 @@ pub(crate) fn statements() -> Vec<&'static Sql> {
         turns::STATEMENTS,
         views::STATEMENTS,
         list_texts::STATEMENTS,
+        logs::STATEMENTS,
         queues::STATEMENTS,
         rollups::STATEMENTS,
         schedules::STATEMENTS,

@@ -1,4 +1,4 @@
-//! What clients and people look at: one run, its log, its end, nodes and definitions.
+//! What clients and people look at: one run, its end, nodes and definitions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,8 +10,8 @@ use crate::transitions::{
     Flight, KeyName, LOST_FOR, NOW, Place, add_definitions, add_look, found_definitions, found_keys,
 };
 use crate::{
-    Address, DefinitionCard, Doing, Ended, LogLine, LostNode, NodeView, Row, RunKind, RunView, Sql,
-    StoreError, Tx, Type, code,
+    Address, DefinitionCard, Doing, Ended, LostNode, NodeView, Row, RunKind, RunView, Sql, StoreError, Tx,
+    Type, code,
 };
 
 /// One run.
@@ -186,18 +186,6 @@ pub(crate) async fn next_due(tx: &mut dyn Tx, shards: ShardCount) -> Result<Opti
     Ok(rows.map(|row| row.opt_time(0)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
 }
 
-/// What a run's handlers logged, oldest first.
-pub(crate) async fn logs(tx: &mut dyn Tx, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
-    let mut flight = Flight::default();
-    let place = flight.add(LOGS.with(cells![run.shard(), run, limit]));
-    let rows = flight.send_last(tx).await?.take(place);
-    let line = |row: &Row| {
-        let (level, message) = (row.text(2)?, row.text(3)?);
-        Ok(LogLine { n: row.number(0)?, at: row.time(1)?, level, message, step: row.opt_text(4)? })
-    };
-    rows.iter().map(line).collect()
-}
-
 /// The nodes that have a lease. One holds runs in many shards.
 pub(crate) async fn nodes(tx: &mut dyn Tx, shards: ShardCount) -> Result<Vec<NodeView>, StoreError> {
     let mut flight = Flight::default();
@@ -286,7 +274,7 @@ pub(crate) async fn now(tx: &mut dyn Tx) -> Result<Timestamp, StoreError> {
     rows.first().map_or(Ok(Timestamp::default()), |row| row.time(0))
 }
 
-pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &TRIED, &EXISTS, &ENDED, &NEXT, &LOGS, &NODES, &LOST];
+pub(super) static STATEMENTS: &[&Sql] = &[&VIEW, &TAGS, &TRIED, &EXISTS, &ENDED, &NEXT, &NODES, &LOST];
 
 static VIEW: Sql = Sql::new(
     "view",
@@ -344,13 +332,6 @@ static NEXT: Sql = Sql::new(
 )
 .takes(&[Type::Int])
 .by("agenda_next");
-
-static LOGS: Sql = Sql::new(
-    "logs",
-    "select l.n, l.at, l.level, l.message, l.step from outlast.logs as l
-      where l.shard = {p1} and l.run = {p2} order by l.epoch, l.n limit {p3}",
-)
-.takes(&[Type::Int, Type::Id, Type::Int]);
 
 static NODES: Sql = Sql::new(
     "nodes",

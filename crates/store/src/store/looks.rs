@@ -11,9 +11,9 @@ use crate::transitions;
 use crate::{
     Address, AuditList, AuditView, ChainList, ChainPage, Cursor, DefinitionCard, Definitions, DepthAsk,
     DepthPoint, Ended, FailureAsk, FailureGroup, Filter, GroupView, KvEntry, KvList, KvName, KvPage, Lines,
-    Loaded, LogLine, LostNode, News, NodeView, Page, QueueCard, QueueView, Reads, RunView, ScheduleView,
-    SeriesAsk, SeriesPoint, SessionView, Store, StoreError, TableSize, TokenView, TxKind, Upkeep, VerifyMark,
-    VerifyPage, Vitals, reads,
+    Loaded, LogLine, LogPlace, LostNode, News, NodeView, Page, QueueCard, QueueView, Reads, RunView,
+    ScheduleView, SeriesAsk, SeriesPoint, SessionView, Store, StoreError, TableSize, TokenView, TxKind,
+    Upkeep, VerifyMark, VerifyPage, Vitals, reads,
 };
 
 #[async_trait]
@@ -70,8 +70,12 @@ impl Reads for SqlStore {
         .await
     }
 
-    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
-        self.transact(TxKind::Read, work!(|tx| reads::logs(tx, run, limit))).await
+    async fn logs(&self, run: RunId, after: LogPlace, limit: u32) -> Result<Vec<LogLine>, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::logs(tx, run, after, limit))).await
+    }
+
+    async fn log_end(&self, run: RunId) -> Result<LogPlace, StoreError> {
+        self.transact(TxKind::Read, work!(|tx| reads::log_end(tx, run))).await
     }
 
     async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {

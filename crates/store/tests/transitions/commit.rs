@@ -42,7 +42,7 @@ stories! {
             starts: vec![world.greet()],
             sends: vec![event(Address::Run(late.id), "e")],
             tags: vec![("a".into(), "b".into())],
-            logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
+            logs: vec![LogLine { epoch: 0, n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
             doing: vec![Doing { name: "d".into(), attempt: 1, ..Doing::default() }],
             prunes: Some(0..9),
             ..records(&late, &[entry(1, "late")])
@@ -61,7 +61,7 @@ stories! {
         assert_eq!((view.status, view.node, view.epoch), (Status::Running, Some(quick), 3));
         assert!(view.tags.is_empty() && view.doing.is_empty());
         assert!(world.journal(late.id).await.is_empty() && world.inbox(late.id).await.is_empty());
-        assert!(world.store.logs(late.id, 9).await.unwrap().is_empty());
+        assert!(world.store.logs(late.id, LogPlace::default(), 9).await.unwrap().is_empty());
         assert!(world.claim_all().await.is_empty());
     }
 
@@ -247,6 +247,7 @@ stories! {
     async fn what_a_run_does_says_and_is_called_is_there_to_see(world: World) {
         let run = world.running().await;
         let line = |n: u32| LogLine {
+            epoch: run.epoch,
             n,
             at: world.now(),
             level: "info".into(),
@@ -268,10 +269,10 @@ stories! {
         let view = world.view(run.id).await;
         assert_eq!(view.doing, [doing(2)]);
         assert_eq!(view.tags, [("city".to_owned(), "Bonn".to_owned())]);
-        assert_eq!(world.store.logs(run.id, 9).await.unwrap(), [line(1), line(2)]);
+        assert_eq!(world.store.logs(run.id, LogPlace::default(), 9).await.unwrap(), [line(1), line(2)]);
         let nul = LogLine { message: "a\0b".into(), ..line(3) };
         assert_eq!(world.commit(RunCommit { logs: vec![nul], ..quiet(&run) }).await, Committed::Done);
-        assert_eq!(world.store.logs(run.id, 9).await.unwrap()[2].message, "a\u{fffd}b");
+        assert_eq!(world.store.logs(run.id, LogPlace::default(), 9).await.unwrap()[2].message, "a\u{fffd}b");
         assert_eq!(world.store.load(&[run.id]).await.unwrap()[0].doing, [doing(2)]);
 
         world.suspend(&run).await;

@@ -91,7 +91,7 @@ stories! {
         let commit = RunCommit {
             entries: vec![entry(1, "a")],
             tags: vec![("a".into(), "b".into())],
-            logs: vec![LogLine { n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
+            logs: vec![LogLine { epoch: 0, n: 1, at: world.now(), level: "info".into(), message: "m".into(), step: None }],
             ..ends(&run, completed("1"))
         };
         world.commit(commit).await;
@@ -112,7 +112,7 @@ stories! {
         assert_eq!(purge(10).await, 0);
         assert_eq!(world.store.run(id).await.unwrap(), None);
         assert_eq!(world.store.find(&by_key("k")).await.unwrap(), None);
-        assert!(world.journal(id).await.is_empty() && world.store.logs(id, 9).await.unwrap().is_empty());
+        assert!(world.journal(id).await.is_empty() && world.store.logs(id, LogPlace::default(), 9).await.unwrap().is_empty());
         assert!(
             world.store.run(young.id).await.unwrap().is_some()
                 && world.store.run(open).await.unwrap().is_some()

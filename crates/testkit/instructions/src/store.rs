@@ -12,10 +12,11 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
-    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode, Measure,
-    NewRun, News, Next, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
-    Roll, RunKind, RunRecord, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started,
-    Store, StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LogPlace, LostNode,
+    Measure, NewRun, News, Next, NodeCard, NodeView, Page, QueueCard, QueueClaim, QueueView, Reads, Renew,
+    Renewed, Roll, RunKind, RunRecord, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal,
+    Started, Store, StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage,
+    Vitals,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -256,8 +257,12 @@ impl Reads for Made {
         not_made("kv_list")
     }
 
-    async fn logs(&self, _run: RunId, _limit: u32) -> Result<Vec<LogLine>, StoreError> {
+    async fn logs(&self, _run: RunId, _after: LogPlace, _limit: u32) -> Result<Vec<LogLine>, StoreError> {
         not_made("logs")
+    }
+
+    async fn log_end(&self, _run: RunId) -> Result<LogPlace, StoreError> {
+        not_made("log_end")
     }
 
     async fn nodes(&self) -> Result<Vec<NodeView>, StoreError> {

@@ -10,10 +10,10 @@ use outlast_store::{
     Access, Accessed, Address, AuditList, AuditView, Batch, ChainList, ChainPage, Claim, Claimed, Claims,
     Clock, Committed, Control, Controlled, Cursor, DefinitionCard, Definitions, Delivered, Delivery,
     DepthAsk, DepthPoint, Ended, FailureAsk, FailureGroup, Filter, Fire, Fired, GroupView, Hold, KvEntry,
-    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LostNode, Measure,
-    NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew, Renewed,
-    Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store, StoreError,
-    Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
+    KvList, KvName, KvPage, KvWrite, KvWritten, Lines, Listen, Listened, Loaded, LogLine, LogPlace, LostNode,
+    Measure, NewRun, News, NodeCard, NodeView, Page, PoolUse, QueueCard, QueueClaim, QueueView, Reads, Renew,
+    Renewed, Roll, RunView, ScheduleView, SeriesAsk, SeriesPoint, SessionView, Signal, Started, Store,
+    StoreError, Sweep, Swept, TableSize, TokenView, Upkeep, UserTx, VerifyMark, VerifyPage, Vitals,
 };
 use tokio::sync::broadcast;
 
@@ -220,8 +220,12 @@ impl Reads for Watched {
         pass_on!(self.lines(queues))
     }
 
-    async fn logs(&self, run: RunId, limit: u32) -> Result<Vec<LogLine>, StoreError> {
-        pass_on!(self.logs(run, limit))
+    async fn logs(&self, run: RunId, after: LogPlace, limit: u32) -> Result<Vec<LogLine>, StoreError> {
+        pass_on!(self.logs(run, after, limit))
+    }
+
+    async fn log_end(&self, run: RunId) -> Result<LogPlace, StoreError> {
+        pass_on!(self.log_end(run))
     }
 
     async fn kv_get(&self, name: &KvName) -> Result<Option<KvEntry>, StoreError> {

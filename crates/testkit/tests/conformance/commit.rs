@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlast_core::{Entry, NodeId, Op, Phase, Status, Timestamp};
-use outlast_store::{Batch, Claim, Committed, Filter, LogLine};
+use outlast_store::{Batch, Claim, Committed, Filter, LogLine, LogPlace};
 use outlast_testkit::{LEASE, Turn, World, Writing, payload, step, store_test};
 
 #[store_test]
@@ -260,9 +260,10 @@ async fn what_a_run_does_logs_and_is_tagged_with_is_there_to_see(world: World) {
     let filter = Filter { tags: vec![tag("city", "Bern")], ..Filter::default() };
     assert_eq!(world.store().list(&filter, None, 10).await.unwrap().runs, []);
 
-    let lines = world.store().logs(turn.run, 10).await.unwrap();
+    let lines = world.store().logs(turn.run, LogPlace::default(), 10).await.unwrap();
     assert!(lines.iter().all(|line| line.at >= before));
     let line = |n, message: &str, step: Option<&str>, at| LogLine {
+        epoch: turn.epoch,
         n,
         at,
         level: "info".into(),
@@ -270,7 +271,7 @@ async fn what_a_run_does_logs_and_is_tagged_with_is_there_to_see(world: World) {
         step: step.map(str::to_owned),
     };
     assert_eq!(lines, [line(1, "begun", None, lines[0].at), line(2, "on", Some("pack#2"), lines[1].at)]);
-    assert_eq!(world.store().logs(turn.run, 1).await.unwrap().len(), 1);
+    assert_eq!(world.store().logs(turn.run, LogPlace::default(), 1).await.unwrap().len(), 1);
 
     world.commit(turn.writes().doing("charge", 2, Some("most"))).await;
     let loaded = world.store().load(&[turn.run]).await.unwrap().remove(0);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outlast_core::{Limits, Payload, Status, Timestamp};
-use outlast_store::{Address, Committed, Control, Controlled, Due, Next, Purge, Purged, Renew, Sweep};
+use outlast_store::{
+    Address, Committed, Control, Controlled, Due, LogPlace, Next, Purge, Purged, Renew, Sweep,
+};
 use outlast_testkit::{World, event, store_test, sweep_of};
 
 use crate::MINUTE;
@@ -45,7 +47,7 @@ async fn text_that_a_database_cannot_hold_does_not_fail_its_batch(world: World) 
         fine.complete("done"),
     ];
     assert_eq!(world.commit_all(batch).await, [Committed::Done; 3]);
-    let lines = world.store().logs(logs.run, 10).await.unwrap();
+    let lines = world.store().logs(logs.run, LogPlace::default(), 10).await.unwrap();
     assert!(lines[0].message.starts_with("before") && lines[0].message.ends_with("after"));
     assert_eq!(lines[1].message, "\u{1f4e6}\u{202e}\u{7}");
     assert!(world.view(blocks.run).await.reason.unwrap().starts_with("entry "));
@@ -63,7 +65,7 @@ async fn more_lines_than_a_turn_may_log_are_dropped(world: World) {
         writing = writing.logs(n, "on and on");
     }
     assert_eq!(world.commit(writing).await, Committed::Done);
-    assert_eq!(world.store().logs(turn.run, 10_000).await.unwrap().len(), 1_000);
+    assert_eq!(world.store().logs(turn.run, LogPlace::default(), 10_000).await.unwrap().len(), 1_000);
 }
 
 #[store_test]

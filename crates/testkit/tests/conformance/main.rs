@@ -19,6 +19,7 @@ mod keys;
 mod kill;
 mod kv;
 mod listen;
+mod logs;
 mod long_lines;
 mod nodes;
 mod orphans;
