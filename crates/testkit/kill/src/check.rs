@@ -7,6 +7,7 @@ mod beats;
 mod bodies;
 mod counter;
 mod database;
+mod earlier;
 mod fed;
 mod gates;
 mod healed;
@@ -37,6 +38,8 @@ pub(crate) struct Evidence {
     pub(crate) ledger: Vec<Line>,
     pub(crate) runs: Vec<RunView>,
     pub(crate) journals: HashMap<RunId, Vec<Entry>>,
+    /// What somebody read of journals while their runs were under way.
+    pub(crate) earlier: Vec<Glance>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) beats: Vec<Beat>,
     /// What the counter stands at.
@@ -45,6 +48,13 @@ pub(crate) struct Evidence {
     pub(crate) contradictions: Vec<String>,
     /// What the database says about itself, where it can.
     pub(crate) integrity: Option<String>,
+}
+
+/// A journal as it was at a moment.
+#[derive(Clone)]
+pub(crate) struct Glance {
+    pub(crate) run: RunId,
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// A row that a transactional step wrote.
@@ -109,6 +119,7 @@ pub(crate) fn check(evidence: &Evidence) -> Verdict {
     checker.gates();
     checker.bodies();
     checker.journals();
+    checker.earlier();
     checker.rows();
     checker.healed();
     for what in &evidence.contradictions {

@@ -24,6 +24,9 @@ const LONG_LOAD: u64 = 8;
 /// The same for plain runs, of which it is measured how many end; and how long they go on before it is.
 const PACE: u64 = 16;
 const WARM: Duration = Duration::from_secs(2);
+/// The journal of one run in so many is read on its way, within so many milliseconds of its start.
+const GLANCES: u64 = 4;
+const GLANCE_MS: u64 = 100;
 /// How many runs are still started when no more faults come.
 const TAIL: u64 = 20;
 /// How long after the last kill everything must have ended.
@@ -138,7 +141,14 @@ impl Scene {
                     gate => self.queue_up(&key, gate, rng.u64(..2), &line).await,
                 }
             }
-            _ => self.play(&key, Plan::random(&mut rng), &mut rng).await,
+            _ => {
+                let plan = Plan::random(&mut rng);
+                // One that starts over lets go of what it did before.
+                match number.is_multiple_of(GLANCES) && !plan.acts.contains(&Act::StartOver) {
+                    true => self.play_watched(&key, plan, &mut rng).await,
+                    false => self.play(&key, plan, &mut rng).await,
+                }
+            }
         }
     }
 
@@ -150,6 +160,18 @@ impl Scene {
         }
         let run = self.start(key, plan, rng).await?;
         self.follow(key, run, feed, rng).await
+    }
+
+    /// The same, and somebody reads the journal on the way.
+    async fn play_watched(&self, key: &str, plan: Plan, rng: &mut Rng) -> Result<()> {
+        let (feed, after) = (Feed::of(&plan), Duration::from_millis(rng.u64(..GLANCE_MS)));
+        let run = self.start(key, plan, rng).await?;
+        let id = run.id();
+        let glance = async {
+            tokio::time::sleep(after).await;
+            self.glance(id).await;
+        };
+        tokio::join!(self.follow(key, run, feed, rng), glance).0
     }
 
     /// Two runs, of which one writes to the other.

@@ -15,10 +15,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use outlast::{Client, Entry, Error, Filter, Outlast, RunId, RunView, Tx};
 use outlast_proxy::{Manner, Proxy};
 use outlast_store::OpenOptions;
+use parking_lot::Mutex;
 
 use crate::beats::{self, Beat};
 use crate::calls::Log;
-use crate::check::{self, Effect, Evidence};
+use crate::check::{self, Effect, Evidence, Glance};
 use crate::ledger::{Ledger, Line, now};
 use crate::node::{Node, log_of};
 use crate::play::{COUNTER, EFFECTS};
@@ -91,6 +92,8 @@ pub(crate) struct Scene {
     pub(crate) next: Arc<AtomicU64>,
     /// The number of the next plain run of [`Scene::pace`].
     pub(crate) paced: Arc<AtomicU64>,
+    /// What was read of journals on the way.
+    pub(crate) earlier: Arc<Mutex<Vec<Glance>>>,
     /// The number of the last.
     pub(crate) tail: Arc<AtomicU64>,
     pub(crate) broken: Arc<AtomicBool>,
@@ -140,6 +143,7 @@ impl Scene {
             nodes: Arc::default(),
             next: Arc::default(),
             paced: Arc::default(),
+            earlier: Arc::default(),
             tail: Arc::new(AtomicU64::new(u64::MAX)),
             broken: Arc::default(),
         })
@@ -247,6 +251,13 @@ impl Scene {
         }
     }
 
+    /// Keeps what a run's journal has now, where it can be read.
+    pub(crate) async fn glance(&self, run: RunId) {
+        if let Ok((run, entries)) = self.journal(run).await {
+            self.earlier.lock().push(Glance { run, entries });
+        }
+    }
+
     async fn journal(&self, run: RunId) -> Result<(RunId, Vec<Entry>)> {
         let mut entries: Vec<Entry> = Vec::new();
         loop {
@@ -300,7 +311,19 @@ impl Scene {
         let counter = self.client.kv().space(space).get(key).await?.unwrap_or_default();
         let beats = beats::look(&self.client, &self.beats).await?;
         let calls = self.log.calls();
-        Ok(Evidence { calls, ledger, runs, journals, effects, beats, counter, contradictions, integrity })
+        let earlier = self.earlier.lock().clone();
+        Ok(Evidence {
+            calls,
+            ledger,
+            runs,
+            journals,
+            earlier,
+            effects,
+            beats,
+            counter,
+            contradictions,
+            integrity,
+        })
     }
 }
 

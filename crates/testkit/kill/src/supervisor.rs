@@ -57,6 +57,8 @@ pub struct Report {
     counts: usize,
     /// Steps of sagas that were undone.
     undone: usize,
+    /// How many journals were read while their runs were under way.
+    glances: usize,
     gates: BTreeMap<Gate, Seen>,
     /// What is known about the runs with violations.
     stories: String,
@@ -76,14 +78,15 @@ impl Report {
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.complain(f)?;
-        let Report { seed, hits, lapses, beats, counts, undone, kills, runs, steps, repeated, lost, .. } =
-            self;
+        let Report { seed, hits, lapses, beats, counts, undone, glances, .. } = self;
+        let Report { kills, runs, steps, repeated, lost, .. } = self;
         for (gate, seen) in &self.gates {
             writeln!(f, "kill: {} {seen}", gate.name())?;
         }
         writeln!(
             f,
-            "kill: seed={seed} in_a_body={hits} lapses={lapses} beats={beats} counts={counts} undone={undone}"
+            "kill: seed={seed} in_a_body={hits} lapses={lapses} beats={beats} counts={counts} undone={undone} \
+             glances={glances}"
         )?;
         let violations = self.violations.len();
         write!(
@@ -150,6 +153,7 @@ impl Report {
             beats: verdict.beats,
             counts: verdict.counts,
             undone: verdict.undone,
+            glances: evidence.earlier.len(),
             gates: verdict.gates,
             stories,
         }

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlast::{Entry, Error, Op, Outlast, Phase, Status, Tx};
+use outlast::{Entry, Error, Op, Outlast, Phase, Status, Timestamp, Tx};
 use outlast_testkit::{TestDatabase, skipped};
 use tempfile::TempDir;
 
 use crate::beats;
 use crate::calls::Asked;
-use crate::check::{Evidence, check};
+use crate::check::{Evidence, Glance, check};
 use crate::gates::Gate;
 use crate::ledger::{Call, Ledger, Line};
 use crate::plan::{Act, How, Plan, Work};
@@ -202,6 +202,20 @@ async fn records_that_changed_and_events_out_of_order_are_seen() {
         evidence.journals.get_mut(&run).unwrap().retain(|kept| kept.pos != entry.pos);
     });
     assert!(said.contains("is in the journal as None"), "{said}");
+
+    let whole = honest.journals[&run].clone();
+    let said = after(&honest, |evidence| {
+        evidence.earlier.push(Glance { run, entries: whole[..whole.len() / 2].to_vec() })
+    });
+    assert_eq!(said, "", "a history that has grown");
+    let mut other = whole.clone();
+    other[1].at = Timestamp::default();
+    let mut longer = whole.clone();
+    longer.push(entry.clone());
+    for entries in [other, longer] {
+        let said = after(&honest, |evidence| evidence.earlier.push(Glance { run, entries: entries.clone() }));
+        assert!(said.contains("its journal once had, and has no more"), "{said}");
+    }
 
     let said = after(&honest, |evidence| {
         for call in &mut evidence.calls {

@@ -12,6 +12,10 @@ async fn kill_nodes_of(database_url: String) {
     let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
     println!("{report}");
     assert!(report.violations.is_empty(), "seed {seed}:\n{report}");
+    assert!(
+        report.repeated > 0,
+        "no kill came between what a body did and its record: seed {seed}:\n{report}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
