@@ -3,6 +3,7 @@
 //! `cargo xtask bench` starts a durable PostgreSQL for it. Absolute figures wander with the machine and the
 //! hour; the ratio of two figures of one run says something.
 
+mod beside;
 mod ours;
 mod page;
 mod place;
@@ -82,6 +83,7 @@ async fn run(options: Options) -> Result<()> {
             measure(workload, place, &mut report, options.quick).await?;
         }
     }
+    report.say_best_peers();
     if let Some(file) = &options.json {
         report.write(file)?;
     }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::beside;
 use crate::report::{Figure, Report, at_a_time, shown};
 
 /// Writes `file` and, beside it, a plot of the same name.
@@ -26,12 +27,12 @@ fn page(figures: &[Figure], plot: &str, quick: bool) -> String {
     );
     let _ = writeln!(text, "{}{}\n", machine(), if quick { " Small workloads (`--quick`)." } else { "" });
     let _ = writeln!(text, "![Steps per second with 256 runs at a time]({plot})\n");
-    text.push_str("## Ours\n\n| | store | what | at a time | value | unit | limit | ratio |\n");
-    text.push_str("| --- | --- | --- | ---: | ---: | --- | ---: | ---: |\n");
+    text.push_str("## Ours\n\n| | store | what | at a time | value | unit | limit | ratio | |\n");
+    text.push_str("| --- | --- | --- | ---: | ---: | --- | ---: | ---: | --- |\n");
     for figure in figures.iter().filter(|figure| figure.peer.is_none()) {
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             figure.workload,
             figure.store,
             figure.variant,
@@ -39,11 +40,28 @@ fn page(figures: &[Figure], plot: &str, quick: bool) -> String {
             number(figure.value),
             figure.unit,
             number(figure.limit),
-            number(figure.ratio)
+            number(figure.ratio),
+            figure.note
         );
     }
     if figures.iter().all(|figure| figure.peer.is_none()) {
         return text;
+    }
+    text.push_str("\n## Beside the best peer, in the same run\n\n| | store | what | ours | best peer | | times |\n");
+    text.push_str("| --- | --- | --- | ---: | ---: | --- | ---: |\n");
+    for row in beside::best(figures) {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} {} | {} | {} | {} |",
+            row.ours.workload,
+            row.ours.store,
+            row.ours.variant,
+            number(row.ours.value),
+            row.ours.unit,
+            number(row.peer.value),
+            row.peer.peer.as_deref().unwrap_or_default(),
+            shown(row.times)
+        );
     }
     text.push_str("\n## Peers, in the same run\n\n| | peer | store | what | at a time | value | unit | |\n");
     text.push_str("| --- | --- | --- | --- | ---: | ---: | --- | --- |\n");

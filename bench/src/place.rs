@@ -65,6 +65,18 @@ impl Fresh {
         self.file.is_none()
     }
 
+    /// How much log its server has written, where there is a server, and how much room our tables take; in bytes.
+    pub async fn sizes(&self) -> Result<(Option<f64>, f64)> {
+        if let Some(file) = &self.file {
+            return Ok((None, std::fs::metadata(file)?.len() as f64));
+        }
+        let room = "select (pg_current_wal_insert_lsn() - '0/0')::float8,
+                           (select sum(pg_total_relation_size(c.oid))::float8 from pg_class as c
+                             where c.relkind = 'r' and c.relnamespace = 'outlast'::regnamespace)";
+        let row = connect(&self.url).await?.query_one(room, &[]).await?;
+        Ok((Some(row.get(0)), row.get(1)))
+    }
+
     /// Removes it again: a million rows of one workload would fill the disk of the next.
     pub async fn remove(self) -> Result<()> {
         if let Some((url, name)) = &self.drop {

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::beside;
+
 /// One figure, beside the limit that was measured in the same run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
@@ -51,6 +53,11 @@ impl Figure {
         self
     }
 
+    pub fn note(mut self, note: &str) -> Figure {
+        self.note = note.to_owned();
+        self
+    }
+
     /// Beside what the bare database did: a rate is better when higher, a time when lower.
     pub fn of(mut self, limit: f64) -> Figure {
         self.limit = Some(limit);
@@ -58,7 +65,7 @@ impl Figure {
         self
     }
 
-    fn is_rate(&self) -> bool {
+    pub fn is_rate(&self) -> bool {
         self.unit.ends_with("/s") && !self.unit.starts_with("statements")
     }
 }
@@ -83,6 +90,15 @@ impl Report {
             self.add(serde_json::from_str(row).with_context(|| format!("a peer wrote no row: {row}"))?);
         }
         Ok(())
+    }
+
+    /// Prints ours beside the best peer, where there are peers.
+    pub fn say_best_peers(&self) {
+        for row in beside::best(&self.0) {
+            let (ours, peer) = (row.ours, row.peer.peer.as_deref().unwrap_or_default());
+            let (what, times) = (&ours.variant, shown(row.times));
+            println!("{:<4} {:<9} {what}: {times} times the best peer, {peer}", ours.workload, ours.store);
+        }
     }
 
     pub fn write(&self, file: &Path) -> Result<()> {

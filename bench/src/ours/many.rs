@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use outlast::Outlast;
 
-use super::{fans_out, jobs, node, steps};
+use super::{ROUNDS, fans_out, jobs, middle, node, steps};
 use crate::place::{Place, connect};
 use crate::report::{Figure, Report};
 use crate::spike::rate;
@@ -31,76 +31,93 @@ pub async fn w9(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
         return Ok(());
     }
     let count: u32 = if quick { 10_000 } else { 100_000 };
-    let mut rates = Vec::new();
-    for nodes in [1, 2] {
-        let fresh = place.fresh().await?;
-        let client = Outlast::open(&fresh.url).await?.client();
-        jobs::enqueue(&client, count).await?;
-        let began = Instant::now();
-        let mut apps = Vec::new();
-        for _ in 0..nodes {
-            apps.push(node(&fresh, 1000).await?);
-        }
-        while apps.iter().any(|app| !app.is_idle()) || client.store().next_due().await?.is_some() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        rates.push(rate(count as usize, began.elapsed()));
-        for app in apps {
-            app.shutdown(Duration::from_secs(5)).await?;
-        }
-        fresh.remove().await?;
+    let (mut one, mut two) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        one.push(drain_with(place, count, 1).await?);
+        two.push(drain_with(place, count, 2).await?);
     }
-    let figure = Figure::new("W9", place.name(), 1000, rates[1], "jobs/s").of(rates[0]);
+    let figure = Figure::new("W9", place.name(), 1000, middle(two), "jobs/s").of(middle(one));
     report.add(figure.variant("two nodes; limit: one node"));
     Ok(())
+}
+
+/// Works off jobs with so many nodes.
+async fn drain_with(place: &Place, count: u32, nodes: u32) -> Result<f64> {
+    let fresh = place.fresh().await?;
+    let client = Outlast::open(&fresh.url).await?.client();
+    jobs::enqueue(&client, count).await?;
+    let began = Instant::now();
+    let mut apps = Vec::new();
+    for _ in 0..nodes {
+        apps.push(node(&fresh, 1000).await?);
+    }
+    while apps.iter().any(|app| !app.is_idle()) || client.store().next_due().await?.is_some() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let value = rate(count as usize, began.elapsed());
+    for app in apps {
+        app.shutdown(Duration::from_secs(5)).await?;
+    }
+    fresh.remove().await?;
+    Ok(value)
 }
 
 /// Throughput of an empty database, of one with very many finished runs, and beside a held snapshot.
 pub async fn w10(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
     let (past, runs, count) = if quick { (100_000_u32, 1_000, 10_000) } else { (10_000_000, 5_000, 50_000) };
-    let mut limit = None;
-    for (what, finished) in [("empty", 0), ("with a past", past)] {
+    let (mut empty, mut with_past) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
         let fresh = place.fresh().await?;
-        fill(&fresh, finished).await?;
-        let value = steps::ours(&fresh, runs, 256).await?;
-        let figure = Figure::new("W10", place.name(), 256, value, "steps/s");
-        let figure = figure.of(*limit.get_or_insert(value));
-        report.add(figure.variant(&match finished {
-            0 => what.to_owned(),
-            _ => format!("after {finished} finished runs"),
-        }));
+        empty.push(steps::ours(&fresh, runs, 256).await?);
         fresh.remove().await?;
     }
+    // One past for all rounds: it takes longer than they do.
+    let fresh = place.fresh().await?;
+    fill(&fresh, past).await?;
+    for _ in 0..ROUNDS {
+        with_past.push(steps::ours(&fresh, runs, 256).await?);
+    }
+    fresh.remove().await?;
+    let figure = |values| Figure::new("W10", place.name(), 256, middle(values), "steps/s");
+    let empty = figure(empty).variant("empty");
+    let limit = empty.value.unwrap_or_default();
+    report.add(empty);
+    let variant = format!("after {past} finished runs; limit: empty");
+    report.add(figure(with_past).of(limit).variant(&variant).note("one in ten of them has its journal"));
     if place.name() == "sqlite" {
         return Ok(());
     }
-    let mut rates = Vec::new();
-    for held in [false, true] {
-        let fresh = place.fresh().await?;
-        let reader = connect(&fresh.url).await?;
-        if held {
-            let snapshot = "begin isolation level repeatable read; select count(*) from outlast.agenda";
-            reader.batch_execute(snapshot).await?;
-        }
-        let client = Outlast::open(&fresh.url).await?.client();
-        jobs::enqueue(&client, count).await?;
-        drop(client);
-        rates.push(jobs::drain(&fresh, count).await?);
-        drop(reader);
-        fresh.remove().await?;
+    let (mut free, mut held) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        free.push(drain_beside(place, count, false).await?);
+        held.push(drain_beside(place, count, true).await?);
     }
-    let figure = Figure::new("W10", place.name(), 1000, rates[1], "jobs/s").of(rates[0]);
+    let figure = Figure::new("W10", place.name(), 1000, middle(held), "jobs/s").of(middle(free));
     report.add(figure.variant("drain beside a held snapshot; limit: without"));
     Ok(())
+}
+
+/// Works off jobs, beside a snapshot that was opened before them and is held, or not.
+async fn drain_beside(place: &Place, count: u32, held: bool) -> Result<f64> {
+    let fresh = place.fresh().await?;
+    let reader = connect(&fresh.url).await?;
+    if held {
+        let snapshot = "begin isolation level repeatable read; select count(*) from outlast.agenda";
+        reader.batch_execute(snapshot).await?;
+    }
+    let client = Outlast::open(&fresh.url).await?.client();
+    jobs::enqueue(&client, count).await?;
+    drop(client);
+    let value = jobs::drain(&fresh, count).await?;
+    drop(reader);
+    fresh.remove().await?;
+    Ok(value)
 }
 
 /// Finished runs, as the database would have them after a while: their record, ten entries and a result
 /// for each would take an hour to write, so the journal is that of one run in ten. Ids are in the order of time, as
 /// ours are.
 async fn fill(fresh: &crate::place::Fresh, runs: u32) -> Result<()> {
-    if runs == 0 {
-        return Ok(());
-    }
     if let Some(file) = &fresh.file {
         let connection = rusqlite::Connection::open(file)?;
         connection.execute_batch(&format!(

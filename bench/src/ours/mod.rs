@@ -16,6 +16,15 @@ use outlast::prelude::*;
 
 use crate::place::Fresh;
 
+/// How often each figure of a pair is measured, in turns: a machine is not the same from one second to the next.
+pub const ROUNDS: usize = 3;
+
+/// The one in the middle.
+pub fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// `steps` no-op steps, one after the other.
 pub async fn some_steps(ctx: Ctx, steps: u32) -> Result<(), AnyError> {
     for _ in 0..steps {

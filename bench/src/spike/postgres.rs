@@ -1,8 +1,9 @@
-//! The bare rows on PostgreSQL: set-based statements, a whole transaction in one round trip.
+//! The bare rows on PostgreSQL: set-based statements, a whole transaction in one round trip, and none around what is one
+//! statement, as the store has it.
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
 use futures_util::{SinkExt, pin_mut};
 use tokio_postgres::types::{ToSql, Type};
@@ -20,11 +21,11 @@ struct Lane {
     client: Client,
     node: Uuid,
     fence: Statement,
-    runs: Statement,
-    agenda: Statement,
+    start: Statement,
     step: Statement,
-    results: Statement,
     end: Statement,
+    lone_step: Statement,
+    lone_end: Statement,
 }
 
 pub async fn steps(url: &str, runs: usize, concurrency: usize, lanes: usize) -> Result<Bare> {
@@ -53,11 +54,11 @@ impl Lane {
             .await?;
         Ok(Lane {
             fence: client.prepare(FENCE).await?,
-            runs: client.prepare(RUNS).await?,
-            agenda: client.prepare(AGENDA).await?,
+            start: client.prepare(START).await?,
             step: client.prepare(STEP).await?,
-            results: client.prepare(RESULTS).await?,
             end: client.prepare(END).await?,
+            lone_step: client.prepare(LONE_STEP).await?,
+            lone_end: client.prepare(LONE_END).await?,
             client,
             node,
         })
@@ -68,26 +69,13 @@ impl Lane {
         let (mut done, mut commits) = (0, 0);
         while done < runs {
             let ids = ids(wave.min(runs - done));
-            let (texts, inputs) = (vec!["ten_steps"; ids.len()], vec![INPUT; ids.len()]);
+            let (names, inputs) = (vec!["ten_steps"; ids.len()], vec![INPUT; ids.len()]);
             let queues = vec!["default"; ids.len()];
-            let start: [&(dyn ToSql + Sync); 4] = [&ids, &texts, &queues, &inputs];
-            let place: [&(dyn ToSql + Sync); 4] = [&self.node, &ids, &queues, &texts];
-            self.transact(&[(&self.runs, &start), (&self.agenda, &place)]).await?;
-
-            let (bodies, names) = (vec![BODY; ids.len()], vec!["step"; ids.len()]);
-            let epochs = vec![1_i64; ids.len()];
-            for pos in 1..=STEPS as i32 {
-                let positions = vec![pos; ids.len()];
-                let step: [&(dyn ToSql + Sync); 6] = [&self.node, &ids, &epochs, &positions, &names, &bodies];
-                let end: [&(dyn ToSql + Sync); 2] = [&ids, &epochs];
-                let result: [&(dyn ToSql + Sync); 3] = [&ids, &epochs, &bodies];
-                match pos as usize == STEPS {
-                    false => self.transact(&[(&self.step, &step)]).await?,
-                    true => {
-                        let last = [(&self.step, &step[..]), (&self.results, &result), (&self.end, &end)];
-                        self.transact(&last).await?;
-                    }
-                }
+            let start: [&(dyn ToSql + Sync); 5] = [&self.node, &ids, &names, &queues, &inputs];
+            ensure!(self.client.execute(&self.start, &start).await? == ids.len() as u64, "not all began");
+            match ids[..] {
+                [id] => self.run_alone(id).await?,
+                _ => self.run_together(&ids).await?,
             }
             done += ids.len();
             commits += STEPS + 1;
@@ -95,15 +83,41 @@ impl Lane {
         Ok((done, commits))
     }
 
-    /// One transaction behind the fence, in one round trip.
-    async fn transact(&self, calls: &[(&Statement, &[&(dyn ToSql + Sync)])]) -> Result<()> {
+    async fn run_together(&self, ids: &[Uuid]) -> Result<()> {
+        let (bodies, names) = (vec![BODY; ids.len()], vec!["step"; ids.len()]);
+        let epochs = vec![1_i64; ids.len()];
+        for pos in 1..=STEPS as i32 {
+            let positions = vec![pos; ids.len()];
+            let step: [&(dyn ToSql + Sync); 6] = [&self.node, &ids, &epochs, &positions, &names, &bodies];
+            let end: [&(dyn ToSql + Sync); 4] = [&self.node, &ids, &epochs, &bodies];
+            match pos as usize == STEPS {
+                false => self.transact(ids.len(), &[(&self.step, &step)]).await?,
+                true => self.transact(ids.len(), &[(&self.step, &step[..]), (&self.end, &end)]).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A run by itself: each step is a statement, and the last one ends the run as well.
+    async fn run_alone(&self, id: Uuid) -> Result<()> {
+        for pos in 1..=STEPS as i32 {
+            let sql = if pos as usize == STEPS { &self.lone_end } else { &self.lone_step };
+            let written = self.client.execute(sql, &[&self.node, &id, &1_i64, &pos, &"step", &BODY]).await?;
+            ensure!(written == 1, "the spike lost its run");
+        }
+        Ok(())
+    }
+
+    /// One transaction behind the fence, in one round trip. Each call has to write so many rows.
+    async fn transact(&self, rows: usize, calls: &[(&Statement, &[&(dyn ToSql + Sync)])]) -> Result<()> {
         let begin = self.client.batch_execute(BEGIN);
         let fence: [&(dyn ToSql + Sync); 1] = [&self.node];
         let fence = self.client.query(&self.fence, &fence);
         let calls = try_join_all(calls.iter().map(|(sql, with)| self.client.execute(*sql, with)));
         let commit = self.client.batch_execute("commit");
-        let (_, fenced, _, ()) = futures_util::try_join!(begin, fence, calls, commit)?;
-        anyhow::ensure!(fenced.len() == 1, "the spike lost its node");
+        let (_, fenced, written, ()) = futures_util::try_join!(begin, fence, calls, commit)?;
+        ensure!(fenced.len() == 1, "the spike lost its node");
+        ensure!(written.iter().all(|written| *written == rows as u64), "the spike lost a run");
         Ok(())
     }
 }
@@ -176,9 +190,8 @@ pub async fn drain(url: &str) -> Result<f64> {
         let epochs: Vec<i64> = claimed.iter().map(|row| row.get(1)).collect();
         lane.client.query(&inputs, &[&ids]).await?;
         let bodies = vec![BODY; ids.len()];
-        let result: [&(dyn ToSql + Sync); 3] = [&ids, &epochs, &bodies];
-        let end: [&(dyn ToSql + Sync); 2] = [&ids, &epochs];
-        lane.transact(&[(&lane.results, &result), (&lane.end, &end)]).await?;
+        let end: [&(dyn ToSql + Sync); 4] = [&lane.node, &ids, &epochs, &bodies];
+        lane.transact(ids.len(), &[(&lane.end, &end)]).await?;
         done += ids.len();
     }
 }
@@ -218,19 +231,22 @@ const BEGIN: &str = "begin isolation level read committed; set local statement_t
 
 const FENCE: &str = "select n.id from outlast.nodes as n where n.shard = 0 and n.id = $1 for key share";
 
-const RUNS: &str = "
-    insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at,
-                              input)
-    select 0, b.id, '', b.definition, 1, 1, b.queue, 5,
-           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.input
-      from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[]) as b(id, definition, queue, input)";
-
-const AGENDA: &str = "
+const START: &str = "
+    with b as materialized (
+        select * from unnest($2::uuid[], $3::text[], $4::text[], $5::bytea[]) as b(id, definition, queue, input)
+    ), fence as materialized (
+        select n.id from outlast.nodes as n where n.shard = 0 and n.id = $1::uuid for key share
+    ), new as (
+        insert into outlast.runs (shard, id, tenant, definition, version, kind, queue, priority, created_at, input)
+        select 0, b.id, '', b.definition, 1, 1, b.queue, 5,
+               (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.input
+          from b
+    )
     insert into outlast.agenda (shard, id, status, kind, priority, attempt, crashes, node, claim, epoch, news,
                                 queue, code, began_at)
-    select 0, b.id, 2, 1, 5, 1, 0, $1::uuid, 1, 1, 0, b.queue, b.code,
+    select 0, b.id, 2, 1, 5, 1, 0, n.id, 1, 1, 0, b.queue, b.definition || '@1',
            (select (extract(epoch from statement_timestamp()) * 1000000)::bigint)
-      from unnest($2::uuid[], $3::text[], $4::text[]) as b(id, queue, code)";
+      from b cross join fence as n";
 
 const STEP: &str = "
     insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
@@ -241,19 +257,46 @@ const STEP: &str = "
      where (select case when a.node = $1::uuid then a.epoch end from outlast.agenda as a
              where a.shard = 0 and a.id = b.run) = b.epoch";
 
-// When it began is any time here: the row is as wide, and nobody looks for what it was.
-const RESULTS: &str = "
-    insert into outlast.results (shard, run, status, epoch, began_at, finished_at, output)
-    select 0, b.run, 8, b.epoch, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint),
-           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), b.output
-      from unnest($1::uuid[], $2::bigint[], $3::bytea[]) as b(run, epoch, output)";
-
-// By both parts of the key from the list: without statistics the planner would read the whole shard.
+// By both parts of the key from the row that was locked: without statistics the planner would read the whole shard.
 const END: &str = "
-    with gone as materialized (select 0::smallint as shard, b.id, b.epoch
-                                 from unnest($1::uuid[], $2::bigint[]) as b(id, epoch))
-    delete from outlast.agenda as a using gone as g
-     where a.shard = g.shard and a.id = g.id and a.epoch = g.epoch";
+    with fit as materialized (
+        select h.shard, b.run, b.epoch, b.output, h.began_at
+          from unnest($2::uuid[], $3::bigint[], $4::bytea[]) as b(run, epoch, output) cross join lateral (
+              select a.shard, a.began_at from outlast.agenda as a
+               where a.shard = 0 and a.id = b.run and case when a.node = $1::uuid then a.epoch end = b.epoch
+                 and a.heard = 0 and a.news = 0 for update skip locked) as h
+    ), gone as (
+        delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.run
+    )
+    insert into outlast.results (shard, run, status, epoch, began_at, finished_at, output)
+    select 0, f.run, 8, f.epoch, f.began_at,
+           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), f.output from fit as f";
+
+const LONE_STEP: &str = "
+    with fit as materialized (
+        select a.shard, a.id from outlast.agenda as a
+         where a.shard = 0 and a.id = $2::uuid and case when a.node = $1::uuid then a.epoch end = $3::bigint
+           for update skip locked
+    )
+    insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
+    select f.shard, f.id, $4::int, 2, $3, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint),
+           $5::text, $6::bytea from fit as f";
+
+const LONE_END: &str = "
+    with fit as materialized (
+        select a.shard, a.id, a.began_at from outlast.agenda as a
+         where a.shard = 0 and a.id = $2::uuid and case when a.node = $1::uuid then a.epoch end = $3::bigint
+           and a.heard = 0 and a.news = 0 for update skip locked
+    ), added as (
+        insert into outlast.journal (shard, run, pos, kind, epoch, at, name, body)
+        select f.shard, f.id, $4::int, 2, $3, (select (extract(epoch from statement_timestamp()) * 1000000)::bigint),
+               $5::text, $6::bytea from fit as f
+    ), gone as (
+        delete from outlast.agenda as a using fit as f where a.shard = f.shard and a.id = f.id
+    )
+    insert into outlast.results (shard, run, status, epoch, began_at, finished_at, output)
+    select f.shard, f.id, 8, $3, f.began_at,
+           (select (extract(epoch from statement_timestamp()) * 1000000)::bigint), $6 from fit as f";
 
 const CLAIM: &str = "
     with picked as materialized (

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
@@ -13,11 +14,16 @@ use super::{BODY, Bare, INPUT, STEPS, ids, rate};
 /// How many jobs share a transaction.
 const BATCH: i64 = 1000;
 
+/// As the store has it.
+const CACHE_KB: i64 = 8 * 1024;
+
 fn open(file: &Path) -> Result<(Connection, Uuid)> {
     let connection = Connection::open(file)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "temp_store", "memory")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KB)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(100);
     let node = Uuid::now_v7();
     connection.execute(
@@ -55,7 +61,7 @@ pub fn steps(file: &Path, runs: usize, concurrency: usize) -> Result<Bare> {
                     ])?;
                 }
                 for id in ids.iter().filter(|_| pos == STEPS) {
-                    finish(&connection, id, 1)?;
+                    finish(&connection, id, Some(&node), 1)?;
                 }
                 Ok(())
             })?;
@@ -94,8 +100,10 @@ pub fn enqueue(file: &Path, jobs: usize) -> Result<f64> {
     Ok(rate(jobs, began.elapsed()))
 }
 
-pub fn drain(file: &Path) -> Result<f64> {
+/// Works off what is in line. `owned`: as if whoever has the file had all that is in it, so that taking writes nothing.
+pub fn drain(file: &Path, owned: bool) -> Result<f64> {
     let (connection, node) = open(file)?;
+    let holder = (!owned).then_some(&node);
     let began = Instant::now();
     let mut done = 0;
     loop {
@@ -113,7 +121,7 @@ pub fn drain(file: &Path) -> Result<f64> {
                         began_at = coalesce(began_at, ?3)
                   where shard = 0 and id = ?1 and node is null",
             )?;
-            for (id, _) in &claimed {
+            for (id, _) in claimed.iter().filter(|_| !owned) {
                 take.execute(params![id, node.as_bytes(), now()])?;
             }
             Ok(())
@@ -129,7 +137,9 @@ pub fn drain(file: &Path) -> Result<f64> {
         }
         drop(input);
         transact(&connection, &node, || {
-            claimed.iter().try_for_each(|(id, epoch)| finish(&connection, &Uuid::from_slice(id)?, epoch + 1))
+            claimed.iter().try_for_each(|(id, epoch)| {
+                finish(&connection, &Uuid::from_slice(id)?, holder, epoch + i64::from(!owned))
+            })
         })?;
         done += claimed.len();
     }
@@ -181,23 +191,29 @@ fn start(connection: &Connection, id: &Uuid, kind: i64, name: &str, held: Option
             held.map(Uuid::as_bytes),
             held.map(|_| 1),
             i64::from(held.is_some()),
-            name,
+            format!("{name}@1"),
             held.map(|_| now),
         ])?;
     Ok(())
 }
 
-fn finish(connection: &Connection, id: &Uuid, epoch: i64) -> Result<()> {
+fn finish(connection: &Connection, id: &Uuid, holder: Option<&Uuid>, epoch: i64) -> Result<()> {
+    let holder = holder.map(Uuid::as_bytes);
+    let written = connection
+        .prepare_cached(
+            "insert or fail into outlast_results (shard, run, status, epoch, began_at, finished_at, output)
+             select 0, ?1, 8, ?3, a.began_at, ?4, ?5 from outlast_agenda as a
+              where a.shard = 0 and a.id = ?1 and a.node is ?2 and a.epoch = ?3 and a.heard = 0 and a.news = 0
+             on conflict do nothing",
+        )?
+        .execute(params![id.as_bytes(), holder, epoch, now(), BODY])?;
+    ensure!(written == 1, "the spike lost a run");
     connection
         .prepare_cached(
-            // When it began is any time here: the row is as wide, and nobody looks for what it was.
-            "insert into outlast_results (shard, run, status, epoch, began_at, finished_at, output)
-             values (0, ?1, 8, ?2, ?3, ?3, ?4) on conflict do nothing",
+            "delete from outlast_agenda
+              where shard = 0 and id = ?1 and node is ?2 and epoch = ?3 and heard = 0 and news = 0",
         )?
-        .execute(params![id.as_bytes(), epoch, now(), BODY])?;
-    connection
-        .prepare_cached("delete from outlast_agenda where shard = 0 and id = ?1 and epoch = ?2")?
-        .execute(params![id.as_bytes(), epoch])?;
+        .execute(params![id.as_bytes(), holder, epoch])?;
     Ok(())
 }
 
@@ -209,5 +225,5 @@ fn now() -> i64 {
 const STEP: &str = "
     insert or fail into outlast_journal (shard, run, pos, kind, epoch, at, name, body)
     select 0, ?1, ?2, 2, ?6, ?7, ?3, ?4 from outlast_agenda as a
-     where a.shard = 0 and a.id = ?1 and case when a.node = ?5 then a.epoch end = ?6
+     where a.shard = 0 and a.id = ?1 and a.node = ?5 and a.epoch = ?6
     on conflict do nothing";
