@@ -120,7 +120,7 @@ it("pauses a run, and resumes it", async () => {
   await page.getByLabel(/Reason/).fill("a test wants it");
   await page.getByRole("button", { name: "Pause", exact: true }).click();
   await state(page, "paused");
-  await page.getByText("a test wants it").first().waitFor();
+  await page.getByText(/^Paused by .+ (now|\d+ s ago): a test wants it$/).waitFor();
   await page.getByRole("button", { name: "Resume…" }).click();
   await page.getByRole("button", { name: "Resume", exact: true }).click();
   await state(page, "waiting");

@@ -27,11 +27,19 @@ for (const theme of ["light", "dark"] as Theme[]) {
   }, LONG);
 }
 
+/// What opens above other pages than that of a run: where, by which button, and what it is.
+const DIALOGS = [
+  ["/definitions/order", "Start…", "a start, by a form"], ["/definitions/remind", "Start…", "a start, by JSON"],
+  ["/queues/stock", "Limits…", "limits"], ["/queues/stock", "Purge…", "a purge"],
+  ["/schedules/stock-check", "Backfill…", "a backfill"], ["/schedules/stock-check", "Edit…", "a schedule"],
+] as const;
+
 it("has nothing serious for axe in what opens above a page either", async () => {
   const id = await lab.order("above");
   const page = await lab.page(`/runs/${id}`);
   const look = async (what: string) => {
     await page.getByRole("dialog").waitFor();
+    await page.getByRole("dialog").getByText("Loading…").waitFor({ state: "detached" });
     expect(await findings(page, "light"), what).toEqual([]);
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -48,6 +56,14 @@ it("has nothing serious for axe in what opens above a page either", async () => 
   await page.goto(`${lab.url}/runs?def=order`);
   await page.getByRole("button", { name: "Act on all…" }).click();
   await look("a bulk");
+  for (const [path, button, what] of DIALOGS) {
+    await page.goto(lab.url + path);
+    await page.getByRole("button", { name: button, exact: true }).first().click();
+    await look(what);
+  }
+  await page.goto(`${lab.url}/runs/${id}`);
+  await page.getByRole("button", { name: "Send event…" }).first().click();
+  await look("an event");
 }, LONG);
 
 it("has a place for everything on a narrow screen", async () => {

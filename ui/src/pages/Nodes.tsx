@@ -39,7 +39,7 @@ function Up({ nodes }: { nodes: Schemas["Node"][] }) {
   if (!nodes.length) return <div className={css.empty}><h2>No node is up</h2><p>Nothing runs until one is: start your program, or <code>outlast dev</code>.</p></div>;
   return (
     <table className={css.table}>
-      <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Up since</th><th>Lease until</th><th className={css.num}>Slots used</th><th>Version</th><th>Knows</th><th>Queues</th><th>Id</th></tr></thead>
+      <thead><tr><th>Name</th><th>State</th><th>Host</th><th className={css.num}>Process</th><th>Up since</th><th>Lease until</th><th className={css.num}>Slots used</th><th>Version</th><th>Language</th><th>Knows</th><th>Queues</th><th>Id</th></tr></thead>
       <tbody>
         {nodes.map((node) => (
           <tr key={node.id}>
@@ -51,6 +51,7 @@ function Up({ nodes }: { nodes: Schemas["Node"][] }) {
             <td><Time at={node.lease_until} /></td>
             <td className={css.num}><Slots node={node} /></td>
             <td className={css.nowrap}>{about(node).version}</td>
+            <td className={css.nowrap}>{about(node).language}</td>
             <td className={`${css.muted} ${css.short} ${css.brief}`} title={codes(node).join(", ")}>{codes(node).join(", ")}</td>
             <td className={`${css.muted} ${css.short} ${css.brief}`} title={queues(node)}>{queues(node)}</td>
             <td className={`${css.mono} ${css.nowrap}`}>…{node.id.slice(-8)} <Copy text={node.id} name="id" /></td>
@@ -137,7 +138,7 @@ export function NodePage() {
       <Facts facts={[
         ["Id", <span key="i" className={css.mono}>{known.id} <Copy text={known.id} name="id" /></span>], ["Host", known.host], ["Process", known.pid], ["Up since", <Time key="u" at={known.joined_at} />],
         ["Lease until", node && <Time key="l" at={node.lease_until} />], ["Slots used", node && <Slots key="s" node={node} />], ["Queues", node && queues(node)],
-        ["Version", node && about(node).version], ["Built for", node && [about(node).language, about(node).target, about(node).build].filter(Boolean).join(", ")], ["Knows", node && codes(node).join(", ")],
+        ["Version", node && about(node).version], ["Language", node && about(node).language], ["Built for", node && [about(node).target, about(node).build].filter(Boolean).join(", ")], ["Knows", node && codes(node).join(", ")],
         ["Lost", gone && <Time key="g" at={gone.lost_at} />], ["Runs that others took over", gone?.freed.toLocaleString("en")],
       ]} />
       {node && <RunTable title="Runs in hand" search={{ node: node.id }} />}

@@ -197,7 +197,7 @@ function NoRuns() {
       <p>A workflow is a function whose steps are recorded:</p>
       <pre>{SAMPLE}</pre>
       <p>Start one with <code>outlast start greet --input '"you"'</code>, or run <code>outlast dev</code> for samples.</p>
-      <p>More is in <code>docs/guide.md</code>, in <code>outlast help</code>, and in <a href={`${config.base}openapi.json`}>what the API says of itself</a>.</p>
+      <p>More is in the <a href="https://docs.rs/outlast">documentation</a>, in <code>outlast help</code>, and in <a href={`${config.base}openapi.json`}>what the API says of itself</a>.</p>
     </div>
   );
 }

@@ -6,7 +6,9 @@ import { EVERY } from "../lib/sums";
 import { duration, millis, readable } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask } from "../parts/Ask";
-import { Copy, css, Note, useNow } from "../parts/parts";
+import { Copy, css, Note, Time, useNow } from "../parts/parts";
+import { pauseOf } from "./acts";
+import { askedOf } from "./History";
 import { crowd, type Explained, reason, remedy, serves } from "./remedy";
 import own from "./run.module.css";
 
@@ -31,12 +33,15 @@ export function Explain({ explained, run }: { explained: Explained; run: Run }) 
   const tone = BAD.includes(explained.kind) ? "red" : HELD_BACK.includes(explained.kind) ? "amber" : "blue";
   const next = millis(explained.at ?? explained.until);
   const help = remedy(explained, run);
+  const isPaused = explained.kind === "paused";
+  const actions = useQuery({ ...askedOf(run.id), enabled: isPaused, retry: false });
+  const pause = isPaused ? pauseOf(run, actions.data?.items ?? []) : undefined;
   return (
     // It counts seconds: whoever listens is not told each of them.
     <div role="status" aria-live="off">
       <Note tone={tone}>
         <strong>{explained.kind === "held" ? "Running" : "Why is it not running?"}</strong>
-        <span>{said(explained, now, utc)}</span>
+        <span>{pause ? <>Paused by <b>{pause.actor}</b> <Time at={pause.at} />{pause.reason ? `: ${pause.reason}` : "."}</> : said(explained, now, utc)}</span>
         {next !== null && next > now && explained.kind !== "held" && <span>({duration(next - now)} left)</span>}
         {explained.asked_to_stop && <span>It was asked to stop: {explained.asked_to_stop}</span>}
         {help && <span className={own.help}>{help}</span>}

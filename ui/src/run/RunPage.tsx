@@ -88,7 +88,7 @@ export function RunPage() {
       {steps.data && <Spent run={run.data} steps={steps.data.items} />}
       <div className={css.stack}>
         {!isFinal(run.data.status) && explained.data && <Explain explained={explained.data} run={run.data} />}
-        {run.data.status === "paused" && run.data.pause_reason && <Note>Paused: {run.data.pause_reason}</Note>}
+        {run.data.pause_reason && <Note tone="amber"><span>It was asked to pause, and does as soon as what it is doing is done: {run.data.pause_reason}</span></Note>}
         <Ended run={run.data} />
         <Problem error={run.error ?? steps.error} />
       </div>

@@ -4,7 +4,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, arrival, dueOf, forkable, forkBody, meaning, MEANS, outlook, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, arrival, dueOf, forkable, forkBody, meaning, MEANS, outlook, pauseOf, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
 import { command, crowd, type Explained, reason, remedy, type Wait } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
@@ -103,7 +103,7 @@ describe("what helps", () => {
     const told = (explained: object) => renderToStaticMarkup(createElement(Fragment, null, remedy({ kind: "blocked", text: "", now: "", ...explained }, { id: "run_1" })));
     expect(told({ unserved: "mail" })).toMatch(/^Start your program with.*s\.queues = vec!\[.*mail.*\].*queue mail/);
     expect(told({ unserved: "mail" })).not.toMatch(/Deploy|fork/);
-    expect(told({})).toMatch(/Deploy/);
+    expect(told({})).toMatch(/Deploy.*history/);
   });
   it("is said once, after a reason that is a sentence", () => {
     expect(reason("blocked: no node that knows a@1 serves queue b; it goes on when a node joins that knows its code, or cancel it")).toBe("Blocked: no node that knows a@1 serves queue b.");
@@ -208,6 +208,21 @@ describe("before it is done it is said", () => {
   });
   it("whether an event or a value is waited for", () => {
     for (const kind of ["event", "settle"] as const) expect([arrival(kind, true), arrival(kind, false)]).toEqual([expect.stringMatching(/^The run waits for it/), expect.stringMatching(/does not wait for it now/)]);
+  });
+});
+
+describe("a pause", () => {
+  const act = (action: string, reason: string | null, status = 200) => ({ at: "2026-01-01T00:00:00Z", actor: "ann", action, reason, status });
+  const held = (reason: string) => ({ status: "paused", reason }) as Run;
+  it("is that of whoever gave the reason with which the run stands", () => {
+    const given = act("run.pause", "stocktaking");
+    expect(pauseOf(held("stocktaking"), [act("run.event", null), act("run.pause", "stocktaking", 403), given, act("run.pause", "before")])).toBe(given);
+    const without = act("run.pause", null);
+    expect(pauseOf(held("asked for by ann"), [without])).toBe(without);
+  });
+  it("is nobody's where it was asked for in another way, or is over", () => {
+    expect(pauseOf(held("all at once"), [act("run.pause", "before")])).toBeUndefined();
+    expect(pauseOf({ ...held("before"), status: "waiting" }, [act("run.pause", "before")])).toBeUndefined();
   });
 });
 

@@ -1,4 +1,5 @@
 // What can be done to a run, by its state: without a browser, so that it can be tested.
+import type { Schemas } from "../api/client";
 import { recordedName, type Run, type Step } from "../lib/state";
 import type { Explained } from "./remedy";
 
@@ -32,6 +33,13 @@ export const MEANS: Partial<Record<Action, string>> = {
 export function meaning(action: Action, status: string): string | undefined {
   if (action !== "delete" || status !== "ready") return MEANS[action];
   return "It has not begun, and never will: it is gone for good, with its input. If it begins before that, it stays.";
+}
+
+/// Who paused it, and when: whoever gave the reason that it stands with. One that was paused in another way, as with many others, stands
+/// with a reason that nobody gave for it alone.
+export function pauseOf(run: Pick<Run, "status" | "reason">, actions: Schemas["Action"][]): Schemas["Action"] | undefined {
+  if (run.status !== "paused") return undefined;
+  return actions.find(({ action, status, reason, actor }) => action === "run.pause" && status < 400 && run.reason === (reason || `asked for by ${actor}`));
 }
 
 /// What can be done about the time at which it goes on by itself. A time that its journal has can be over, but not another;

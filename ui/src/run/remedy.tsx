@@ -132,7 +132,7 @@ export function remedy(explained: Explained, run: Pick<Run, "id">): ReactNode {
     case "behind_in_order":
       return head ? <>First {runLink(head)}</> : "It goes on when that has ended.";
     case "blocked":
-      return unserved ? served(unserved) : "Deploy code that fits what it recorded, or fork it from a step to the newest version.";
+      return unserved ? served(unserved) : <>Deploy code that fits what it recorded, which its <Link to={`/runs/${run.id}` as string} search={{ tab: "history" } as never}>history</Link> shows, or fork it from a step to the newest version.</>;
     case "undo_failed":
       return "Mend the cause and retry, skip the undo, or kill it and clean up by hand.";
     case "paused":
