@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { absolute, between, clock, coarse, duration, fieldTime, inZone, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
+import { absolute, between, clock, coarse, duration, fieldTime, inZone, isSame, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -59,6 +59,8 @@ describe("zones", () => {
     expect(absolute(time, true)).toBe("14 Mar 2027, 23:30:00.000 UTC");
     expect(inZone(time, "Asia/Tokyo")).toBe("15 Mar 2027, 08:30:00 Asia/Tokyo");
     expect(inZone(time, "Nowhere/Atlantis")).toBeNull();
+    expect(["UTC", "Africa/Abidjan", "Asia/Tokyo", "Nowhere/Atlantis"].map((zone) => isSame(time, zone, true))).toEqual([true, true, false, false]);
+    expect(isSame(time, new Intl.DateTimeFormat().resolvedOptions().timeZone, false)).toBe(true);
   });
 });
 

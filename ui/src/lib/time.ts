@@ -110,6 +110,13 @@ export function inZone(time: number, zone: string): string | null {
   }
 }
 
+/// Whether clocks of a zone then say what they do in the zone that was chosen.
+export function isSame(time: number, zone: string, utc: boolean): boolean {
+  const here = utc ? "UTC" : new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const [there, chosen] = [inZone(time, zone), inZone(time, here)];
+  return there !== null && chosen !== null && there.slice(0, -zone.length) === chosen.slice(0, -here.length);
+}
+
 /// The time of day in the zone that was chosen, with the day where it is another one.
 export function clock(time: number, now: number, utc = false): string {
   const [it, today] = [parted(time, utc), parted(now, utc)];

@@ -7,7 +7,7 @@ import { useMay } from "../app/Shell";
 import { STATES, stateOf } from "../lib/state";
 import { LOOK } from "../lib/first";
 import { EVERY } from "../lib/sums";
-import { absolute, inZone, millis } from "../lib/time";
+import { absolute, inZone, isSame, millis } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask, ReasonField } from "../parts/Ask";
 import { css, Head, Loading, Problem, Time, useNow, WhenSeen } from "../parts/parts";
@@ -142,10 +142,10 @@ export function Next({ name, zone }: { name: string; zone: string }) {
     refetchInterval: EVERY,
   });
   if (!next.data) return <Problem error={next.error} />;
-  // Where both zones are one, once is enough.
-  const isHere = (time: string) => absolute(millis(time)!, true) === absolute(millis(time)!, utc) && zone === "UTC";
+  // Where clocks of both zones say the same, once is enough.
+  const isHere = (time: string) => isSame(millis(time)!, zone, utc);
   return (
-    <div style={{ padding: "8px 0 8px 22px" }}>
+    <div style={{ padding: "8px 14px 8px 22px" }}>
       <ul>{next.data.times.map((time) => <li key={time}>{inZone(millis(time)!, zone) ?? absolute(millis(time)!, true)} {isHere(time) ? null : <span className={css.muted}>= {absolute(millis(time)!, utc)}{utc ? "" : " here"}</span>}</li>)}</ul>
       {next.data.notes.map((note) => <p key={note} className={css.muted}>{note}</p>)}
     </div>

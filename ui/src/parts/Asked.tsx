@@ -55,7 +55,7 @@ export function Asked({ of, name }: Of) {
             {items.slice(0, isAll ? items.length : FEW).map((one, nth) => (
               <tr key={`${one.at} ${nth}`}>
                 <td><Time at={one.at} /></td>
-                <td className={css.named}>{one.actor}</td>
+                <td className={css.short} title={one.actor}>{one.actor}</td>
                 <td className={one.status < 400 ? css.nowrap : `${css.nowrap} ${css.muted}`}>{did(one)}</td>
                 <td className={css.whole}>{one.reason ?? <span className={css.muted}>–</span>}</td>
               </tr>
