@@ -83,11 +83,16 @@ it("waits for what is being done already, instead of telling somebody to press a
   const page = await lab.page("/definitions/remind");
   const answers: number[] = [];
   page.on("response", (response) => response.request().method() === "POST" && answers.push(response.status()));
-  await page.route("**/api/v1/runs", (route) => route.fulfill({ status: 409, json: { code: "in_progress", detail: "the same request is being answered" } }), { times: 1 });
+  let isFirst = true;
+  await page.route("**/api/v1/runs", (route) => {
+    if (!isFirst) return route.continue();
+    isFirst = false;
+    return route.fulfill({ status: 409, json: { code: "in_progress", detail: "the same request is being answered" } });
+  });
   await startDialog(page, "in progress");
   await page.getByRole("button", { name: "Start", exact: true }).click();
+  await expect.poll(() => answers).toEqual([409, 201]);
   await page.waitForURL("**/runs/run_*");
-  expect(answers).toEqual([409, 201]);
   expect(await started("in progress")).toBe(1);
 });
 

@@ -26,7 +26,7 @@ pub(crate) use self::care::{
 pub(crate) use self::config::{ConfigCommand, ConfigEditArgs};
 pub(crate) use self::control::{CancelArgs, DueArgs, ForkArgs, ManyArgs, ReplaceArgs, ResumeArgs, RetryArgs};
 pub(crate) use self::node::{DevArgs, ServeArgs, ServeRole};
-pub(crate) use self::queue::{LimitArgs, NameArgs, QueueCommand};
+pub(crate) use self::queue::{LimitArgs, NameAndReasonArgs, NameArgs, QueueCommand};
 pub(crate) use self::runs::{
     CheckArgs, ListArgs, LogArgs, MessageArgs, PurgeArgs, RunArgs, SendArgs, ShowArgs, StartArgs, WaitArgs,
 };

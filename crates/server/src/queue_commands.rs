@@ -54,19 +54,19 @@ pub(crate) async fn queue(client: &Backend, command: QueueCommand, format: Forma
     match command {
         QueueCommand::Pause(args) => {
             client.queue(&args.name).await?;
-            let card = client.pause_queue(&args.name).await?;
+            let card = client.pause_queue(&args.name, args.reason.as_deref()).await?;
             let resume = call(&format!("queue resume {}", args.name));
             let more = format!("what runs goes on, and nothing of it begins until `{resume}`");
             told(client, card, &more, format).await
         }
         QueueCommand::Resume(args) => {
             client.queue(&args.name).await?;
-            let card = client.resume_queue(&args.name).await?;
+            let card = client.resume_queue(&args.name, args.reason.as_deref()).await?;
             told(client, card, "", format).await
         }
         QueueCommand::Drain(args) => {
             client.queue(&args.name).await?;
-            let card = client.drain_queue(&args.name).await?;
+            let card = client.drain_queue(&args.name, args.reason.as_deref()).await?;
             let resume = call(&format!("queue resume {}", args.name));
             let more =
                 format!("what is in it is worked off, and what comes now stays in line until `{resume}`");

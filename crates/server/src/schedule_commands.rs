@@ -156,13 +156,13 @@ pub(crate) async fn schedule(
         ScheduleCommand::Add(args) => add(client, args, format).await,
         ScheduleCommand::Pause(args) => {
             find(client, &args.name).await?;
-            told(client, &client.pause_schedule(&args.name).await?, format).await
+            told(client, &client.pause_schedule(&args.name, args.reason.as_deref()).await?, format).await
         }
         ScheduleCommand::Resume(args) => {
             find(client, &args.name).await?;
-            told(client, &client.resume_schedule(&args.name).await?, format).await
+            told(client, &client.resume_schedule(&args.name, args.reason.as_deref()).await?, format).await
         }
-        ScheduleCommand::Trigger(args) => trigger(client, &args.name, format).await,
+        ScheduleCommand::Trigger(args) => trigger(client, &args.name, args.reason.as_deref(), format).await,
         ScheduleCommand::Delete(args) => delete(client, &args.name, format).await,
         ScheduleCommand::Backfill(args) => backfill(client, &args, consent, format).await,
     }
@@ -235,9 +235,9 @@ pub(crate) fn schedule_ask(args: AddArgs) -> Result<ScheduleAsk, Fault> {
     })
 }
 
-async fn trigger(client: &Backend, name: &str, format: Format) -> Result<(), Fault> {
+async fn trigger(client: &Backend, name: &str, reason: Option<&str>, format: Format) -> Result<(), Fault> {
     find(client, name).await?;
-    let run = client.trigger_schedule(name).await?;
+    let run = client.trigger_schedule(name, reason).await?;
     note_without_node(client).await?;
     print_one(format, &json!({ "id": run }), run, || run.to_string())?;
     if format == Format::Text {

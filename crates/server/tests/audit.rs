@@ -25,7 +25,10 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
         (&["retry", key, "--reason", "after all"], 0),
         (&["kill", key, "--reason", "enough"], 0),
         (&["delete", key, "--reason", "wrong one"], 0),
-        (&["queue", "pause", "default"], 0),
+        (&["queue", "pause", "default", "--reason", "no room"], 0),
+        (&["queue", "resume", "default"], 0),
+        (&["schedule", "add", "early", "0 3 * * *", "ship", "--input", "\"tea\""], 0),
+        (&["schedule", "pause", "early", "--reason", "too early"], 0),
         (
             &[
                 "retry",
@@ -72,7 +75,10 @@ fn changes_that_commands_make_have_their_lines_with_who_and_why() {
             "ann run.retry after all 200",
             "ann run.kill enough 200",
             "ann run.delete wrong one 200",
-            "ann queue.pause  200",
+            "ann queue.pause no room 200",
+            "ann queue.resume  200",
+            "ann schedule.set  200",
+            "ann schedule.pause too early 200",
             "ann bulk.create all of them 200",
             "ann bulk.create none of them 200",
             "ann token.create  200",
@@ -96,10 +102,12 @@ fn lines_that_were_changed_by_hand_are_named(shop: &Shop, change: impl Fn(&str))
     let url = url.trim_end_matches("/ui").to_owned();
     for name in ["one", "two", "three"] {
         shop.ok(&["schedule", "add", name, "0 3 * * *", "ship", "--input", "\"tea\""]);
-        shop.ok(&["schedule", "pause", name]);
     }
     let ways: [&[&str]; 2] = [&[], &["--url", &url]];
     let with = |way: &[&str], args: &[&str]| shop.run(&[args, way].concat());
+    for (name, way) in ["one", "two", "three"].into_iter().zip([ways[0], ways[1], ways[0]]) {
+        shop.ok(&[&["schedule", "pause", name, "--reason", "for now"], way].concat());
+    }
     let end = shop.ok(&["audit", "verify", "-o", "name"]).trim().to_owned();
     for way in ways {
         let listed = with(way, &["audit", "list", "two", "-o", "json"]);
@@ -108,6 +116,7 @@ fn lines_that_were_changed_by_hand_are_named(shop: &Shop, change: impl Fn(&str))
             listed["items"].as_array().unwrap().iter().map(|line| line["action"].as_str().unwrap()).collect();
         assert_eq!(actions, ["schedule.pause", "schedule.set"], "{way:?}");
         assert_eq!(listed["items"][0]["after"]["paused"], true);
+        assert_eq!(listed["items"][0]["reason"], "for now", "{way:?}");
         let text = with(way, &["audit", "list"]);
         assert!(text.out.contains("ACTION") && text.out.contains("schedule.pause"), "{text:?}");
         let fine = with(way, &["audit", "verify", "--known", &end]);

@@ -114,7 +114,7 @@ export function once(): Once {
     request.headers.set("idempotency-key", keyOf(act, request.method, new URL(request.url).pathname, body));
     for (let left = IN_PROGRESS; ; left--) {
       try {
-        const answer = await lossless(new Request(request, { body }));
+        const answer = await lossless(new Request(request, { method: "POST", body }));
         act = newAct();
         return answer;
       } catch (error) {

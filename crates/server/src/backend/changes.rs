@@ -140,28 +140,28 @@ impl Backend {
         }, server => server.fork(run, ask).await)
     }
 
-    pub(crate) async fn pause_queue(&self, name: &str) -> Result<QueueCard, Fault> {
+    pub(crate) async fn pause_queue(&self, name: &str, reason: Option<&str>) -> Result<QueueCard, Fault> {
         both!(self, client => {
-            let change = Change::of_queue(client, "queue.pause", name).await;
+            let change = Change::of_queue(client, "queue.pause", name).await.because(reason);
             change.made(client, client.pause_queue(name), |card| Made::stands(standing::queue(card))).await
         },
-            server => server.change_queue(name, "pause").await)
+            server => server.change_queue(name, "pause", reason).await)
     }
 
-    pub(crate) async fn resume_queue(&self, name: &str) -> Result<QueueCard, Fault> {
+    pub(crate) async fn resume_queue(&self, name: &str, reason: Option<&str>) -> Result<QueueCard, Fault> {
         both!(self, client => {
-            let change = Change::of_queue(client, "queue.resume", name).await;
+            let change = Change::of_queue(client, "queue.resume", name).await.because(reason);
             change.made(client, client.resume_queue(name), |card| Made::stands(standing::queue(card))).await
         },
-            server => server.change_queue(name, "resume").await)
+            server => server.change_queue(name, "resume", reason).await)
     }
 
-    pub(crate) async fn drain_queue(&self, name: &str) -> Result<QueueCard, Fault> {
+    pub(crate) async fn drain_queue(&self, name: &str, reason: Option<&str>) -> Result<QueueCard, Fault> {
         both!(self, client => {
-            let change = Change::of_queue(client, "queue.drain", name).await;
+            let change = Change::of_queue(client, "queue.drain", name).await.because(reason);
             change.made(client, client.drain_queue(name), |card| Made::stands(standing::queue(card))).await
         },
-            server => server.change_queue(name, "drain").await)
+            server => server.change_queue(name, "drain", reason).await)
     }
 
     /// Sets rules of people's own; `None`: back to what code says.
@@ -188,29 +188,37 @@ impl Backend {
             server => server.set_schedule(ask).await)
     }
 
-    pub(crate) async fn pause_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
+    pub(crate) async fn pause_schedule(
+        &self,
+        name: &str,
+        reason: Option<&str>,
+    ) -> Result<ScheduleView, Fault> {
         both!(self, client => {
-            let change = Change::of_schedule(client, "schedule.pause", name).await;
+            let change = Change::of_schedule(client, "schedule.pause", name).await.because(reason);
             change.made(client, client.pause_schedule(name), |view| Made::stands(standing::schedule(view))).await
         },
-            server => server.change_schedule(name, "pause").await)
+            server => server.change_schedule(name, "pause", reason).await)
     }
 
-    pub(crate) async fn resume_schedule(&self, name: &str) -> Result<ScheduleView, Fault> {
+    pub(crate) async fn resume_schedule(
+        &self,
+        name: &str,
+        reason: Option<&str>,
+    ) -> Result<ScheduleView, Fault> {
         both!(self, client => {
-            let change = Change::of_schedule(client, "schedule.resume", name).await;
+            let change = Change::of_schedule(client, "schedule.resume", name).await.because(reason);
             change.made(client, client.resume_schedule(name), |view| Made::stands(standing::schedule(view))).await
         },
-            server => server.change_schedule(name, "resume").await)
+            server => server.change_schedule(name, "resume", reason).await)
     }
 
-    pub(crate) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
+    pub(crate) async fn trigger_schedule(&self, name: &str, reason: Option<&str>) -> Result<RunId, Fault> {
         both!(self, client => {
-            let change = Change::of_schedule(client, "schedule.trigger", name).await;
+            let change = Change::of_schedule(client, "schedule.trigger", name).await.because(reason);
             let made = |run: &RunId| Made::stands(json!({ "started": run.to_string() }));
             change.made(client, client.trigger_schedule(name), made).await
         },
-            server => server.trigger_schedule(name).await)
+            server => server.trigger_schedule(name, reason).await)
     }
 
     pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), Fault> {

@@ -250,8 +250,14 @@ impl Remote {
         Ok(QueueView::from(self.get::<QueueDoc>(&["queues", name]).await?).queue)
     }
 
-    pub(super) async fn change_queue(&self, name: &str, what: &str) -> Result<QueueCard, Fault> {
-        let doc: QueueDoc = self.ask(Request::new(Method::POST, &["queues", name, what])).await?;
+    pub(super) async fn change_queue(
+        &self,
+        name: &str,
+        what: &str,
+        reason: Option<&str>,
+    ) -> Result<QueueCard, Fault> {
+        let doc: QueueDoc =
+            self.post(&["queues", name, what], Body::default().maybe("reason", &reason)).await?;
         Ok(QueueView::from(doc).queue)
     }
 
@@ -282,13 +288,20 @@ impl Remote {
         self.text(Request::new(Method::PUT, &["schedules", &ask.name]).body(body)).await.map(drop)
     }
 
-    pub(super) async fn change_schedule(&self, name: &str, what: &str) -> Result<ScheduleView, Fault> {
-        let doc: ScheduleDoc = self.ask(Request::new(Method::POST, &["schedules", name, what])).await?;
+    pub(super) async fn change_schedule(
+        &self,
+        name: &str,
+        what: &str,
+        reason: Option<&str>,
+    ) -> Result<ScheduleView, Fault> {
+        let doc: ScheduleDoc =
+            self.post(&["schedules", name, what], Body::default().maybe("reason", &reason)).await?;
         Ok(doc.into())
     }
 
-    pub(super) async fn trigger_schedule(&self, name: &str) -> Result<RunId, Fault> {
-        let made: Made = self.ask(Request::new(Method::POST, &["schedules", name, "trigger"])).await?;
+    pub(super) async fn trigger_schedule(&self, name: &str, reason: Option<&str>) -> Result<RunId, Fault> {
+        let made: Made =
+            self.post(&["schedules", name, "trigger"], Body::default().maybe("reason", &reason)).await?;
         Ok(made.id)
     }
 

@@ -10,11 +10,11 @@ use crate::queue_commands::{Rule, parse_limit, parse_rate};
 #[command(infer_subcommands = true)]
 pub(crate) enum QueueCommand {
     /// Nothing of it begins until it is resumed; what runs goes on
-    Pause(NameArgs),
+    Pause(NameAndReasonArgs),
     /// It is worked off again
-    Resume(NameArgs),
+    Resume(NameAndReasonArgs),
     /// What is in it now is worked off; what comes later stays in line until it is resumed
-    Drain(NameArgs),
+    Drain(NameAndReasonArgs),
     /// Change its rules, whatever code says; what is not named stays as it is
     Limit(LimitArgs),
 }
@@ -23,6 +23,16 @@ pub(crate) enum QueueCommand {
 pub(crate) struct NameArgs {
     /// Its name
     pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameAndReasonArgs {
+    /// Its name
+    pub(crate) name: String,
+
+    /// Why: stands in the audit log, and beside what is paused
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Args)]

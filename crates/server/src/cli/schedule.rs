@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use outlast::{CatchUp, Overlap, Timestamp};
 
-use super::NameArgs;
+use super::{NameAndReasonArgs, NameArgs};
 use crate::schedule_commands::{parse_catch_up, parse_overlap};
 use crate::words::{parse_duration, parse_number};
 
@@ -20,11 +20,11 @@ pub(crate) enum ScheduleCommand {
     /// Start runs at times; a schedule of this name is replaced
     Add(AddArgs),
     /// It starts nothing until it is resumed
-    Pause(NameArgs),
+    Pause(NameAndReasonArgs),
     /// It goes on with its next time
-    Resume(NameArgs),
+    Resume(NameAndReasonArgs),
     /// Start a run of it now, beside its times
-    Trigger(NameArgs),
+    Trigger(NameAndReasonArgs),
     /// Delete it; its runs stay
     Delete(NameArgs),
     /// Start a run for each time in the past that has none

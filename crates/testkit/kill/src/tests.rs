@@ -211,7 +211,7 @@ async fn records_that_changed_and_events_out_of_order_are_seen() {
     let mut other = whole.clone();
     other[1].at = Timestamp::default();
     let mut longer = whole.clone();
-    longer.push(entry.clone());
+    longer.push(Entry { pos: 1_000, ..entry.clone() });
     for entries in [other, longer] {
         let said = after(&honest, |evidence| evidence.earlier.push(Glance { run, entries: entries.clone() }));
         assert!(said.contains("its journal once had, and has no more"), "{said}");

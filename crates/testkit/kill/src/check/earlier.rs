@@ -1,4 +1,7 @@
-//! What somebody read of journals while faults hit is how those journals still begin: a history only grows.
+//! What somebody read of journals while faults hit is there at the end, as it was: a history only grows.
+//!
+//! Not only at its end: a transaction of a branch commits its entry by itself, and may do so before those of other branches
+//! that came to their steps earlier.
 
 use super::*;
 
@@ -7,9 +10,9 @@ impl Checker<'_> {
         let mut violations = Vec::new();
         for Glance { run, entries } in &self.evidence.earlier {
             let now = self.evidence.journals.get(run).map_or(&[][..], Vec::as_slice);
-            let differs = entries.iter().zip(now).find(|(then, now)| then != now).map(|(then, _)| then);
-            if let Some(then) = differs.or_else(|| entries.get(now.len())) {
-                violations.push((*run, format!("its journal once had, and has no more: {then:?}")));
+            let now: HashMap<u32, &Entry> = now.iter().map(|entry| (entry.pos, entry)).collect();
+            if let Some(gone) = entries.iter().find(|then| now.get(&then.pos) != Some(then)) {
+                violations.push((*run, format!("its journal once had, and has no more: {gone:?}")));
             }
         }
         violations.into_iter().for_each(|(run, what)| self.wrong(run, what));
