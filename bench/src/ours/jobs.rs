@@ -25,7 +25,9 @@ pub async fn w1(place: &Place, report: &mut Report, quick: bool) -> Result<()> {
         let fresh = place.fresh().await?;
         bulk_limit.push(spike::enqueue(&fresh, jobs as usize).await?);
         drain_limit.push(spike::drain(&fresh).await?);
-        spike::enqueue(&fresh, jobs as usize).await?;
+        if place.name() == "sqlite" {
+            spike::enqueue(&fresh, jobs as usize).await?;
+        }
         drain_owned.extend(spike::drain_owned(&fresh)?);
         fresh.remove().await?;
 

@@ -82,22 +82,18 @@ impl WholeLook {
     /// Where a look may begin that follows one at `now` which left nothing: some transactions that are under way make
     /// runs due at a time that has passed.
     pub(crate) fn back(now: Timestamp) -> Timestamp {
-        before(now, BACK)
+        now.before(BACK)
     }
 
     /// Where a look may begin that follows one at `now` which left nothing, where looks are many: mostly a little before, and
     /// now and then as far as transactions that are under way may make runs due at a time that has passed.
     pub fn next(&mut self, now: Timestamp) -> Timestamp {
         if self.back_at.elapsed() < SOON {
-            return before(now, NEAR);
+            return now.before(NEAR);
         }
         self.back_at = Instant::now();
         WholeLook::back(now)
     }
-}
-
-fn before(now: Timestamp, span: Duration) -> Timestamp {
-    Timestamp::from_micros(now.micros() - span.as_micros() as i64)
 }
 
 /// From where looks are worth it, by what is looked at: a shard, a node.
@@ -159,9 +155,9 @@ mod tests {
     async fn most_looks_begin_a_little_before_the_last_and_one_now_and_then_further_back() {
         let mut look = WholeLook::over(LATEST);
         let now = Timestamp::from_micros(10_000_000);
-        assert_eq!(look.next(now), before(now, NEAR));
+        assert_eq!(look.next(now), now.before(NEAR));
         tokio::time::advance(SOON).await;
-        assert_eq!(look.next(now), before(now, BACK));
-        assert_eq!(look.next(now), before(now, NEAR), "not each of them");
+        assert_eq!(look.next(now), now.before(BACK));
+        assert_eq!(look.next(now), now.before(NEAR), "not each of them");
     }
 }

@@ -1,5 +1,5 @@
-//! The claim loop: the scheduler. It knows the next due time exactly and sleeps until then, until it is
-//! nudged, or until a slot comes free.
+//! The claim loop: the scheduler. It knows when the next run is due, or when to look again, and sleeps until
+//! then, until it is nudged, or until a slot comes free.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

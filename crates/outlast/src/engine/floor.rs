@@ -21,6 +21,8 @@ pub(super) struct Floors(Vec<Floor>);
 struct Floor {
     /// Nothing that is due before this was left.
     at: Option<Timestamp>,
+    /// Whether a claim that had room left found that out, of every line: a full one tells only of the line that it took.
+    is_clear: bool,
     /// When the whole line was looked at.
     whole: Option<WholeLook>,
 }
@@ -46,7 +48,9 @@ impl Floors {
         if ask.from.is_none() {
             floor.whole = Some(WholeLook::over(took));
         }
+        let was_clear = std::mem::replace(&mut floor.is_clear, false);
         floor.at = if claims.runs.len() < ask.limit as usize {
+            floor.is_clear = was_clear || ask.from.is_none();
             // Whoever is due and was not taken is locked, and must be found as soon as that is over.
             let slow = floor.whole.as_mut().filter(|whole| whole.is_slow());
             slow.map(|whole| claims.next_due.unwrap_or(claims.now).min(whole.next(claims.now)))
@@ -57,9 +61,14 @@ impl Floors {
             let lines = ask.queues.iter().filter(|queue| queue.as_str() != bulk::QUEUE).count();
             let one_line = lines == 1 && claims.runs.iter().all(|run| Some(run.priority) == first);
             let last = claims.runs.iter().map(|run| run.due_at).max();
-            // Otherwise what was known before is as true as it was.
-            let known = floor.at.filter(|_| floor.whole.is_some_and(|whole| whole.is_slow()));
-            last.filter(|_| one_line && ask.early.is_zero()).or(known)
+            // Otherwise what was known before is as true as it was, unless somebody was found before it: others may be
+            // there who had no place.
+            let is_slow = floor.whole.is_some_and(|whole| whole.is_slow());
+            let known =
+                floor.at.filter(|at| is_slow && was_clear && claims.runs.iter().all(|run| run.due_at >= *at));
+            let last = last.filter(|_| one_line && ask.early.is_zero());
+            floor.is_clear = last.is_none() && known.is_some();
+            last.or(known)
         };
     }
 }
@@ -142,6 +151,28 @@ mod tests {
         assert_eq!(floors.of(1), known, "nobody behind it was looked for, and nobody is before it");
         floors.told(&several, &full, QUICK);
         assert_eq!(floors.of(1), None, "looks at everything are quick again");
+    }
+
+    #[test]
+    fn a_full_claim_that_found_somebody_before_what_was_known_sends_the_next_to_the_front() {
+        let mut floors = Floors::default();
+        let several = ask(&["a", "b"]);
+        floors.told(&several, &took(&[run(3, 4)]), SLOW);
+        let known = floors.of(1);
+        let earlier = took(&[run(1, 5), run(9_900_000, 4)]);
+        floors.told(&Claim { from: None, ..several.clone() }, &earlier, SLOW);
+        assert!(known.is_some() && floors.of(1).is_none(), "others may be there who had no place");
+    }
+
+    #[test]
+    fn what_a_full_claim_of_one_line_found_is_not_taken_for_true_of_others() {
+        let mut floors = Floors::default();
+        let line = ask(&["a"]);
+        floors.told(&line, &took(&[run(9_000_000, 0), run(9_500_000, 0)]), SLOW);
+        let from = floors.of(1);
+        assert!(from.is_some());
+        floors.told(&Claim { from, ..line }, &took(&[run(9_600_000, 0), run(9_700_000, 5)]), QUICK);
+        assert_eq!(floors.of(1), None, "others of priority 5 may have been due before");
     }
 
     #[test]

@@ -49,8 +49,9 @@ pub struct Claims {
     pub runs: Vec<Claimed>,
     /// The database's now.
     pub now: Timestamp,
-    /// When the next run of these queues is due, if fewer than asked for were; `None` when none is. Not later
-    /// than now when one is due that somebody's transaction has locked.
+    /// When the next run of these queues is due, if fewer than asked for were; `None` when none is, or none within
+    /// the moment ahead that a look at a part of a line sees: then `look_again` says so. Not later than now when one is due
+    /// that somebody's transaction has locked.
     pub next_due: Option<Timestamp>,
     /// Runs are due that may not go on before others end (or whoever has locked them lets them go). Only in the
     /// answer to a [`QueueClaim`].
@@ -62,7 +63,7 @@ pub struct Claims {
 /// Who stands in line where: a look, which claims nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lines {
-    /// Queues in which somebody is due, or will be, and since or from when.
+    /// Queues in which somebody is due, or will be (within a moment, where `look_again` says something), and since or from when.
     pub due: Vec<(String, Timestamp)>,
     /// Somebody may be due before all that was looked at, or behind it, and is found after this long.
     pub look_again: Option<Duration>,

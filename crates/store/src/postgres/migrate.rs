@@ -109,7 +109,9 @@ async fn step(client: &Client, options: &OpenOptions, place: &str) -> Result<(),
         if !is_locked && (!is_race(&error) || attempt >= CONFLICT_TRIES) {
             return Err(said(&error, place));
         }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(50..500))).await;
+        // Whoever waits for a table holds up all who come behind, each time as long as it may: they get as long.
+        let pause = if is_locked { 2_000..4_000 } else { 50..500 };
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(pause))).await;
     }
     unreachable!("attempts are counted for ever")
 }

@@ -84,7 +84,7 @@ impl Tally {
         self.schedules
     }
 
-    /// How many of them did what must not be.
+    /// How often something was that must not be.
     pub fn violations(&self) -> u64 {
         self.violations
     }

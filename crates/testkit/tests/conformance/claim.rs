@@ -184,7 +184,11 @@ async fn a_claim_that_looks_at_a_part_of_a_line_does_not_look_far_ahead_and_says
     let soon = claims.now + SECOND / 10 * 9;
     world.start("greet").shard(0).due(Due::At(soon)).await;
     let claims = world.claim(&Claim { number: world.number(), ..part }).await;
-    assert_eq!((claims.next_due, claims.look_again), (Some(soon), None));
+    match &claims.runs[..] {
+        [] => assert_eq!((claims.next_due, claims.look_again), (Some(soon), None)),
+        // The database's clock went on.
+        runs => assert_eq!(runs.iter().map(|run| run.due_at).collect::<Vec<_>>(), [soon]),
+    }
 }
 
 #[store_test]

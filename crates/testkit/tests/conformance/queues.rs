@@ -458,7 +458,7 @@ async fn whoever_was_taken_by_another_process_counts_whatever_this_one_remembers
         (0, true),
         "others would not find what it took: it asks again"
     );
-    let late = claim(&theirs, world.number() - 3_000_000).await;
+    let late = claim(&theirs, world.number() - 2_500_000).await;
     assert_eq!(late.runs.len(), 1, "it says that it was late");
     assert!(world.claim_queue("ours", QUEUE, 10).await.runs.is_empty());
 }
@@ -498,7 +498,7 @@ async fn whoever_was_taken_late_by_a_program_that_does_not_say_so_counts(world: 
         found
     };
     assert_eq!(late().await, Value::Int(0), "they took nobody yet");
-    let number = world.number() - 3_000_000;
+    let number = world.number() - 2_500_000;
     let ask =
         QueueClaim { node: theirs.node, number, queue: QUEUE.into(), codes: theirs.codes.clone(), limit: 1 };
     assert_eq!(others.claim_queue(&ask).await.unwrap().runs.len(), 1);
