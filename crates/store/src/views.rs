@@ -250,6 +250,10 @@ pub struct QueueView {
     pub due: u64,
     /// How many are due later.
     pub later: u64,
+    /// How many of those that are due are to begin or to be tried again; what the others waited for has come.
+    pub queued: u64,
+    /// The same of those that are due later; the others wait until then.
+    pub scheduled: u64,
     /// How many run.
     pub running: u64,
     /// How many wait for something, are paused or blocked.

@@ -185,6 +185,11 @@ pub(super) struct QueueDoc {
     since: Option<When>,
     due: u64,
     later: u64,
+    /// Older servers say nothing of these.
+    #[serde(default)]
+    queued: u64,
+    #[serde(default)]
+    scheduled: u64,
     running: u64,
     waiting: u64,
     oldest_due_at: Option<When>,
@@ -243,6 +248,8 @@ impl From<QueueDoc> for QueueView {
             queue,
             due: doc.due,
             later: doc.later,
+            queued: doc.queued,
+            scheduled: doc.scheduled,
             running: doc.running,
             waiting: doc.waiting,
             oldest: time(doc.oldest_due_at),

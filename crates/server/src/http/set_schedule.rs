@@ -98,7 +98,8 @@ pub(super) struct Wanted {
 }
 
 impl SetSchedule {
-    /// What is asked for upon what is there. A new one belongs to whoever asks; an old one stays with whom it was.
+    /// What is asked for upon what is there. A new one belongs to whoever asks, as one does that starts something else
+    /// from now on; any other stays with whom it was.
     pub(super) fn upon(
         self,
         before: Option<&ScheduleView>,
@@ -129,12 +130,14 @@ impl SetSchedule {
             })?,
             (None, None) => "null".to_owned(),
         };
-        // Its roles were given to what it starts, with what and for whom, and not to what somebody has it start now.
+        // It was given its roles, and its owner's name, for what it starts, with what and for whom: what somebody has it start
+        // now is theirs.
         let other = |tenant: &Option<String>| tenant.as_deref().unwrap_or_default() != options.tenant;
         let is_other = self.tenant.as_ref().is_some_and(other)
             || card.is_some_and(|card| card.definition != definition || card.input.json() != Some(&*input));
         if is_other {
             options.roles.clear();
+            options.owner = Some(actor.to_owned());
         }
         put(&mut options.overlap, self.overlap.map(Option::unwrap_or_default));
         put(&mut options.catch_up, self.catch_up.map(Option::unwrap_or_default));

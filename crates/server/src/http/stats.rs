@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use outlast::{Filter, Status, Timestamp};
+use outlast::{Filter, QueueView, Status, Timestamp};
 use outlast_store::{Access, Accessed, DepthPoint, FailureAsk, FailureGroup, Measure, Roll, SeriesPoint};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -59,7 +59,7 @@ pub(crate) struct Summary {
     range_ms: u64,
     /// Unfinished ones, counted up to 10,000 each.
     running: u64,
-    /// Due and not taken; those in line that are due later too, where `scheduled` is `null`.
+    /// To begin or to be tried again, due, and not taken; those in line that are due later too, where `scheduled` is `null`.
     queued: u64,
     /// In line, and due later; `null` for one definition, and for a token of one tenant.
     scheduled: Option<u64>,
@@ -172,14 +172,19 @@ pub(crate) async fn summary(call: Call) -> Answer {
     };
     let oldest = queues.iter().flatten().filter_map(|view| view.oldest).min();
     // Queues tell no definition from another.
-    let due = queues.filter(|_| definition.is_none());
-    let due = due.map(|views| views.iter().map(|view| view.due).sum::<u64>().min(CAP.into()));
-    let ready = count(&[Status::Ready]).await?;
+    let views = queues.filter(|_| definition.is_none());
+    let sum = |of: fn(&QueueView) -> u64| {
+        views.as_ref().map(|views| views.iter().map(of).sum::<u64>().min(CAP.into()))
+    };
+    let queued = match sum(|view| view.queued) {
+        Some(queued) => queued,
+        None => count(&[Status::Ready]).await?,
+    };
     Reply::json(&Summary {
         range_ms: millis(range),
         running: count(&[Status::Running, Status::Undoing]).await?,
-        queued: due.unwrap_or(ready),
-        scheduled: due.map(|due| ready.saturating_sub(due)),
+        queued,
+        scheduled: sum(|view| view.scheduled),
         waiting: count(&[Status::Waiting]).await?,
         stopped: count(&[Status::Paused, Status::Blocked, Status::UndoFailed]).await?,
         oldest_due_at: oldest.map(When),

@@ -18,6 +18,10 @@ pub(crate) struct QueueJson {
     since: Option<When>,
     due: u64,
     later: u64,
+    /// Those of `due` that are to begin or to be tried again; what the others waited for has come.
+    queued: u64,
+    /// The same of `later`; the others wait until then.
+    scheduled: u64,
     running: u64,
     waiting: u64,
     oldest_due_at: Option<When>,
@@ -77,6 +81,8 @@ impl QueueJson {
             since: view.queue.since.map(When),
             due: view.due,
             later: view.later,
+            queued: view.queued,
+            scheduled: view.scheduled,
             running: view.running,
             waiting: view.waiting,
             oldest_due_at: view.oldest.map(When),

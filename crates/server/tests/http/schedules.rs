@@ -89,7 +89,8 @@ async fn what_is_null_is_taken_away_and_a_replaced_schedule_begins_anew() {
         whole(&lab).await;
         assert_eq!(options(&lab).await["roles"], json!(["clerk"]));
         assert_eq!(put(&lab, &operator, other).await.status, 200);
-        assert_eq!(options(&lab).await["roles"], json!(null), "{other}");
+        let found = options(&lab).await;
+        assert_eq!((&found["roles"], &found["owner"]), (&json!(null), &json!("operator")), "{other}");
     }
 
     let anew = r#"{"replace":true,"definition":"greet","expression":"@daily","input":"you"}"#;

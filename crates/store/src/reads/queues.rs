@@ -27,7 +27,7 @@ pub(crate) async fn queue_views(tx: &mut dyn Tx, shards: ShardCount) -> Result<V
     let rows: Vec<Place> =
         (0..shards.max(1)).map(|shard| flight.add(QUEUES_ALL.with(cells![shard]))).collect();
     let counts: Vec<Place> = (0..shards.max(1))
-        .map(|shard| flight.add(QUEUE_COUNTS.with(cells![shard, Status::Running])))
+        .map(|shard| flight.add(QUEUE_COUNTS.with(cells![shard, Status::Running, Status::Ready])))
         .collect();
     let mut answers = flight.send_last(tx).await?;
     let now = answers.take(now).first().map_or(Ok(Timestamp::default()), |row| row.time(0))?;
@@ -96,6 +96,8 @@ pub(crate) fn add_counts(row: &Row, views: &mut BTreeMap<String, QueueView>) -> 
     view.running += count(3)?;
     view.waiting += count(4)?;
     view.oldest = [view.oldest, row.opt_time(5)?].into_iter().flatten().min();
+    view.queued += count(6)?;
+    view.scheduled += count(7)?;
     Ok(())
 }
 
@@ -128,7 +130,9 @@ pub(crate) static QUEUE_COUNTS: Sql = Sql::new(
     "select a.queue, count(case when a.due_at <= {now} then 1 end), count(case when a.due_at > {now} then 1 end),
             count(case when a.status = {p2} then 1 end),
             count(case when a.due_at is null and a.status <> {p2} then 1 end),
-            min(case when a.due_at <= {now} then a.due_at end)
+            min(case when a.due_at <= {now} then a.due_at end),
+            count(case when a.due_at <= {now} and a.status = {p3} then 1 end),
+            count(case when a.due_at > {now} and a.status = {p3} then 1 end)
        from outlast.agenda as a where a.shard = {p1} group by a.queue",
 )
-.takes(&[Type::Int, Type::Int]);
+.takes(&[Type::Int, Type::Int, Type::Int]);

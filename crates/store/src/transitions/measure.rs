@@ -23,7 +23,7 @@ pub(crate) async fn measure(tx: &mut dyn Tx, ask: &Measure, shards: ShardCount) 
     let mut flight = Flight::default();
     let now = flight.add(NOW.with(cells![]));
     let counts: Vec<Place> = (0..shards.max(1))
-        .map(|shard| flight.add(QUEUE_COUNTS.with(cells![shard, Status::Running])))
+        .map(|shard| flight.add(QUEUE_COUNTS.with(cells![shard, Status::Running, Status::Ready])))
         .collect();
     let mut answers = flight.send(tx).await?;
     let now = answers.take(now).first().map_or(Ok(ask.minute), |row| row.time(0))?;

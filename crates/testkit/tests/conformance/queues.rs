@@ -376,6 +376,23 @@ async fn a_view_counts_what_stands_in_each_queue(world: World) {
 }
 
 #[store_test]
+async fn a_view_tells_those_who_are_to_begin_from_those_whose_wait_ends(world: World) {
+    for delay in [Duration::ZERO, Duration::ZERO, Duration::ZERO, MINUTE, MINUTE, MINUTE] {
+        world.start("greet").delayed(delay).await;
+    }
+    let held = world.turns_of("node", QUEUE, 3).await;
+    let now = world.now().await;
+    world.commit(held[0].suspend_until(now + SECOND)).await;
+    world.commit(held[1].suspend_until(now + MINUTE * 10)).await;
+    world.pass(SECOND * 2).await;
+    world.start("greet").await;
+    let views = world.store().queue_views().await.unwrap();
+    let [view] = &views[..] else { panic!("{views:?}") };
+    assert_eq!((view.due, view.queued), (2, 1), "what one waited for has come");
+    assert_eq!((view.later, view.scheduled), (4, 3), "one waits for longer");
+}
+
+#[store_test]
 async fn eight_who_claim_at_once_never_have_more_than_the_limits(world: World) {
     world.rules(QUEUE, QueueRules { limit: Some(7), ..per_group(2) }).await;
     let groups = ["a", "b", "c", "d", "e"];
