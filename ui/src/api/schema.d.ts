@@ -1913,10 +1913,20 @@ export interface components {
             oldest_due_at?: components["schemas"]["Time"] | null;
             /** @description Whether people set the rules, and not code. */
             own_rules: boolean;
+            /**
+             * Format: int64
+             * @description Those of `due` that are to begin or to be tried again; what the others waited for has come.
+             */
+            queued: number;
             rate_state?: components["schemas"]["RateState"] | null;
             rules: components["schemas"]["Rules"];
             /** Format: int64 */
             running: number;
+            /**
+             * Format: int64
+             * @description The same of `later`; the others wait until then.
+             */
+            scheduled: number;
             since?: components["schemas"]["Time"] | null;
             state: string;
             /** Format: int64 */
@@ -2315,7 +2325,7 @@ export interface components {
             p95_ms?: number | null;
             /**
              * Format: int64
-             * @description Due and not taken; those in line that are due later too, where `scheduled` is `null`.
+             * @description To begin or to be tried again, due, and not taken; those in line that are due later too, where `scheduled` is `null`.
              */
             queued: number;
             /** Format: int64 */

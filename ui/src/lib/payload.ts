@@ -31,9 +31,10 @@ export async function wholeOf(run: string, of: string): Promise<string> {
   return (await data(api.GET("/api/v1/runs/{id}/payload", { params: { path: { id: run }, query: { of } }, parseAs: "text" }))) as unknown as string;
 }
 
-/// The input of a run as text, to be changed: all of it, also where it is too long to have come with the run.
+/// The input of a run as text, to be changed: all of it, also where it is too long to have come with the run. What a run was called with is
+/// never another.
 export function useInput(run: Pick<Run, "id" | "input" | "previews" | "omitted"> | undefined) {
   const isLong = !!run?.previews?.input || !!run?.omitted?.includes("input");
-  const whole = useQuery({ queryKey: ["payload", run?.id, "input"], queryFn: () => wholeOf(run!.id, "input"), enabled: isLong, staleTime: Infinity, placeholderData: undefined });
+  const whole = useQuery({ queryKey: ["payload", run?.id, "input"], queryFn: () => wholeOf(run!.id, "input"), enabled: isLong, staleTime: "static", placeholderData: undefined });
   return { text: isLong ? whole.data : run && write(run.input ?? null, 2), error: whole.error };
 }

@@ -1,5 +1,5 @@
 // Definitions: what nodes know how to run, and a way to start one.
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ApiError, data, type Once, type Schemas } from "../api/client";
@@ -175,6 +175,16 @@ function Options({ options, kind }: { options: unknown; kind: string }) {
   return <span title={write(options, 2)} className={css.muted}>{optionWords(options, kind).join(", ") || "–"}</span>;
 }
 
+/// What the last run was called with is mostly what the next one wants: as it was when somebody opened the dialog. Runs come and end while they
+/// read it, and what they start is what they have read.
+export function lastOf(name: string) {
+  return queryOptions({
+    queryKey: ["runs", "last", name],
+    queryFn: () => data(api.GET("/api/v1/runs", { params: { query: { def: name, limit: 1 } as never } })),
+    staleTime: "static", gcTime: 0, placeholderData: undefined,
+  });
+}
+
 function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const navigate = useNavigate();
   const [input, setInput] = useState<string | null>(null);
@@ -182,12 +192,7 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const [key, setKey] = useState(startKey(name));
   const [reason, setReason] = useState("");
   const [there, setThere] = useState<string>();
-  // What the last run was called with is mostly what the next one wants.
-  const last = useQuery({
-    queryKey: ["runs", "last", name],
-    queryFn: () => data(api.GET("/api/v1/runs", { params: { query: { def: name, limit: 1 } as never } })),
-    placeholderData: undefined,
-  });
+  const last = useQuery(lastOf(name));
   const cards = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
   const card = cards.data?.items.find((one) => one.name === name && one.active);
   const form = fields((card?.options as { input_schema?: unknown } | undefined)?.input_schema);

@@ -1,5 +1,5 @@
 // Another time, another input: a schedule as somebody wants it from now on.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { changes } from "../lib/changes";
@@ -12,16 +12,21 @@ type Schedule = Schemas["Schedule"];
 const OVERLAPS = ["skip", "queue", "allow", "cancel_previous"];
 const CATCH_UPS = ["last", "skip", "all"];
 
-export function EditDialog({ name, onClose }: { name: string; onClose: () => void }) {
-  // As it was when somebody began to write, and by what it is known that nobody else has changed it since.
-  const before = useQuery({
+/// As it was when somebody began to write, and by what it is known that nobody else has changed it since. It stays so whatever comes live:
+/// the fields are what it was then, and behind a newer tag they would be written over what somebody else has said meanwhile.
+export function editOf(name: string) {
+  return queryOptions({
     queryKey: ["schedules", name, "edit"],
     queryFn: async () => {
       const { data: schedule, response } = await api.GET("/api/v1/schedules/{name}", { params: { path: { name } } });
       return { schedule: schedule!, etag: response.headers.get("etag") };
     },
-    staleTime: Infinity, gcTime: 0, placeholderData: undefined, retry: false,
+    staleTime: "static", gcTime: 0, placeholderData: undefined, retry: false,
   });
+}
+
+export function EditDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  const before = useQuery(editOf(name));
   if (before.data) return <Fields schedule={before.data.schedule} etag={before.data.etag} onClose={onClose} />;
   return <Ask title={`Edit ${name}`} action="…" disabled onDo={async () => {}} onClose={onClose}><Problem error={before.error} />{!before.error && <Loading />}</Ask>;
 }

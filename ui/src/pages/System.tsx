@@ -1,5 +1,5 @@
 // The server itself: whether it can serve, what `doctor` says, which it is, what it goes by, who asks, and where programs look.
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
 import { config } from "../app/config";
 import { useMay, useVersion } from "../app/Shell";
@@ -24,6 +24,12 @@ function Verdict({ status }: { status: string }) {
 /// What it means that one is well, of those that say nothing then.
 const READY: Record<string, string> = { database: "it answers", writes: "it takes them", schema: "this program's", not_stopping: "it takes requests" };
 
+/// They take a while, and ask much of the database: once, and again when somebody wants it. Also where the stream is lost, and everything else
+/// is asked for every few seconds: the database may be what is slow then.
+export const CHECKS = queryOptions({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), staleTime: "static", retry: false });
+/// Reads all of a file of SQLite: the same.
+export const TABLES = queryOptions({ queryKey: ["system", "tables"], queryFn: () => data(api.GET("/api/v1/system/tables")), staleTime: "static", retry: false });
+
 export function SystemPage() {
   const version = useVersion();
   const ready = useQuery({ queryKey: ["ready"], queryFn: () => data(api.GET("/readyz")), refetchInterval: 5000 });
@@ -32,11 +38,10 @@ export function SystemPage() {
   // Whoever is bound is refused these too, and told so once.
   const [mayAct, reach] = [useMay("operate"), useReach()];
   const may = mayAct && reach("system") === true;
-  // They take a while, and ask much of the database: once, and again when somebody wants it.
-  const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks")), enabled: may, staleTime: Infinity, retry: false });
+  const checks = useQuery({ ...CHECKS, enabled: may });
+  // A server that was started anew may go by others.
   const settings = useQuery({ queryKey: ["system", "config"], queryFn: () => data(api.GET("/api/v1/system/config")), enabled: may, staleTime: Infinity, retry: false });
-  // Reads all of a file of SQLite: the same.
-  const tables = useQuery({ queryKey: ["system", "tables"], queryFn: () => data(api.GET("/api/v1/system/tables")), enabled: may, staleTime: Infinity, retry: false });
+  const tables = useQuery({ ...TABLES, enabled: may });
   // Whether it is ready is asked every few seconds, and says little: what the checks say of the same thing tells more, while it is well.
   const told = new Set(checks.data?.items.map((check) => check.name));
   const all: Schemas["CheckJson"][] = [

@@ -34,7 +34,7 @@ function seen(run: Run, steps: Step[] | undefined, op: "event" | "promise", name
       }
       return null;
     },
-    enabled: steps !== undefined, placeholderData: undefined, staleTime: Infinity, retry: false,
+    enabled: steps !== undefined, placeholderData: undefined, staleTime: "static", retry: false,
   });
 }
 
