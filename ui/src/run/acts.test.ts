@@ -191,9 +191,16 @@ describe("before it is done it is said", () => {
   ] as never[];
   const said = (action: Action, status: string, of = steps) => outlook(action, status, of).map(({ says, names = [], runs = [] }) => `${says} ${[...names, ...runs].join(", ")}`.trim());
   it("what a cancel reverts, and what a kill leaves as it is", () => {
-    expect(said("cancel", "running")).toEqual([expect.stringMatching(/^Reverted, in this order, .*: flight, hotel$/), expect.stringMatching(/^Children .* asked to stop too .*: run_a$/)]);
+    expect(said("cancel", "running")).toEqual([expect.stringMatching(/^Reverted, in this order, .*: flight, hotel$/), expect.stringMatching(/^In hand, and asked to stop.*: pay$/), expect.stringMatching(/^Children .* asked to stop too .*: run_a$/)]);
     expect(said("kill", "running")).toEqual([expect.stringMatching(/not reverted by anybody: flight, hotel$/), expect.stringMatching(/^In hand, and dropped.*: pay$/), expect.stringMatching(/^Children .* asked to stop .*: run_a$/)]);
-    for (const action of ["cancel", "kill"] as const) expect(said(action, "running", [])).toEqual(["Nothing of it is done yet, and no child of it goes on."]);
+    for (const action of ["cancel", "kill"] as const) for (const status of ["ready", "waiting"]) expect(said(action, status, [])).toEqual(["Nothing of it is done yet, and no child of it goes on."]);
+  });
+  it("and never that nothing is, while it does something of which no journal tells", () => {
+    expect(said("cancel", "running", [])).toEqual([expect.stringMatching(/^What it does at this moment stands in no journal yet: it is asked to stop/)]);
+    for (const status of ["running", "undoing"]) expect(said("kill", status, [])).toEqual([expect.stringMatching(/^What it does at this moment stands in no journal yet: it is dropped/)]);
+    // Between two steps.
+    expect(said("cancel", "running", steps.slice(0, 2))).toEqual([expect.stringMatching(/: flight, hotel$/), expect.stringMatching(/^What it does at this moment/)]);
+    expect(said("kill", "running")).not.toContainEqual(expect.stringMatching(/no journal/));
   });
   it("what goes on until a run stands still, and what it waits for when it goes on", () => {
     expect(said("pause", "running")).toEqual(["In hand, and finished first: pay", "Children, which go on meanwhile: run_a", expect.stringMatching(/^It waits for these.*: event ok$/)]);

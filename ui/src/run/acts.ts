@@ -172,16 +172,20 @@ export function outlook(action: Action, status: string, steps: Step[]): Outlook[
   const open = (...ops: string[]) => steps.filter((step) => ops.includes(step.op) && !step.ended_at);
   const inHand = open(...WORK, "undo").filter((step) => step.state === "running").map((step) => (step.op === "undo" ? `undo ${step.name}` : step.name));
   const awaited = open("event", "promise", "sleep").map((step) => `${step.op} ${step.name}`);
+  const isOn = ["running", "undoing"].includes(status);
   const nothing = { says: "Nothing of it is done yet, and no child of it goes on." };
+  // Of what a job does no journal tells, nor of what code does between two steps, nor of a step before it has gone on for a while.
+  const unknown = (becomes: string): Outlook[] => (isOn && !inHand.length ? [{ says: `What it does at this moment stands in no journal yet: ${becomes}` }] : []);
   switch (action) {
     case "cancel":
-      return or(nothing, { says: "Reverted, in this order, where its code says how:", names: done }, { says: "Children that go on, and are asked to stop too unless its code leaves them:", runs: children });
+      return or(nothing, ...some({ says: "Reverted, in this order, where its code says how:", names: done }, { says: "In hand, and asked to stop; its code may finish it first:", names: inHand }),
+        ...unknown("it is asked to stop, and its code may finish it first."), ...some({ says: "Children that go on, and are asked to stop too unless its code leaves them:", runs: children }));
     case "kill":
-      return or(nothing, { says: "Done, and not reverted by anybody:", names: done }, { says: "In hand, and dropped; whatever has happened of it by then stays too:", names: inHand },
-        { says: "Children that go on, and are asked to stop unless its code leaves them:", runs: children });
+      return or(nothing, ...some({ says: "Done, and not reverted by anybody:", names: done }, { says: "In hand, and dropped; whatever has happened of it by then stays too:", names: inHand }),
+        ...unknown("it is dropped, and whatever has happened of it by then stays."), ...some({ says: "Children that go on, and are asked to stop unless its code leaves them:", runs: children }));
     case "pause": {
-      const now = { says: ["running", "undoing"].includes(status) ? "What it is doing is finished first." : "Nothing of it is in hand: it stands still at once." };
-      return [...or(now, { says: "In hand, and finished first:", names: inHand }), ...some({ says: "Children, which go on meanwhile:", runs: children }, { says: "It waits for these, and goes on with none of them before it is resumed:", names: awaited })];
+      const now = { says: isOn ? "What it is doing is finished first." : "Nothing of it is in hand: it stands still at once." };
+      return [...or(now, ...some({ says: "In hand, and finished first:", names: inHand })), ...some({ says: "Children, which go on meanwhile:", runs: children }, { says: "It waits for these, and goes on with none of them before it is resumed:", names: awaited })];
     }
     case "resume":
       return some({ says: "It goes on waiting for these, unless they have come meanwhile:", names: awaited }, { says: "Children that it has started, and that have not ended as far as it knows:", runs: children });
@@ -195,8 +199,7 @@ function some(...all: Outlook[]): Outlook[] {
   return all.filter((one) => one.names?.length || one.runs?.length);
 }
 
-function or(none: Outlook, ...all: Outlook[]): Outlook[] {
-  const found = some(...all);
+function or(none: Outlook, ...found: Outlook[]): Outlook[] {
   return found.length ? found : [none];
 }
 
