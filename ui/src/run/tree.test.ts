@@ -12,6 +12,15 @@ describe("the rows of a timeline", () => {
     expect(seen(rowsOf(steps))).toEqual(["reserve", "[left]", "  charge", "  ship", "[right]", "  charge", "  ship", "done"]);
     expect(seen(rowsOf(steps, new Map(), new Set(["left/"])))).toEqual(["reserve", "[left]", "[right]", "  charge", "  ship", "done"]);
   });
+  it("stand where they began, and not where they ended; those of a scope where the first of it did", () => {
+    const at = (second: number, name: string, child: string | null = null) => ({ ...step(name, child), began_at: new Date(1.7e12 + 1000 * second).toISOString() });
+    // As a journal has them: by their ends.
+    const steps = [at(2, "short"), at(2, "as short"), at(5, "right/b"), at(3, "left/b"), at(1, "long"), at(4, "right/a"), at(0, "left/a"), at(6, "ship", "run_1")];
+    expect(seen(rowsOf(steps))).toEqual(["[left]", "  a", "  b", "long", "short", "as short", "[right]", "  a", "  b", "ship"]);
+    expect(seen(rowsOf(steps.slice(-1), new Map([["run_1", [at(9, "late"), at(8, "early")]]])))).toEqual(["ship", "  early", "  late"]);
+    // Places in the API are those of the list that was given.
+    expect(steps.map((one) => one.name)[0]).toBe("short");
+  });
   it("nest as scopes do, and leave alone what has a scope for itself or only looks like one", () => {
     expect(seen(rowsOf(["a/b/x", "a/b/y", "a/z", "lone/x", "/x", "/y", "x/"].map((name) => step(name))))).toEqual(["[a]", "  [b]", "    x", "    y", "  z", "lone/x", "/x", "/y", "x/"]);
   });

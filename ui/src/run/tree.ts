@@ -1,6 +1,7 @@
 // The rows of a timeline: operations in the order in which they began, those of one scope below its name, those of an opened child below
 // the child. Without a browser, so that it can be tested.
 import type { Step } from "../lib/state";
+import { millis } from "../lib/time";
 
 /// Steps of children that were opened; nothing yet of one whose steps are on their way.
 export type Children = ReadonlyMap<string, Step[] | undefined>;
@@ -32,7 +33,7 @@ const MARK = "/";
 
 export function rowsOf(steps: Step[], children: Children = new Map(), closed: ReadonlySet<string> = new Set(), run?: string, depth = 0): Line[] {
   const rows: Line[] = [];
-  below(steps, "", depth);
+  below(begun(steps), "", depth);
   return rows;
 
   function below(some: Step[], scope: string, depth: number) {
@@ -64,6 +65,16 @@ export function rowsOf(steps: Step[], children: Children = new Map(), closed: Re
     if (its?.length) for (const row of rowsOf(its, children, closed, step.child, depth + 1)) rows.push(row);
     else rows.push({ note: its ? "no steps" : "…", depth: depth + 1, run: step.child });
   }
+}
+
+/// In the order in which they began, where journals have that in which they ended: of two that went on at once the longer one may stand
+/// behind the other there. Those that began together stay as they are, and so does what has no time of its own.
+function begun(steps: Step[]): Step[] {
+  let last = -Infinity;
+  const all = steps.map((step) => ({ step, at: (last = millis(step.began_at) ?? last) }));
+  // As they are mostly.
+  if (all.every(({ at }, nth) => nth === 0 || all[nth - 1]!.at <= at)) return steps;
+  return all.sort((a, b) => (a.at === b.at ? 0 : a.at - b.at)).map(({ step }) => step);
 }
 
 /// The next scope within this one, with the mark behind it.
