@@ -1,6 +1,6 @@
 // What a run recorded, entry by entry, and what people asked of it in between: the timeline as a table. Which node recorded an entry is
 // recorded nowhere.
-import { queryOptions, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
@@ -11,6 +11,7 @@ import { absolute, clock, duration, millis, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Payload } from "../parts/Payload";
 import { css as parts, Loading, Problem } from "../parts/parts";
+import { type Known, laterEntries, PAGE } from "./entries";
 import { type Line, linesOf, noteOf, OPERATOR } from "./told";
 import css from "./run.module.css";
 
@@ -20,7 +21,6 @@ export function askedOf(id: string) {
 }
 
 const ROW = 41;
-const PAGE = 500;
 
 interface Kind {
   /// Those that are shown; all where nothing is said.
@@ -37,16 +37,27 @@ interface More {
 }
 
 export function HistoryTab({ id, ...kind }: { id: string } & Kind) {
-  const history = useInfiniteQuery({
-    queryKey: ["run", id, "history"],
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/v1/runs/{id}/history", { params: { path: { id }, query: { after: pageParam, limit: PAGE, preview: BRIEF } }, signal })),
-    initialPageParam: 0,
-    getNextPageParam: (page) => page.next_after ?? undefined,
+  const client = useQueryClient();
+  // So many somebody has come to.
+  const wanted = useRef(0);
+  const queryKey = ["run", id, "history"];
+  const history = useQuery({
+    queryKey,
+    queryFn: ({ signal }) => {
+      const page = (after: number) => data(api.GET("/api/v1/runs/{id}/history", { params: { path: { id }, query: { after, limit: PAGE, preview: BRIEF } }, signal }));
+      return laterEntries(client.getQueryData<Known>(queryKey), page, wanted.current);
+    },
+    // What has come is not compared with what has come.
+    structuralSharing: false, placeholderData: undefined,
   });
   const actions = useQuery(askedOf(id));
-  const entries = useMemo(() => history.data?.pages.flatMap((page) => page.items) ?? [], [history.data]);
+  const entries = history.data?.entries ?? NO_ENTRIES;
+  const ask = () => {
+    wanted.current = entries.length + 1;
+    void history.refetch();
+  };
   if (history.isPending || (actions.isPending && !actions.error)) return <Loading />;
-  const more = history.hasNextPage ? { ask: () => void history.fetchNextPage(), isAsking: history.isFetching, isBroken: history.isError } : undefined;
+  const more = history.data?.isAll === false ? { ask, isAsking: history.isFetching, isBroken: history.isError } : undefined;
   return (
     <>
       <Problem error={history.error ?? actions.error} />
@@ -55,6 +66,7 @@ export function HistoryTab({ id, ...kind }: { id: string } & Kind) {
   );
 }
 
+const NO_ENTRIES: Schemas["Entry"][] = [];
 const NONE: Schemas["Action"][] = [];
 
 interface TableProps extends Kind {

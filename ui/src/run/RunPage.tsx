@@ -115,7 +115,7 @@ export function RunPage() {
           {chosen && <StepPanel run={run.data} step={chosen} place={isAll ? steps.data!.items.indexOf(chosen) : undefined} attempt={search.attempt} onAttempt={(attempt) => set({ attempt })} isSought={sought.current === stepKey(chosen)} onClose={() => select(undefined)} />}
         </div>
       )}
-      {tab === "history" && <HistoryTab id={id} kind={search.kind} onKind={(kind) => set({ kind })} />}
+      {tab === "history" && <HistoryTab key={id} id={id} kind={search.kind} onKind={(kind) => set({ kind })} />}
       {tab === "logs" && <LogsTab key={id} id={id} steps={steps.data?.items ?? NO_STEPS} level={search.level} text={search.text} logstep={search.logstep} onFilter={set} />}
       {tab === "raw" && <RawTab run={run.data} />}
     </>
