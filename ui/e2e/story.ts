@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Lab } from "./lab";
 
-/// How often a list is asked for, within how many milliseconds 95 of 100 answers have to be there, and how often a machine may be busy.
-const [TIMES, SOON, ROUNDS] = [30, 500, 3];
+/// How often a list is asked for in a round, within how many milliseconds 95 of 100 answers have to be there, and in how many rounds.
+const [TIMES, SOON, ROUNDS] = [20, 500, 5];
 
 /// The tests, on this database or on an SQLite file.
 export function story(database?: string) {
@@ -118,22 +118,20 @@ export function story(database?: string) {
 
   it("answers what lists ask for within half a second", async () => {
     const lists = ["/runs?limit=100&since=24h", "/runs?limit=100&status=failed&since=24h", "/runs?limit=100&def=order", "/runs?limit=100&q=canoe", "/runs/count?since=24h", "/errors?range=24h&limit=500"];
-    for (const path of [...lists, "/queues", "/schedules", "/nodes", "/nodes/lost", "/definitions", "/bulk"]) {
-      // A machine that is busy for a moment answers late once, and what takes long takes it every time.
-      for (let round = 1; ; round++) {
-        const spent: number[] = [];
-        for (let time = 0; time < TIMES; time++) {
-          const began = performance.now();
-          const answer = await lab.ask(path);
-          await answer.text();
-          expect(answer.status, path).toBe(200);
-          spent.push(performance.now() - began);
-        }
-        const late = spent.toSorted((a, b) => a - b)[Math.floor(0.95 * TIMES)]!;
-        if (late < SOON) break;
-        expect(round, `95 of 100 of ${path} within ${late.toFixed(0)} ms`).toBeLessThan(ROUNDS);
+    // By the clock, in a debug build, beside other tests and their browsers: a machine that is busy for a while answers late, whatever is asked.
+    // What takes long takes it every time, and so it is the best of several rounds that counts. They lie apart: between two of a list are
+    // those of all others that were late, and a pause that becomes longer.
+    let late: [string, number][] = [...lists, "/queues", "/schedules", "/nodes", "/nodes/lost", "/definitions", "/bulk"].map((path) => [path, Infinity]);
+    for (let round = 1; late.length && round <= ROUNDS; round++) {
+      if (round > 1) await new Promise((resolve) => setTimeout(resolve, 1000 * 2 ** round));
+      const still: typeof late = [];
+      for (const [path, best] of late) {
+        const within = Math.min(best, await most(path));
+        if (within >= SOON) still.push([path, within]);
       }
+      late = still;
     }
+    expect(late, "within how many milliseconds 95 of 100 answers of a list were there at best").toEqual([]);
   });
 
   it("says that it has lost the server, and goes on when it is back", async () => {
@@ -146,4 +144,17 @@ export function story(database?: string) {
     await page.getByRole("button", { name: "Live updates: live" }).waitFor();
     await page.locator(`a[href="/runs/${id}"]`).waitFor();
   });
+
+  /// Within how many milliseconds 95 of 100 answers are there.
+  async function most(path: string): Promise<number> {
+    const spent: number[] = [];
+    for (let time = 0; time < TIMES; time++) {
+      const began = performance.now();
+      const answer = await lab.ask(path);
+      await answer.text();
+      expect(answer.status, path).toBe(200);
+      spent.push(performance.now() - began);
+    }
+    return spent.toSorted((a, b) => a - b)[Math.floor(0.95 * TIMES) - 1]!;
+  }
 }
