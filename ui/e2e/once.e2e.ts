@@ -96,6 +96,51 @@ it("waits for what is being done already, instead of telling somebody to press a
   expect(await started("in progress")).toBe(1);
 });
 
+it("takes what it did itself before an answer was lost for done, and what somebody else did for theirs", async () => {
+  const page = await lab.page("/queues/stock");
+  const dialog = page.getByRole("dialog");
+  const limits = async (limit: string) => {
+    await page.getByRole("button", { name: "Limits…" }).click();
+    await page.getByLabel("At once, on all nodes together").fill(limit);
+    await loseOne(page, "**/api/v1/queues/stock/limits");
+    await page.getByRole("button", { name: "Set limits" }).click();
+    await dialog.getByText("The server cannot be reached.").waitFor();
+  };
+  await limits("5");
+  await page.getByRole("button", { name: "Set limits" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByText("5 at once").waitFor();
+  await limits("6");
+  lab.cli("queue", "limit", "stock", "--limit", "7");
+  await page.getByRole("button", { name: "Set limits" }).click();
+  await dialog.getByText(/changed/).waitFor();
+  expect(await lab.api("/queues/stock")).toMatchObject({ rules: { limit: 7 } });
+  await page.keyboard.press("Escape");
+
+  await page.getByRole("button", { name: "Limits…" }).click();
+  await page.getByLabel("back to what code says").check();
+  await loseOne(page, "**/api/v1/queues/stock/limits*");
+  await page.getByRole("button", { name: "Use what code says" }).click();
+  await dialog.getByText("The server cannot be reached.").waitFor();
+  await page.getByRole("button", { name: "Use what code says" }).click();
+  await dialog.waitFor({ state: "detached" });
+
+  await page.goto(`${lab.url}/schedules/stock-check`);
+  await page.getByRole("button", { name: "Edit…" }).click();
+  await page.getByRole("textbox", { name: /^When/ }).fill("every 20m");
+  await page.route("**/api/v1/schedules/stock-check", async (route) => {
+    if (route.request().method() !== "PUT") return route.fallback();
+    await page.unroute("**/api/v1/schedules/stock-check");
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByRole("button", { name: "Save" }).click();
+  await dialog.getByText("The server cannot be reached.").waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByText("every 20m").first().waitFor();
+});
+
 it("sends a key with whatever changes something, and none with what only says what would be", async () => {
   const failed = await lab.run({ definition: "trip", input: "Luna" }, "failed");
   const page = await lab.page(`/runs/${failed}`);

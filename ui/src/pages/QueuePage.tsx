@@ -7,6 +7,7 @@ import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { bulkWords } from "../lib/filter";
 import { useReach } from "../lib/me";
+import { hasRules, unlessDone } from "../lib/meanwhile";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Asked, HeldBy } from "../parts/Asked";
@@ -150,12 +151,13 @@ function LimitsDialog({ queue: latest, onClose }: { queue: Queue; onClose: () =>
     const params = { path: { name: queue.name } };
     // Whoever changed it meanwhile is not overruled.
     const headers = { "if-match": `"${queue.changes}"` };
-    if (code) await data(api.DELETE("/api/v1/queues/{name}/limits", { params: { ...params, query: { reason: reason || undefined } }, headers }));
+    const look = async () => (await data(api.GET("/api/v1/queues/{name}", { params }))) as Queue;
+    if (code) await unlessDone(() => api.DELETE("/api/v1/queues/{name}/limits", { params: { ...params, query: { reason: reason || undefined } }, headers }), look, (now) => !now.own_rules);
     else {
       const [count, seconds] = [number("count"), number("seconds")];
       if ((count === undefined) !== (seconds === undefined)) throw new Error("A rate is so many in so many seconds: say both, or neither.");
-      const body = { ...Object.fromEntries(LIMITS.map(([name]) => [name, number(name)])), rate: count && seconds ? { count, per_ms: Math.round(seconds * 1000) } : undefined, rate_per_group: rules.rate_per_group ?? undefined, fair: rules.fair, ordered: rules.ordered, reason: reason || undefined };
-      await data(api.PUT("/api/v1/queues/{name}/limits", { params, headers, body: body as never }));
+      const asked = { ...Object.fromEntries(LIMITS.map(([name]) => [name, number(name)])), rate: count && seconds ? { count, per_ms: Math.round(seconds * 1000) } : undefined, rate_per_group: rules.rate_per_group ?? undefined, fair: rules.fair, ordered: rules.ordered };
+      await unlessDone(() => api.PUT("/api/v1/queues/{name}/limits", { params, headers, body: { ...asked, reason: reason || undefined } as never }), look, (now) => hasRules(now, asked));
     }
     await client.invalidateQueries({ queryKey: ["queues"] });
   };

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { changes } from "../lib/changes";
 import { hasHidden, parse, write } from "../lib/json";
+import { hasFields, unlessDone } from "../lib/meanwhile";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { css, Hidden, Loading, Problem } from "../parts/parts";
 
@@ -41,9 +42,10 @@ function Fields({ schedule, etag, onClose }: { schedule: Schedule; etag: string 
   const { input, ...rest } = changes(before, asked);
   const hides = input !== undefined && hasHidden(input);
   const act = async () => {
-    const body = { ...rest, ...(input !== undefined && { input: parse(input) }), reason: reason || undefined };
+    const fields = { ...rest, ...(input !== undefined && { input: parse(input) }) };
     const headers = etag ? { "if-match": etag } : {};
-    await data(api.PUT("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } }, headers, body: body as never }));
+    const params = { path: { name: schedule.name } };
+    await unlessDone(() => api.PUT("/api/v1/schedules/{name}", { params, headers, body: { ...fields, reason: reason || undefined } as never }), async () => (await data(api.GET("/api/v1/schedules/{name}", { params }))) as Schedule, (now) => hasFields(now, fields));
     await client.invalidateQueries({ queryKey: ["schedules"] });
   };
   const choice = (name: "overlap" | "catch_up", label: string, all: string[]) => (
