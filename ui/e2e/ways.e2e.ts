@@ -59,7 +59,7 @@ const rows = (page: Page) => page.getByRole("group", { name: "Steps" }).evaluate
 it("finds the first failure of a long run whose middle is still on its way", async () => {
   const page = await long((id) => `/runs/${id}`, 900);
   let go = () => {};
-  const come = new Promise<void>((resolve) => (go = resolve));
+  let come = new Promise<void>((resolve) => (go = resolve));
   // One in the middle fails, and one near the end, which is there from the beginning.
   await page.route("**/steps?*", async (route) => {
     const query = new URL(route.request().url()).searchParams;
@@ -77,6 +77,22 @@ it("finds the first failure of a long run whose middle is still on its way", asy
   await page.keyboard.press("f");
   go();
   await page.getByRole("complementary", { name: "Step s450" }).waitFor();
+
+  // Whoever looks at something else meanwhile is left there.
+  const steps = page.getByRole("group", { name: "Steps" });
+  for (const leave of [() => page.keyboard.press("Escape"), () => steps.hover().then(() => page.mouse.wheel(0, 300)), () => steps.getByText("s5", { exact: true }).click()]) {
+    come = new Promise<void>((resolve) => (go = resolve));
+    await page.goto(page.url().split("?")[0]!);
+    await page.getByText("400 of 900 operations").waitFor();
+    await page.keyboard.press("f");
+    await leave();
+    go();
+    await page.getByText("900 operations", { exact: true }).waitFor();
+    // What it would have been taken to had come to the address before this does.
+    await page.getByRole("checkbox", { name: "Compress idle time" }).uncheck();
+    await page.waitForURL((url) => url.searchParams.get("idle") === "1");
+    expect(page.url()).not.toContain("s450");
+  }
 });
 
 it("shows the step that a link names, also in the middle of a long run", async () => {

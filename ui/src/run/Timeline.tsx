@@ -115,9 +115,13 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
       onShow(() => ({ open: withAll(key === "e") }));
       return true;
     }
+    if (key === "Escape") leave();
     return key === "f" && toFailure();
   });
   const isSeeking = useRef(false);
+  /// Whoever looks at something else meanwhile is not taken away from it when the failure comes.
+  const leave = () => void (isSeeking.current = false);
+  useEffect(leave, [run.id]);
   /// Shows the first failure. While the middle of a long run is on its way it may be there, and is waited for.
   const toFailure = (): boolean => {
     const first = steps.findIndex((step) => step.state === "failed" || step.attempts.length > 0);
@@ -135,6 +139,8 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
     if (isSeeking.current) toFailure();
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [steps]);
+  // Behind that: what an address names may have come with the failure.
+  useEffect(leave, [chosen]);
   /// Walks the rows; what is not on the screen yet is scrolled to first.
   const walk = (event: React.KeyboardEvent) => {
     const row = (event.target as HTMLElement).closest<HTMLElement>("[data-row]");
@@ -155,7 +161,7 @@ export function Timeline({ run, steps, total, compress, shown, onShow, chosen, o
   };
   const placed = { scale, now, moves };
   return (
-    <section className={css.timeline} aria-label="Timeline" ref={section} style={{ "--names": `${names}%` } as CSSProperties}>
+    <section className={css.timeline} aria-label="Timeline" ref={section} style={{ "--names": `${names}%` } as CSSProperties} onWheel={leave} onTouchMove={leave} onPointerDown={leave} onKeyDown={leave}>
       <Divider label="Room for names" percent={names} usual={NAMES} onMove={setNames} />
       <div className={css.axis}>
         <span className={css.count}>
