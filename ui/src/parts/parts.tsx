@@ -179,10 +179,10 @@ export function Head({ title, name, children }: { title: ReactNode; name?: strin
   );
 }
 
-/// Text without colour codes.
+/// Text without what terminals take for colours, and for links and titles.
 export function plain(text: string): string {
   // eslint-disable-next-line no-control-regex
-  return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "");
+  return text.replace(/\u001b(\[[0-9;?]*[A-Za-z]|\][^\u0007\u001b]*(\u0007|\u001b\\))/g, "");
 }
 
 export function download(name: string, text: string, type = "application/json") {
