@@ -116,6 +116,7 @@ it("takes what it did itself before an answer was lost for done, and what somebo
   await dialog.getByText(/changed/).waitFor();
   expect(await lab.api("/queues/stock")).toMatchObject({ rules: { limit: 7 } });
   await page.keyboard.press("Escape");
+  await page.getByText("7 at once").waitFor();
 
   await page.getByRole("button", { name: "Limits…" }).click();
   await page.getByLabel("back to what code says").check();
@@ -128,9 +129,10 @@ it("takes what it did itself before an answer was lost for done, and what somebo
   await page.goto(`${lab.url}/schedules/stock-check`);
   await page.getByRole("button", { name: "Edit…" }).click();
   await page.getByRole("textbox", { name: /^When/ }).fill("every 20m");
+  let isLost = false;
   await page.route("**/api/v1/schedules/stock-check", async (route) => {
-    if (route.request().method() !== "PUT") return route.fallback();
-    await page.unroute("**/api/v1/schedules/stock-check");
+    if (isLost || route.request().method() !== "PUT") return route.continue();
+    isLost = true;
     await route.fetch();
     await route.abort();
   });
