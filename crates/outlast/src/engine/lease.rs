@@ -1,13 +1,15 @@
 //! The lease: a node's right to change runs, renewed while it lives, and what happens when others' ran out.
 
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_core::{Limits, NodeId, RunId};
 use outlast_store::{DynStore, Mark, Renew, StoreError, Sweep};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep};
 
 use super::Engine;
 use super::lease_thread::Breath;
@@ -216,22 +218,34 @@ pub(super) async fn sweep_loop(engine: Arc<Engine>) {
     loop {
         let pause = engine.settings.lease.mul_f64(0.2 + fastrand::f64() * 0.2);
         let pause = until_lapse(&engine).map_or(pause, |lapse| lapse.min(pause));
-        tokio::select! {
-            biased;
-            () = engine.stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-            // Whoever waits for its children's end does not wait for that.
-            () = engine.orphans.notified(), if !engine.spares_others() => {
-                stop_orphans(&engine).await;
-                engine.changed.notify_waiters();
-                continue;
+        let mut over = pin!(tokio::time::sleep(pause));
+        loop {
+            let hinted = tokio::select! {
+                biased;
+                () = engine.stop.cancelled() => return,
+                hinted = hinted_before(over.as_mut(), &engine.orphans, !engine.spares_others()) => hinted,
+            };
+            if !hinted {
+                break;
             }
+            // Whoever waits for its children's end does not wait for the rest.
+            stop_orphans(&engine).await;
+            engine.changed.notify_waiters();
         }
         if engine.spares_others() {
             continue;
         }
         sweep_all(&engine).await;
         super::retention::sweep(&engine).await;
+    }
+}
+
+/// Whether a hint came before the time was over, which hints put off no further, however many they are.
+async fn hinted_before(over: Pin<&mut Sleep>, hints: &Notify, hears: bool) -> bool {
+    tokio::select! {
+        biased;
+        () = over => false,
+        () = hints.notified(), if hears => true,
     }
 }
 
@@ -298,5 +312,42 @@ fn ask(engine: &Engine, shard: u16) -> Sweep {
 fn say_unswept(engine: &Engine, shard: u16, error: &StoreError) {
     if let Some(unsaid) = engine.troubles.sweep.say() {
         tracing::warn!(%error, shard, unsaid, "housekeeping failed; it is tried again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn hints_that_come_all_the_time_put_nothing_off() {
+        const EVERY: Duration = Duration::from_millis(100);
+        let (hints, began, mut heard) = (Arc::new(Notify::new()), Instant::now(), 0);
+        let others = hints.clone();
+        let told = tokio::spawn(async move {
+            loop {
+                others.notify_one();
+                tokio::time::sleep(EVERY).await;
+            }
+        });
+        let mut over = pin!(tokio::time::sleep(EVERY * 50));
+        while hinted_before(over.as_mut(), &hints, true).await {
+            heard += 1;
+        }
+        told.abort();
+        assert!(began.elapsed() <= EVERY * 51, "{:?}", began.elapsed());
+        assert!(heard >= 40, "{heard}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hint_is_kept_while_nobody_may_act_on_it() {
+        let hints = Notify::new();
+        hints.notify_one();
+        let over = async |hears| {
+            hinted_before(pin!(tokio::time::sleep(Duration::from_secs(1))), &hints, hears).await
+        };
+        assert!(!over(false).await);
+        assert!(over(true).await);
+        assert!(!over(true).await);
     }
 }
