@@ -10,6 +10,7 @@ pub mod packages;
 mod pooler;
 mod programs;
 
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::TcpListener;
@@ -227,6 +228,9 @@ shared_preload_libraries = 'pg_stat_statements'
 pg_stat_statements.track_utility = on
 ";
 
+/// Further settings, each on a line, for whoever wants to see what a server does: `auto_explain` above all.
+const WANTED: &str = "OUTLAST_CLUSTER_SETTINGS";
+
 /// Settings that open a server to this machine, on a port that nobody has.
 fn on_loopback() -> Result<(String, u16)> {
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -234,7 +238,8 @@ fn on_loopback() -> Result<(String, u16)> {
 }
 
 fn configure(file: &Path, socket: &Path, more: &str) -> Result<()> {
-    let settings = format!("unix_socket_directories = '{}'\n{SETTINGS}{more}", socket.display());
+    let wanted = env::var(WANTED).unwrap_or_default();
+    let settings = format!("unix_socket_directories = '{}'\n{SETTINGS}{more}{wanted}\n", socket.display());
     let append = || OpenOptions::new().append(true).open(file)?.write_all(settings.as_bytes());
     append().with_context(|| format!("cannot write {}", file.display()))
 }
