@@ -56,6 +56,26 @@ pub struct Sql {
     pub(crate) rendered: RenderedOnce,
 }
 
+/// What a look finds of each value of the list `{p2}`: whatever comes before the value, of one table.
+///
+/// PostgreSQL is asked for one after another. To go along all of a table and compare costs it less than ten looks (it takes every
+/// list for ten values) where it knows of fewer rows than that, and a plan stays when the table has grown: looks by id read all
+/// that there was.
+macro_rules! look_each {
+    ($name:literal, $($look:tt)+) => {
+        $crate::Sql::new(
+            $name,
+            concat!(
+                "select o.* from unnest({p2}) as k(value) cross join lateral (",
+                $($look)+,
+                " = k.value offset 0) as o"
+            ),
+        )
+        .on_sqlite(concat!($($look)+, " {in:p2}"))
+    };
+}
+pub(crate) use look_each;
+
 /// Types of what is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {

@@ -183,6 +183,53 @@ async fn nobody_goes_along_all_ids_where_an_index_has_far_more_pages_than_runs_o
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// Tables that have a row for each run, and more.
+const LARGE: [&str; 5] = ["runs", "results", "journal", "keys", "inbox"];
+/// What lists, repairs, explains or deletes is asked seldom, and by then somebody has looked at the tables.
+const SELDOM: [&str; 9] = [
+    "list",
+    "count",
+    "contradictions",
+    "oldest_ended",
+    "orphans_page",
+    "purge",
+    "queue_drain",
+    "repair",
+    "waits",
+];
+
+// What is planned while a database is empty is kept until somebody has looked at its tables: a planner that believes them to
+// have a row goes along a whole shard and compares, since ten looks by a key, for which it takes a list, cost it more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_is_planned_while_a_database_is_empty_goes_along_a_whole_shard_on_postgres() {
+    if skipped() {
+        println!("skipped: OUTLAST_SKIP_POSTGRES=1");
+        return;
+    }
+    let world = World::open(StoreKind::Postgres, 1).await;
+    let mut wrong = Vec::new();
+    // Those that adopt find a key that a message has reserved.
+    let is_seldom =
+        |name: &str| SELDOM.iter().any(|seldom| name.starts_with(seldom)) || name.ends_with("_adopt");
+    for sql in statements::all().into_iter().filter(|sql| !is_seldom(sql.name)) {
+        if render(sql, Dialect::Postgres, Shape::Many).text.is_empty() {
+            continue;
+        }
+        for shape in [Shape::Many, Shape::One] {
+            let plan = settled_plan(&world, sql, shape).await;
+            let lines: Vec<&str> = plan.lines().collect();
+            for pair in lines.windows(2) {
+                let is_large = LARGE.iter().any(|table| pair[0].contains(&format!(" on {table} ")));
+                let goes_by = pair[1].trim();
+                if is_large && goes_by.starts_with("Index Cond: (shard = ") && !goes_by.contains(" AND ") {
+                    wrong.push(format!("{} of {shape:?}:\n{}\n{}", sql.name, pair[0], pair[1]));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
 #[store_test]
 async fn a_page_of_values_reads_only_the_keys_of_its_prefix(world: World) {
     let list = named("kv_list");

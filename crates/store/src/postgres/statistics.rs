@@ -18,7 +18,7 @@ use crate::StoreError;
 /// How many bytes of a table are worth a look: sixteen pages.
 const WORTH: i64 = 16 * 8192;
 
-/// How long to wait at first; four times as long each time, for autovacuum comes by too.
+/// How long to wait at first; twice as long each time, for autovacuum comes by too.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Tables that have grown and that nobody has looked at.
@@ -42,7 +42,7 @@ impl NextLook {
         let mut next = self.0.lock();
         let (now, (at, pause)) = (Instant::now(), *next);
         if now >= at {
-            *next = (now + pause, pause.saturating_mul(4).min(Duration::from_secs(86_400)));
+            *next = (now + pause, pause.saturating_mul(2).min(Duration::from_secs(86_400)));
         }
         now >= at
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use outlast_core::{Entry, Op, RunId};
 
 use crate::rows::{self, cells, ids, run_columns};
+use crate::sql::look_each;
 use crate::transitions::Flight;
 use crate::{Doing, Loaded, News, RunRecord, Sql, StoreError, Tx, Type};
 
@@ -114,12 +115,10 @@ fn by_shard<T>(runs: impl Iterator<Item = (RunId, T)>) -> BTreeMap<u16, Vec<(Run
 
 pub(super) static STATEMENTS: &[&Sql] = &[&RECORDS, &JOURNAL_FIRST, &DOING, &JOURNAL_AFTER, &INBOX_AFTER];
 
-static RECORDS: Sql = Sql::new(
-    "records",
-    concat!("select ", run_columns!(), " from outlast.runs as r where r.shard = {p1} and r.id {in:p2}"),
-)
-.takes(&[Type::Int, Type::Ids])
-.value_by_value();
+static RECORDS: Sql =
+    look_each!("records", "select ", run_columns!(), " from outlast.runs as r where r.shard = {p1} and r.id")
+        .takes(&[Type::Int, Type::Ids])
+        .value_by_value();
 
 // A page of each run: SQLite runs the text once for each, PostgreSQL loops inside.
 static JOURNAL_FIRST: Sql = Sql::new(
@@ -155,9 +154,13 @@ static JOURNAL_AFTER: Sql = Sql::new(
 
 static INBOX_AFTER: Sql = Sql::new(
     "inbox_after",
-    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body
-       from {batch} cross join outlast.inbox as i
-      where i.shard = {p1} and i.run = b.run and i.seq > b.after_seq",
+    "select i.* from {batch} cross join lateral (
+         select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+          where i.shard = {p1} and i.run = b.run and i.seq > b.after_seq offset 0) as i",
+)
+.on_sqlite(
+    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+      where i.shard = {p1} and i.run = {b:run} and i.seq > {b:after_seq}",
 )
 .rows(&[("run", Type::Id), ("after_seq", Type::Int)])
 .takes(&[Type::Int]);

@@ -6,6 +6,7 @@ use outlast_core::{Entry, NodeId, Op, Phase, RunId, ShardCount, Status, Timestam
 
 use super::turns::DOING;
 use crate::rows::{self, RUN_COLUMNS, ReadRow, cells, ids, micros, run_columns};
+use crate::sql::look_each;
 use crate::transitions::{
     Flight, KeyName, LOST_FOR, NOW, Place, add_definitions, add_look, found_definitions, found_keys,
 };
@@ -292,30 +293,32 @@ static VIEW: Sql = Sql::new(
 
 static TRIED: Sql = Sql::new(
     "tried",
+    "select c.run, count(*) from unnest({p2}) as k(run) cross join lateral (
+         select j.run from outlast.journal as j where j.shard = {p1} and j.run = k.run and j.kind = {p3} offset 0) as c
+      group by c.run",
+)
+.on_sqlite(
     "select j.run, count(*) from outlast.journal as j
       where j.shard = {p1} and j.run {in:p2} and j.kind = {p3} group by j.run",
 )
 .takes(&[Type::Int, Type::Ids, Type::Int]);
 
-static TAGS: Sql = Sql::new(
-    "tags",
-    "select t.run, t.name, t.value from outlast.tags as t where t.shard = {p1} and t.run {in:p2}",
-)
-.on_sqlite(
-    "select t.run, t.name, t.value from outlast.tags as t indexed by outlast.tags_by_run
+static TAGS: Sql =
+    look_each!("tags", "select t.run, t.name, t.value from outlast.tags as t where t.shard = {p1} and t.run")
+        .on_sqlite(
+            "select t.run, t.name, t.value from outlast.tags as t indexed by outlast.tags_by_run
       where t.shard = {p1} and t.run {in:p2}",
-)
-.takes(&[Type::Int, Type::Ids])
-.by("tags_by_run");
+        )
+        .takes(&[Type::Int, Type::Ids])
+        .by("tags_by_run");
 
 static EXISTS: Sql =
     Sql::new("run_exists", "select r.id from outlast.runs as r where r.shard = {p1} and r.id = {p2}")
         .takes(&[Type::Int, Type::Id]);
 
-static ENDED: Sql = Sql::new(
+static ENDED: Sql = look_each!(
     "ended",
-    "select z.run, z.status, z.codec, z.output, z.error from outlast.results as z
-      where z.shard = {p1} and z.run {in:p2}",
+    "select z.run, z.status, z.codec, z.output, z.error from outlast.results as z where z.shard = {p1} and z.run"
 )
 .takes(&[Type::Int, Type::Ids]);
 

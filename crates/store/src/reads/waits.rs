@@ -214,6 +214,12 @@ static WAITS_LATELY: Sql = Sql::new(
 // Events, and values of promises.
 static WAITS_UNREAD: Sql = Sql::new(
     "waits_unread",
+    "select distinct i.run, case when i.kind = 1 then 1 else 2 end, i.name
+       from unnest({p2}) as k(run) cross join lateral (
+            select i.run, i.kind, i.name from outlast.inbox as i
+             where i.shard = {p1} and i.run = k.run and i.kind <= 3 offset 0) as i",
+)
+.on_sqlite(
     "select distinct i.run, case when i.kind = 1 then 1 else 2 end, i.name from outlast.inbox as i
       where i.shard = {p1} and i.run {in:p2} and i.kind <= 3",
 )

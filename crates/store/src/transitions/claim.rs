@@ -254,6 +254,13 @@ pub(super) static UNREAD_BY_CLAIM: Sql = Sql::new(
 
 pub(super) static UNREAD: Sql = Sql::new(
     "claim_unread_rows",
+    "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body
+       from unnest({p2}) as k(run) cross join lateral (
+            select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
+             where i.shard = {p1} and i.run = k.run offset 0) as i
+      order by i.run, i.seq",
+)
+.on_sqlite(
     "select i.run, i.seq, i.kind, i.name, i.sent_at, i.codec, i.body from outlast.inbox as i
       where i.shard = {p1} and i.run {in:p2} order by i.run, i.seq",
 )

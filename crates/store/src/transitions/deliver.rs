@@ -16,6 +16,7 @@ use super::keys;
 use super::post::{self, Post, Receiver};
 use super::results;
 use crate::rows::cells;
+use crate::sql::look_each;
 use crate::{Cell, Claimed, Delivered, Delivery, Hold, Sql, StoreError, Tx, Type, reads};
 
 /// Delivers `messages`, to one run in the order given. A message to a key that no run has yet is kept
@@ -191,11 +192,9 @@ static TAKE_WOKEN: Sql = Sql::new(
 )
 .takes(&[Type::Int, Type::Id, Type::Id, Type::Int, Type::Int]);
 
-static DELIVERIES_LOOK: Sql = Sql::new(
-    "deliveries_look",
-    "select d.id from outlast.deliveries as d where d.shard = {p1} and d.id {in:p2}",
-)
-.takes(&[Type::Int, Type::Ids]);
+static DELIVERIES_LOOK: Sql =
+    look_each!("deliveries_look", "select d.id from outlast.deliveries as d where d.shard = {p1} and d.id")
+        .takes(&[Type::Int, Type::Ids]);
 
 static DELIVERIES_NOTE: Sql = Sql::new(
     "deliveries_note",

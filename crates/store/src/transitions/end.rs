@@ -10,6 +10,7 @@ use super::flight::{Answers, Flight, Place};
 use super::listen::{self, Listener};
 use super::orphans;
 use crate::rows::{ReadRow, cells, ids};
+use crate::sql::look_each;
 use crate::{Ended, RunKind, Signal, Sql, StoreError, Tx, Type};
 
 /// What has to be known of a run to end it.
@@ -59,9 +60,9 @@ pub(crate) fn add_end(flight: &mut Flight, tx: &mut dyn Tx, row: &AgendaRow, end
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&END_LOOK, &END_RESULT, &END_AGENDA];
 
-static END_LOOK: Sql = Sql::new(
+static END_LOOK: Sql = look_each!(
     "end_look",
-    "select r.id, r.created_at, r.parent, r.parent_op from outlast.runs as r where r.shard = {p1} and r.id {in:p2}",
+    "select r.id, r.created_at, r.parent, r.parent_op from outlast.runs as r where r.shard = {p1} and r.id"
 )
 .takes(&[Type::Int, Type::Ids]);
 

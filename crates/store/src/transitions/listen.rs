@@ -12,6 +12,7 @@ use super::agenda::{self, ByShard, by_shard};
 use super::flight::{Answers, Flight, Place};
 use super::post::{Post, Receiver};
 use crate::rows::{self, ReadRow, cells, ids};
+use crate::sql::look_each;
 use crate::{Ended, Listen, Listened, NewsKind, Sql, StoreError, Tx, Type};
 
 /// Who hears of a run's end, and under what name.
@@ -129,9 +130,9 @@ pub(super) static LISTENERS_SAY: Sql =
     Sql::new("listeners_say", "update outlast.agenda set heard = 1 where shard = {p1} and id = {p2}")
         .takes(&[Type::Int, Type::Id]);
 
-static LISTENERS: Sql = Sql::new(
+static LISTENERS: Sql = look_each!(
     "listeners",
-    "select l.run, l.listener, l.name from outlast.listeners as l where l.shard = {p1} and l.run {in:p2}",
+    "select l.run, l.listener, l.name from outlast.listeners as l where l.shard = {p1} and l.run"
 )
 .takes(&[Type::Int, Type::Ids]);
 

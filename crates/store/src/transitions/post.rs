@@ -301,7 +301,11 @@ static AGENDA_TELL: Sql = Sql::new(
 
 static INBOX_COUNT: Sql = Sql::new(
     "inbox_count",
-    "select i.run, count(*) from outlast.inbox as i
-      where i.shard = {p1} and i.run {in:p2} group by i.run",
+    "select c.run, count(*) from unnest({p2}) as k(run) cross join lateral (
+         select i.run from outlast.inbox as i where i.shard = {p1} and i.run = k.run offset 0) as c
+      group by c.run",
+)
+.on_sqlite(
+    "select i.run, count(*) from outlast.inbox as i where i.shard = {p1} and i.run {in:p2} group by i.run",
 )
 .takes(&[Type::Int, Type::Ids]);

@@ -7,6 +7,7 @@ use outlast_core::{RunId, Status};
 use super::agenda::ByShard;
 use super::flight::{Answers, Flight, Place};
 use crate::rows::{ReadRow, cells, ids};
+use crate::sql::look_each;
 use crate::{Sql, StoreError, Type};
 
 /// How a run ended, as far as a transition has to know.
@@ -35,8 +36,8 @@ pub(crate) fn found(answers: &mut Answers, places: &[Place]) -> Result<HashMap<R
 
 pub(crate) static STATEMENTS: &[&Sql] = &[&RESULTS_LOOK];
 
-static RESULTS_LOOK: Sql = Sql::new(
+static RESULTS_LOOK: Sql = look_each!(
     "results_look",
-    "select r.run, r.status, r.epoch from outlast.results as r where r.shard = {p1} and r.run {in:p2}",
+    "select r.run, r.status, r.epoch from outlast.results as r where r.shard = {p1} and r.run"
 )
 .takes(&[Type::Int, Type::Ids]);

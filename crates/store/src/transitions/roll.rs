@@ -223,6 +223,16 @@ static ROLL_LOOK: Sql = Sql::new(
        from (select o.run, o.finished_at, o.status, o.error, o.began_at from outlast.results as o
               where o.shard = {p1} and (o.finished_at, o.run) > ({p2}, {p3}) and o.finished_at <= {now} - {p4}
               order by o.finished_at, o.run limit {p5}) as z
+            cross join lateral (
+                select r.tenant, r.definition, r.queue, r.created_at, r.version, r.wanted_at
+                  from outlast.runs as r where r.shard = {p1} and r.id = z.run offset 0) as r
+      order by z.finished_at, z.run",
+)
+.on_sqlite(
+    "select z.run, z.finished_at, z.status, z.error, r.tenant, r.definition, r.queue, r.created_at, r.version, z.began_at, r.wanted_at
+       from (select o.run, o.finished_at, o.status, o.error, o.began_at from outlast.results as o
+              where o.shard = {p1} and (o.finished_at, o.run) > ({p2}, {p3}) and o.finished_at <= {now} - {p4}
+              order by o.finished_at, o.run limit {p5}) as z
        join outlast.runs as r on r.shard = {p1} and r.id = z.run
       order by z.finished_at, z.run",
 )

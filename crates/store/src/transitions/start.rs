@@ -455,9 +455,17 @@ static KEYS_ADOPT: Sql = Sql::new(
 
 static KEYS_INPUTS: Sql = Sql::new(
     "keys_inputs",
+    // Key by key, and then run by run, whatever a planner knows of them.
     "select r.id, r.codec, r.input
-       from {batch} cross join outlast.keys as k cross join outlast.runs as r
-      where k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition and k.key = b.key
+       from {batch} cross join lateral (
+                select k.run from outlast.keys as k
+                 where k.shard = {p1} and k.tenant = b.tenant and k.definition = b.definition and k.key = b.key offset 0) as k
+            cross join lateral (
+                select r.id, r.codec, r.input from outlast.runs as r where r.shard = {p1} and r.id = k.run offset 0) as r",
+)
+.on_sqlite(
+    "select r.id, r.codec, r.input from outlast.keys as k cross join outlast.runs as r
+      where k.shard = {p1} and k.tenant = {b:tenant} and k.definition = {b:definition} and k.key = {b:key}
         and r.shard = {p1} and r.id = k.run",
 )
 .rows(&[("tenant", Type::Text), ("definition", Type::Text), ("key", Type::Text)])

@@ -14,6 +14,7 @@ use super::keys::KeyName;
 use super::purge::PURGE_TAGS;
 use super::start::{TAG, roles_cell, start_all, tag_rows};
 use crate::rows::{ReadRow, cells, ids, micros, payload_cells};
+use crate::sql::look_each;
 use crate::{
     Cell, Clash, Due, Hold, NewRun, Row, Scope, Signal, Sql, Started, StoreError, Tx, Type, Unique, code,
 };
@@ -294,7 +295,7 @@ static UNIQUES_LOCK: Sql = Sql::new(
 .takes(&[Type::Int]);
 
 static RUNS_LOOK: Sql =
-    Sql::new("runs_look", "select r.id from outlast.runs as r where r.shard = {p1} and r.id {in:p2}")
+    look_each!("runs_look", "select r.id from outlast.runs as r where r.shard = {p1} and r.id")
         .takes(&[Type::Int, Type::Ids]);
 
 static UNIQUES_TAKE: Sql = Sql::new(
