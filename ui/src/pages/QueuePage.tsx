@@ -8,6 +8,7 @@ import { useMay } from "../app/Shell";
 import { bulkWords } from "../lib/filter";
 import { useReach } from "../lib/me";
 import { hasRules, unlessDone } from "../lib/meanwhile";
+import { waiting } from "../lib/queue";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Asked, HeldBy } from "../parts/Asked";
@@ -50,12 +51,12 @@ export function QueuePage() {
       <Held queue={queue} />
       <Notices items={nodes.data ? missing(queue, nodes.data.items, unserved) : []} className={css.held} />
       <Facts facts={[
-        ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.later.toLocaleString("en")],
-        ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", queue.waiting.toLocaleString("en")], ["Rules", rules(queue)], ["Of the rate", queue.rate_state && <RateState key="r" queue={queue} />], ["Nodes", nodes.data && serving(queue.name, nodes.data.items).toLocaleString("en")], ["Wait in line", <WaitInLine key="w" queue={queue.name} range={range} none="–" />],
+        ["Due", queue.due.toLocaleString("en")], ["Oldest due", <Time key="o" at={queue.oldest_due_at} />], ["Later", queue.scheduled.toLocaleString("en")],
+        ["Running", `${queue.running.toLocaleString("en")}${queue.rules.limit ? ` of ${queue.rules.limit}` : ""}`], ["Waiting", waiting(queue).toLocaleString("en")], ["Rules", rules(queue)], ["Of the rate", queue.rate_state && <RateState key="r" queue={queue} />], ["Nodes", nodes.data && serving(queue.name, nodes.data.items).toLocaleString("en")], ["Wait in line", <WaitInLine key="w" queue={queue.name} range={range} none="–" />],
       ]} />
       <Charts found={series} hasLine />
       <Groups queue={queue.name} />
-      <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked"] }} />
+      <RunTable title="Unfinished runs" search={{ queue: queue.name, status: ["ready", "running", "waiting", "paused", "blocked", "undoing", "undo_failed"] }} />
       <RunTable title="Last failures" search={{ queue: queue.name, status: "failed" }} />
       <Asked of="queues" name={queue.name} />
       {asking === "limits" && <LimitsDialog queue={queue} onClose={close} />}

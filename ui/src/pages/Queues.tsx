@@ -6,6 +6,7 @@ import { api, data, type Once, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { useReach } from "../lib/me";
+import { waiting } from "../lib/queue";
 import { many, stopped } from "../lib/stopped";
 import { duration } from "../lib/time";
 import { Ask, ReasonField } from "../parts/Ask";
@@ -41,21 +42,21 @@ export function QueuesPage() {
       <Head title="Queues"><RangeSwitch to="/queues" /></Head>
       <Problem error={queues.error} />
       <Notices items={[...unserved].map(([queue, count]) => ({ key: queue, note: <Note tone="red"><span><Unserved queue={queue} count={count} /></span></Note> }))} label="Warnings" className={page.warnings} />
-      {queues.isPending ? <Loading /> : (
+      {queues.isPending ? <Loading /> : queues.data && (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead>
               <tr><th>Name</th><th>State</th><th className={css.num}>Due</th><th className={css.num}>Later</th><th className={css.num}>Running</th><th className={css.num}>Waiting</th><th>Oldest due</th><th>Ended in {range}</th><th className={css.num}>Nodes</th><th>Rules</th>{may && <th className={css.num}>Actions</th>}</tr>
             </thead>
             <tbody>
-              {queues.data?.items.map((queue) => (
+              {queues.data.items.map((queue) => (
                 <tr key={queue.name}>
                   <td><Link to={"/queues/$name" as string} params={{ name: queue.name } as never} search={{ range } as never}>{queue.name}</Link></td>
                   <td><QueueState queue={queue} /></td>
                   <td className={css.num}>{queue.due.toLocaleString("en")}</td>
-                  <td className={css.num}>{queue.later.toLocaleString("en")}</td>
+                  <td className={css.num}>{queue.scheduled.toLocaleString("en")}</td>
                   <td className={css.num}><Used queue={queue} /></td>
-                  <td className={css.num}>{queue.waiting.toLocaleString("en")}</td>
+                  <td className={css.num}>{waiting(queue).toLocaleString("en")}</td>
                   <td><Time at={queue.oldest_due_at} /><WhenSeen><WaitInLine queue={queue.name} range={range} /></WhenSeen></td>
                   <td><WhenSeen><Spark of={{ queue: queue.name }} range={range} /></WhenSeen></td>
                   <td className={css.num}>{nodes.data && <Nodes count={serving(queue.name, nodes.data.items)} isMissed={queue.due > 0 || unserved.has(queue.name)} />}</td>
@@ -65,7 +66,7 @@ export function QueuesPage() {
               ))}
             </tbody>
           </table>
-          {!queues.data?.items.length && !queues.error && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
+          {!queues.data.items.length && <div className={css.empty}>No queue has rules or unfinished runs.</div>}
         </div>
       )}
     </>

@@ -56,7 +56,7 @@ function useWarnings(): Warning[] {
   }
   for (const [queue, count] of still?.unserved ?? []) say(`blocked ${queue}`, "red", <Unserved queue={queue} count={count} />);
   if (still?.blocked) say("blocked", "amber", <>{many(still.blocked)} cannot go on with the code that is there. <Link to={"/runs" as string} search={{ status: "blocked" } as never}>Blocked runs</Link></>);
-  if (still?.undoFailed) say("undo failed", "amber", <>Of {many(still.undoFailed)} not all that they did could be reverted. <Link to={"/runs" as string} search={{ status: "undo_failed" } as never}>Half undone runs</Link></>);
+  if (still?.undoFailed) say("undo failed", "amber", <>Not all that {many(still.undoFailed)} did could be reverted. <Link to={"/runs" as string} search={{ status: "undo_failed" } as never}>Half undone runs</Link></>);
   for (const one of late) say(`schedule ${one.name}`, "amber", <>Schedule <Link to={"/schedules/$name" as string} params={{ name: one.name } as never}>{one.name}</Link> is late.</>);
   if (skewNow()) say("clock", "amber", <>This machine's clock is {Math.round(Math.abs(skewNow()) / 1000)} s {skewNow() > 0 ? "behind" : "ahead of"} the server's: times are shown by the server's.</>);
   return found;

@@ -127,7 +127,8 @@ function Plan({ plan }: { plan: Schemas["PlanJson"] }) {
     <div>
       <p><strong>{plan.kept}</strong> recorded {plan.kept === 1 ? "result stays" : "results stay"}; {plan.again.length ? "these run again, with their side effects:" : "nothing that ran before runs again."}</p>
       {plan.again.length > 0 && <ul>{plan.again.slice(0, 12).map((name) => <li key={name}><code>{name}</code></li>)}{plan.again.length > 12 && <li>… and {plan.again.length - 12} more</li>}</ul>}
-      {plan.messages + plan.children > 0 && <p>{plan.messages} messages arrive again, {plan.children} children are waited for again.</p>}
+      {plan.messages > 0 && <p>{plan.messages === 1 ? "1 message arrives" : `${plan.messages} messages arrive`} again.</p>}
+      {plan.children > 0 && <p>{plan.children === 1 ? "1 child is" : `${plan.children} children are`} waited for again.</p>}
     </div>
   );
 }

@@ -211,10 +211,10 @@ static RETRY_END: Sql =
     Sql::new("retry_end", "delete from outlast.results where shard = {p1} and run = {p2}")
         .takes(&[Type::Int, Type::Id]);
 
+// From now on it stands in line again, and not since it was started.
 static RETRY_RECORD: Sql = Sql::new(
     "retry_record",
-    "update outlast.runs set parent_op = null, stops_with_parent = 0
-      where shard = {p1} and id = {p2} and (parent_op is not null or stops_with_parent = 1)",
+    "update outlast.runs set parent_op = null, stops_with_parent = 0, wanted_at = {now} where shard = {p1} and id = {p2}",
 )
 .takes(&[Type::Int, Type::Id]);
 

@@ -138,6 +138,22 @@ async fn whoever_is_wanted_at_another_time_stands_in_line_from_then_on(world: Wo
 }
 
 #[store_test]
+async fn whoever_is_tried_again_after_its_end_stands_in_line_from_then_on(world: World) {
+    let run = world.start("greet").await;
+    world.pass(MINUTE).await;
+    let turn = run.claimed_by("node").await;
+    let ended = Ended { status: Status::Failed, output: None, error: Some("\"why\"".into()) };
+    world.commit(turn.writes().next(Next::Finish(ended))).await;
+    assert_eq!(waits(&world).await, [(25, 1)]);
+    world.pass(DAY).await;
+    let again = Control::Retry { run: Address::Run(run.id), epoch: None, input: None, repair: None };
+    world.control(&again).await;
+    world.pass(MINUTE).await;
+    run.claimed_by("node").await.completed("done").await;
+    assert_eq!(waits(&world).await, [(25, 2)], "the day before was not spent in line");
+}
+
+#[store_test]
 async fn whoever_ended_before_a_node_took_it_says_nothing_of_how_long_that_takes(world: World) {
     let run = world.start("greet").await;
     world.pass(MINUTE).await;
