@@ -84,7 +84,8 @@ pub struct RunView {
     /// stands in line anew, and has none until it is taken; nor has one that ended before anybody took it, or that a
     /// version took or ended which did not record it yet.
     pub began_at: Option<Timestamp>,
-    /// From when on it was wanted, where it was to begin at another time than at once: before that it did not stand in line.
+    /// From when on it was wanted, where it was to begin at another time than at once, or was retried after its end: before that
+    /// it did not stand in line.
     pub wanted_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
