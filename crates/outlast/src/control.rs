@@ -59,7 +59,14 @@ impl Client {
         let run = run.into().check()?;
         let control = Control::Pause { run: run.clone(), reason: check_reason(reason)?.to_owned() };
         match repeated(|| self.store().control(&control)).await? {
-            Controlled::Paused { .. } | Controlled::Asked { .. } => Ok(true),
+            Controlled::Paused { .. } => Ok(true),
+            Controlled::Asked { run } => {
+                // Where this process has the run, nothing new of it begins from here on: the hint may lie behind others.
+                if let Some(engine) = self.engine() {
+                    engine.pause(run);
+                }
+                Ok(true)
+            }
             Controlled::Final { .. } => Ok(false),
             Controlled::GaveUp { run } => Err(gave_up(run)),
             _ => Err(Error::UnknownRun { run: Target::shown(&run) }),

@@ -428,7 +428,7 @@ impl Engine {
 
     /// A run in hand is to pause: it is handed back at its next boundary, and paused with that. A job finishes its
     /// attempt first.
-    fn pause(&self, run: RunId) {
+    pub(crate) fn pause(&self, run: RunId) {
         if let Some(holder) = self.holder(run) {
             holder.stop();
         }
