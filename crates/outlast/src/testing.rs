@@ -148,9 +148,11 @@ impl Test {
         self.settle().await?;
         let target = self.now().await? + by;
         for _ in 0..TIMERS {
+            let before = self.now().await?;
             let gathered = self.settled().await?;
+            // What nobody takes stays due. What became due since we looked is not passed over: it comes next.
+            let due = self.app.store().next_due().await?.filter(|due| *due > before);
             let now = self.now().await?;
-            let due = self.app.store().next_due().await?.filter(|due| *due > now);
             let due = due.into_iter().chain(gathered).min();
             let due = due.or_else(|| self.app.engine().queues.holds_back().flatten());
             match due {

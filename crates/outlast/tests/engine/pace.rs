@@ -92,6 +92,30 @@ async fn an_idle_node_asks_once_in_a_poll_and_not_more_often() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_hears_of_orphans_all_the_time_still_does_everything_else_from_time_to_time() {
+    let store = watched().await;
+    let hints = store.hints().clone();
+    let _app = Outlast::on(store.clone()).workflow(gated()).run().await.unwrap();
+    let everything = || store.count("sweep") - store.count("orphans");
+    // Until it listens.
+    pass(1.second()).await;
+    for _ in 0..5 {
+        let before = (everything(), store.count("orphans"));
+        // Half a lease: everything comes after two fifths of one at the latest.
+        for _ in 0..100 {
+            hints.send(Signal::Orphans).unwrap();
+            pass(50.millis()).await;
+        }
+        assert!(
+            everything() > before.0,
+            "nothing was done in 5 s but for orphans: {:?}",
+            store.times("sweep")
+        );
+        assert!(store.count("orphans") > before.1 + 40, "orphans wait for nothing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_knows_when_its_next_run_is_due_asks_then() {
     let store = watched().await;
     let settings = |settings: &mut outlast::Settings| settings.poll_every = 1.hour();

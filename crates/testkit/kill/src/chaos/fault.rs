@@ -49,6 +49,8 @@ pub enum Fault {
     DiskFull,
     /// A transaction that wrote is left open.
     IdleWriter,
+    /// A transaction that read is left open, which keeps no old rows: what the same load does without a snapshot.
+    IdleReader,
     /// Four others read for ever in one snapshot each.
     Scanners,
     /// pgbouncer in between, and connections that end.
@@ -71,7 +73,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order in which they are played.
-    pub const ALL: [Fault; 32] = [
+    pub const ALL: [Fault; 33] = [
         Fault::KillOne,
         Fault::KillAll,
         Fault::PauseLong,
@@ -95,6 +97,7 @@ impl Fault {
         Fault::TooManyConnections,
         Fault::DiskFull,
         Fault::IdleWriter,
+        Fault::IdleReader,
         Fault::Scanners,
         Fault::Pooler,
         Fault::Deaf,
@@ -132,6 +135,7 @@ impl Fault {
             Fault::TooManyConnections => ("too-many-connections", "D9"),
             Fault::DiskFull => ("disk-full", "D10"),
             Fault::IdleWriter => ("idle-writer", "D11"),
+            Fault::IdleReader => ("idle-reader", "D11"),
             Fault::Scanners => ("scanners", "D12"),
             Fault::Pooler => ("pooler", "D19"),
             Fault::Deaf => ("deaf", "D20"),
@@ -177,7 +181,7 @@ impl Fault {
 
     /// Whether nodes note how long each claim takes.
     pub(crate) fn is_measured(self) -> bool {
-        matches!(self, Fault::IdleWriter | Fault::Scanners)
+        matches!(self, Fault::IdleWriter | Fault::IdleReader | Fault::Scanners)
     }
 
     /// How many runs a single node holds before anything else is there, where that is what it is about.

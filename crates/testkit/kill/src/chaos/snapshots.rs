@@ -17,8 +17,8 @@ use crate::ledger::{Ledger, Line};
 const SCANNERS: usize = 4;
 
 impl Stage {
-    /// A snapshot is held open for as long as the fault goes on; what claims take at its end is compared with what they
-    /// took before.
+    /// A snapshot is held open for as long as the fault goes on, or a transaction that holds none; what claims take at its
+    /// end is compared with what they took before.
     pub(super) async fn held_snapshot(&mut self, fault: Fault) -> Result<()> {
         let lasts = self.until.saturating_duration_since(Instant::now());
         let look = (lasts / 4).clamp(Duration::from_secs(3), Duration::from_secs(60));
@@ -27,9 +27,11 @@ impl Stage {
         let (mut scanners, scans) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
         let mut holders = Vec::new();
         match fault {
-            Fault::IdleWriter => {
+            Fault::IdleWriter | Fault::IdleReader => {
                 let admin = Admin::of(self.server()?).await?;
-                admin.client.batch_execute("begin; select txid_current()").await?;
+                let first =
+                    if fault == Fault::IdleWriter { "txid_current()" } else { "count(*) from outlast.runs" };
+                admin.client.batch_execute(&format!("begin; select {first}")).await?;
                 holders.push(admin);
             }
             _ => {
@@ -56,9 +58,9 @@ impl Stage {
         let (held, after) = self.look_at_claims(look).await?;
         self.hits = scans.load(Ordering::Relaxed);
         for holder in &holders {
-            // Only one that is still open, and has written, has been in the way.
+            // Only one that is still open, and wrote or did not, has been in the way or out of it.
             let row = holder.client.query_one("select txid_current_if_assigned() is not null", &[]).await?;
-            self.hits += u64::from(row.get::<_, bool>(0));
+            self.hits += u64::from(row.get::<_, bool>(0) == (fault == Fault::IdleWriter));
             holder.client.batch_execute("commit").await?;
         }
         while let Some(ended) = scanners.try_join_next() {

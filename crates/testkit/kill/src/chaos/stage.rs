@@ -116,7 +116,7 @@ impl Stage {
             Fault::ServerFrozen => self.server_frozen().await,
             Fault::TooManyConnections => self.too_many_connections().await,
             Fault::DiskFull => self.servers_disk_full().await,
-            Fault::IdleWriter | Fault::Scanners => self.held_snapshot(fault).await,
+            Fault::IdleWriter | Fault::IdleReader | Fault::Scanners => self.held_snapshot(fault).await,
             Fault::Pooler => self.through_pooler().await,
             Fault::Deaf => self.end_listeners().await,
             Fault::FileKill => self.kill_owner(rng).await,
