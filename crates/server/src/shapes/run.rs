@@ -37,7 +37,8 @@ pub(crate) struct RunJson {
     /// When a node first took it: before that it stood in line. `null` until then, again after a retry of one that had
     /// ended, and of runs from before schema 28.
     started_at: Option<When>,
-    /// When it was to begin, if not at once: before that it did not stand in line. `null` of runs from before schema 29.
+    /// From when on it was wanted, if it was to begin at another time than at once, or was tried again after its end:
+    /// before that it did not stand in line. `null` otherwise, and of runs from before schema 29.
     wanted_at: Option<When>,
     due_at: Option<When>,
     expires_at: Option<When>,
