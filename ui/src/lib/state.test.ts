@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Step, stateOf, stepState } from "./state";
+import { type Run, type Step, stateOf, stepState, wrongOf } from "./state";
 
 const now = Date.parse("2026-11-17T12:00:00Z");
 const due = (ms: number) => new Date(now + ms).toISOString();
@@ -41,4 +41,12 @@ describe("the state of a step", () => {
     expect(stepState({ ...job, op: "event" }, { status: "completed" }, now)).toBe("dropped");
     expect(stepState({ ...job, state: "?" }, { status: "running" }, now)).toBe("running");
   });
+});
+
+it("knows what went wrong of a run that failed, and of one whose undo gave up", () => {
+  const run = { status: "failed", error: { message: "declined", detail: {} }, reason: null } as unknown as Run;
+  expect(wrongOf(run)).toBe("declined");
+  expect(wrongOf({ ...run, status: "undo_failed", reason: "the undo of flight failed" })).toBe("the undo of flight failed");
+  expect(wrongOf({ ...run, status: "undo_failed", error: null, reason: null })).toBeUndefined();
+  expect(wrongOf({ ...run, status: "paused", error: null, reason: "stocktaking" })).toBeUndefined();
 });

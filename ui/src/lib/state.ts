@@ -63,6 +63,11 @@ export function stateOf(run: Shown, now: number, why?: string): State {
   return due > now + SOON ? "scheduled" : "queued";
 }
 
+/// What went wrong, of a run that failed or stands still half undone.
+export function wrongOf({ status, error, reason }: Pick<Run, "status" | "error" | "reason">): string | undefined {
+  return (status === "undo_failed" ? reason : null) ?? error?.message;
+}
+
 type Shown = Pick<Run, "status" | "due_at" | "attempt"> & Partial<Pick<Run, "node" | "waiting_for">>;
 
 /// The state of one operation. That it is tried again is no more than that once its next attempt has begun; and what became of a job

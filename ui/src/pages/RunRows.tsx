@@ -5,7 +5,7 @@ import { memo, type MouseEvent, type ReactNode, useCallback, useEffect, useLayou
 import { config } from "../app/config";
 import { useKeys } from "../app/keys";
 import { type Column, COLUMNS } from "../lib/kept";
-import { isFinal, type Run, stateOf } from "../lib/state";
+import { isFinal, type Run, stateOf, wrongOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
 import { waiting } from "../lib/wait";
 import { useUtc } from "../lib/zone";
@@ -173,12 +173,12 @@ function Cell({ name, run, now, utc }: { name: Column; run: Run; now: number; ut
       return (
         <span data-col={name}>
           {Object.entries(run.tags).map(([name, value]) => <span key={name} className={css.tag}>{name}={value}</span>)}
-          {run.error ? <span className={parts.muted} title={run.error.message}>{run.error.message}</span>
+          {wrongOf(run) ? <span className={parts.muted} title={wrongOf(run)}>{wrongOf(run)}</span>
             : doing(run) ? <span className={parts.muted} title={doing(run)}>{doing(run)}</span> : null}
         </span>
       );
     default: {
-      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), error: run.error?.message ?? "", owner: run.owner ?? "", tenant: run.tenant, schedule: run.tags.schedule ?? "" };
+      const texts = { queue: run.queue, attempt: run.attempt > 1 ? String(run.attempt) : "", node: short(run.node), priority: String(run.priority), parent: short(run.parent), error: wrongOf(run) ?? "", owner: run.owner ?? "", tenant: run.tenant, schedule: run.tags.schedule ?? "" };
       return <span data-col={name} className={parts.muted} title={texts[name]}>{texts[name]}</span>;
     }
   }
