@@ -55,6 +55,59 @@ it("has room for the names of steps on a telephone", async () => {
   }
 });
 
+it("has room for each state and for what can be filtered by on a telephone", async () => {
+  await lab.run({ definition: "trip", input: "Atlantis" }, "undo_failed");
+  const context = await lab.somebody();
+  for (const width of [390, 800]) {
+    const page = await context.newPage();
+    await page.setViewportSize({ width, height: 820 });
+    await page.goto(`${lab.url}/runs`);
+    const chip = page.getByRole("listitem").locator("[data-state=undo_failed]").first();
+    await chip.waitFor();
+    expect(await chip.evaluate((one) => one.parentElement!.scrollWidth <= one.parentElement!.clientWidth), String(width)).toBe(true);
+    const field = page.getByLabel("Filter runs");
+    // As wide as its letters, and not as the room for them.
+    expect(await field.evaluate((one: HTMLInputElement) => {
+      const letters = Object.assign(document.createElement("span"), { textContent: one.placeholder });
+      Object.assign(letters.style, { position: "absolute", whiteSpace: "pre", font: getComputedStyle(one).font });
+      document.body.append(letters);
+      return letters.getBoundingClientRect().width <= one.clientWidth;
+    }), String(width)).toBe(true);
+  }
+});
+
+it("says in the list why an undo gave up", async () => {
+  await lab.run({ definition: "trip", input: "Atlantis" }, "undo_failed");
+  const page = await lab.page("/runs?status=undo_failed&cols=error,tags");
+  const row = page.getByRole("list", { name: "Runs" }).getByRole("listitem").first();
+  await row.getByTitle(/^the undo of "flight" failed/).first().waitFor();
+  expect(await row.getByTitle(/^the undo of "flight" failed/).count()).toBe(2);
+});
+
+it("has lengths of idle times beside each other on a telephone, and a name for those that have no room", async () => {
+  const id = await lab.order("idle");
+  const page = await lab.page("/runs");
+  await page.setViewportSize({ width: 390, height: 820 });
+  const from = Date.now() - 7_200_000;
+  const at = (minutes: number) => new Date(from + minutes * 60_000).toISOString();
+  // Six idle times, with six seconds of work around each.
+  const began = [9, 30, 4, 15, 8, 20].reduce((all, idle) => [...all, all.at(-1)! + 0.1 + idle], [0]);
+  const worked = began.map((minute, nth) => ({ op: "step", name: `work ${nth}`, state: "completed", began_at: at(minute), ended_at: at(minute + 0.1), until: null, child: null, attempts: [], result: null, error: null }));
+  await page.route(`**/api/v1/runs/${id}?preview=*`, async (route) => route.fulfill({ json: { ...((await (await route.fetch()).json()) as object), status: "completed", created_at: at(0), started_at: at(0), finished_at: worked.at(-1)!.ended_at } }));
+  await page.route(`**/api/v1/runs/${id}/steps?*`, (route) => route.fulfill({ json: { items: worked, total: worked.length, next_after: null } }));
+  await page.goto(`${lab.url}/runs/${id}`);
+  const names = page.getByRole("button", { name: /idle: show all of it$/ });
+  await expect.poll(() => names.count()).toBe(6);
+  const boxes = await names.evaluateAll((all) => all.map((one) => ({ text: one.textContent, left: one.getBoundingClientRect().left, right: one.getBoundingClientRect().right })));
+  boxes.sort((a, b) => a.left - b.left).forEach((one, nth) => nth && expect(one.left, `${one.text} behind ${boxes[nth - 1]!.text}`).toBeGreaterThanOrEqual(boxes[nth - 1]!.right - 1));
+  expect(boxes.map((one) => one.text)).toContain("30 min");
+  // One that has no room for its length can be opened all the same.
+  const bare = names.and(page.locator(":empty")).first();
+  expect(await bare.getAttribute("title")).toMatch(/^\d+ min.* Idle time\. Click to show all of it\.$/);
+  await bare.click();
+  await page.waitForURL(/bands=/);
+});
+
 it("does not count as time in line what a run did before it continued as new", async () => {
   const id = await lab.order("anew");
   const page = await lab.page("/runs");

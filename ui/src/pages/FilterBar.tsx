@@ -8,6 +8,8 @@ import { hintsOf, type Hint } from "../lib/hints";
 import { useReach } from "../lib/me";
 import css from "./runs.module.css";
 
+/// What stands where nobody has written yet. On a telephone there is room for a part of it.
+const SHOWN = innerWidth < 700 ? "status:failed, an id or key" : "status:failed  def:order  queue:mail  tag:city=Bern  since:2h, or an id or key";
 /// What the server can suggest values for.
 const SUGGESTED = ["status", "def", "queue"];
 
@@ -44,7 +46,7 @@ export function FilterBar({ terms, onChange }: { terms: Term[]; onChange: (terms
           <button type="button" aria-label={`Remove ${term.field}:${term.value}`} onClick={() => onChange(terms.filter((one) => one !== term))}>×</button>
         </span>
       ))}
-      <input id="filter" list="filter-hints" value={text} aria-label="Filter runs" autoComplete="off" placeholder={terms.length ? "" : "status:failed  def:order  queue:mail  tag:city=Bern  since:2h, or an id or key"}
+      <input id="filter" list="filter-hints" value={text} aria-label="Filter runs" autoComplete="off" placeholder={terms.length ? "" : SHOWN}
         onChange={(event) => setText(event.target.value)} onKeyDown={press} />
       <datalist id="filter-hints">{hints.map((hint) => <option key={hint.value} value={hint.value} label={hint.label} />)}</datalist>
     </div>

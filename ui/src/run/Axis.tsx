@@ -1,9 +1,9 @@
 // The axis of a timeline, and the whole run in small below it: both choose which stretch is shown.
-import { type KeyboardEvent, type PointerEvent, useMemo, useState } from "react";
+import { type CSSProperties, type KeyboardEvent, type PointerEvent, useMemo, useState } from "react";
 import type { Step } from "../lib/state";
 import { absolute, duration } from "../lib/time";
 import { useUtc } from "../lib/zone";
-import { type Band, labels, outline, type Scale, styled } from "./layout";
+import { labels, type Named, named, outline, type Scale, styled } from "./layout";
 import css from "./run.module.css";
 
 /// From one pixel to another.
@@ -26,6 +26,7 @@ interface AxisProps {
 export function Axis({ scale, from, moves, onSpan, onReset, onBand }: AxisProps) {
   const utc = useUtc();
   const [drag, setDrag] = useState<Span | null>(null);
+  const names = useMemo(() => named(scale), [scale]);
   const brush = {
     onPointerDown: (event: PointerEvent) => {
       if ((event.target as HTMLElement).closest("button")) return;
@@ -44,17 +45,16 @@ export function Axis({ scale, from, moves, onSpan, onReset, onBand }: AxisProps)
   return (
     <div className={css.axisTrack} title="Drag to look closer, double click for all" {...brush}>
       {drag && <span className={css.brush} style={{ left: Math.min(...drag), width: Math.abs(drag[1] - drag[0]) }} />}
-      {labels(scale, from).map(([time, label]) => <span key={time} className={css.tick} style={{ left: styled(scale, time, time, moves, 0).left }} title={absolute(time, utc)}>{label}</span>)}
-      {scale.bands.map((band) => (
-        <button key={band.from} type="button" className={css.bandName} style={nameAt(band, scale, moves)} title="Idle time. Click to show all of it." onClick={() => onBand(band.from)}>
-          {duration(band.to - band.from)}
-        </button>
-      ))}
-      {scale.opened.map((gap) => (
-        <button key={gap.from} type="button" className={css.bandName} style={nameAt({ ...gap, left: scale.x(gap.from), width: scale.x(gap.to) - scale.x(gap.from) }, scale, false)} title="Idle time. Click to make it narrow." aria-label={`${duration(gap.to - gap.from)} idle: make it narrow`} onClick={() => onBand(gap.from)}>
-          › {duration(gap.to - gap.from)} ‹
-        </button>
-      ))}
+      {labels(scale, from, names).map(([time, label]) => <span key={time} className={css.tick} style={{ left: styled(scale, time, time, moves, 0).left }} title={absolute(time, utc)}>{label}</span>)}
+      {names.map((name) => {
+        const length = duration(name.gap.to - name.gap.from);
+        const [title, does] = name.isOpen ? ["Idle time. Click to make it narrow.", "make it narrow"] : ["Idle time. Click to show all of it.", "show all of it"];
+        return (
+          <button key={name.gap.from} type="button" className={css.bandName} data-bare={!name.text} style={placed(name, scale, moves)} title={name.text ? title : `${length}. ${title}`} aria-label={`${length} idle: ${does}`} onClick={() => onBand(name.gap.from)}>
+            {name.text}
+          </button>
+        );
+      })}
     </div>
   );
 }
@@ -63,12 +63,11 @@ function at(event: PointerEvent, scale: Scale): number {
   return Math.min(scale.width, Math.max(0, event.clientX - event.currentTarget.getBoundingClientRect().left));
 }
 
-/// In the middle of its band, but never beyond the edge.
-function nameAt(band: Band, scale: Scale, moves: boolean) {
-  const middle = band.left + band.width / 2;
-  if (middle > scale.width - 45) return { right: -8 };
-  if (middle < 45) return { left: 0 };
-  return { left: moves ? `calc(${styled(scale, band.from, band.to, true, 0).left} + ${band.width / 2}px)` : middle, transform: "translateX(-50%)" };
+/// Where the length of an idle stretch stands; it goes with its band where that moves.
+function placed({ gap, isOpen, text, left, width }: Named, scale: Scale, moves: boolean): CSSProperties {
+  const middle = left + width / 2;
+  const at = moves && !isOpen ? `calc(${styled(scale, gap.from, gap.to, true, 0).left} + ${middle - gap.left}px)` : middle;
+  return { left: at, width: text ? undefined : width };
 }
 
 interface MapProps {

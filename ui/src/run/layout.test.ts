@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../lib/state";
-import { BAND, bars, idle, isBusy, labels, outline, scale, segments, shares, shrunk, styled, taken, ticks, wholeScale, working } from "./layout";
+import { BAND, bars, idle, isBusy, labels, named, outline, scale, segments, shares, shrunk, styled, taken, ticks, wholeScale, working } from "./layout";
 
 const at = (ms: number) => new Date(ms).toISOString();
 function step(op: string, from: number, to: number | null, more: Partial<Step> = {}): Step {
@@ -69,6 +69,25 @@ describe("the timeline", () => {
     expect(shown.length).toBeGreaterThan(2);
     expect(new Set(shown.map(([, label]) => label)).size).toBe(shown.length);
     for (const [time, label] of shown) for (const band of whole.bands) expect(whole.x(time) > band.left + band.width / 2 || whole.x(time) + 6 * label.length < band.left + band.width / 2).toBe(true);
+  });
+  it("leaves the length of an idle stretch away where there is no room for it, and keeps a place for each of them", () => {
+    const minutes = [9, 30, 2, 15, 8, 20];
+    const gaps = minutes.map((long, nth) => ({ from: nth * HOUR, to: nth * HOUR + long * 60_000 }));
+    const end = 6 * HOUR;
+    for (const width of [120, 190, 320, 900]) {
+      const all = named(scale(0, end, gaps, width));
+      expect(all.map((one) => one.gap.from)).toEqual(gaps.map((gap) => gap.from));
+      expect(all.some((one) => one.text), String(width)).toBe(width > 120);
+      for (const one of all) {
+        expect(one.width).toBeGreaterThanOrEqual(Math.min(10, one.gap.width));
+        for (const other of all) expect(one === other || one.left >= other.left + other.width - 0.01 || other.left >= one.left + one.width - 0.01, `${width}: ${one.text} beside ${other.text}`).toBe(true);
+      }
+    }
+    // The longest is said before others are.
+    expect(named(scale(0, end, gaps, 190)).filter((one) => one.text)[0]!.text).toBe("30 min");
+    expect(named(scale(0, end, gaps, 900)).map((one) => one.text)).toEqual(minutes.map((long) => `${long} min`));
+    const open = { ...scale(0, end, gaps.slice(1), 900), opened: gaps.slice(0, 1) };
+    expect(named(open)[0]).toMatchObject({ text: "› 9 min ‹", isOpen: true });
   });
   it("shows a stretch alone, and knows which time a pixel is", () => {
     const steps = [step("step", 0, 1000), step("event", 1000, HOUR), step("step", HOUR, HOUR + 1000)];

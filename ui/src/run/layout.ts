@@ -289,18 +289,62 @@ export function outline(steps: Step[], scale: Scale, now: number, most = 300): {
 
 /// How wide a letter of the axis is, about.
 const LETTER = 7;
+/// What of a band is left beside the length of another, at least: less than that nobody points at.
+const MARK = 10;
+/// So far beyond the right edge of the axis a length may stand.
+const BEYOND = 8;
+
+/// What stands on the axis for an idle stretch.
+export interface Named {
+  gap: Band;
+  /// Whether somebody wanted to see it whole.
+  isOpen: boolean;
+  /// How long it is; nothing where there is no room for that.
+  text: string;
+  left: number;
+  width: number;
+}
+
+/// Where lengths of idle stretches stand: in the middle of each, but never beyond the edge. The longest stretch comes first. One for which
+/// there is no room beside those, or which would cover another stretch, has a mark without letters in what is left of its own.
+export function named(scale: Scale): Named[] {
+  const opened = scale.opened.map((gap) => ({ ...gap, left: scale.x(gap.from), width: scale.x(gap.to) - scale.x(gap.from) }));
+  const all = [...scale.bands.map((gap) => ({ gap, isOpen: false })), ...opened.map((gap) => ({ gap, isOpen: true }))];
+  const found: Named[] = [];
+  const bare: Named[] = [];
+  for (const one of all.toSorted((a, b) => b.gap.to - b.gap.from - (a.gap.to - a.gap.from))) {
+    const { gap } = one;
+    const length = duration(gap.to - gap.from);
+    const text = one.isOpen ? `› ${length} ‹` : length;
+    const width = LETTER * text.length + 4;
+    const left = clamp(gap.left + gap.width / 2, width / 2, scale.width + BEYOND - width / 2) - width / 2;
+    const next = { ...one, text, left, width };
+    const meets = found.some((before) => left < before.left + before.width && left + width > before.left);
+    const covers = all.some(({ gap: other }) => other !== gap && found.every((before) => before.gap !== other) && free(other, [...found, next]).width < Math.min(MARK, other.width));
+    if (meets || covers) bare.push({ ...one, text: "", ...gap });
+    else found.push(next);
+  }
+  return [...found, ...bare.map((one) => ({ ...one, ...free(one.gap, found) }))].sort((a, b) => a.gap.from - b.gap.from);
+}
+
+/// The widest of what is left of a band beside these.
+function free({ left, width }: Band, names: Named[]): { left: number; width: number } {
+  let [widest, from] = [{ left, width: 0 }, left];
+  for (const one of [...names.toSorted((a, b) => a.left - b.left), { left: left + width, width: 0 }]) {
+    const to = Math.min(one.left, left + width);
+    if (to - from > widest.width) widest = { left: from, width: to - from };
+    from = Math.max(from, one.left + one.width);
+  }
+  return widest;
+}
 
 /// What stands at those times. Where the length of a band stands nothing else does, and nothing is said twice in a row.
-export function labels(scale: Scale, began: number): [number, string][] {
+export function labels(scale: Scale, began: number, names = named(scale)): [number, string][] {
   let last = "";
   return ticks(scale, began).map((time) => {
     const label = Math.abs(time - began) < 1 ? "0" : `+${duration(time - began)}`;
     const [left, right] = [scale.x(time), scale.x(time) + 5 + LETTER * label.length];
-    const isCovered = scale.bands.some((band) => {
-      const half = (LETTER * duration(band.to - band.from).length) / 2 + 2;
-      const middle = clamp(band.left + band.width / 2, half, scale.width - half);
-      return left < middle + half && right > middle - half;
-    });
+    const isCovered = names.some((one) => left < one.left + one.width && right > one.left);
     if (isCovered || label === last) return [time, ""];
     last = label;
     return [time, label];
