@@ -156,6 +156,34 @@ it("filters runs from any page by its key", async () => {
   await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("filter");
 });
 
+it("stays as it was while the server is away, with one word of that, whatever is asked for meanwhile", async () => {
+  const page = await lab.page("/settings");
+  await page.clock.install();
+  await lab.run({ definition: "trip", input: "Luna" }, "failed");
+  await lab.failures();
+  await page.goto(`${lab.url}/errors`);
+  const rows = page.getByRole("row");
+  await expect.poll(() => rows.count()).toBeGreaterThan(1);
+  let asked = 0;
+  await page.route(/api\/v1\/(errors|queues)(\?|$)/, (route) => (asked++, route.abort("connectionrefused")));
+  // Everything that stands there from now on.
+  await page.evaluate(() => {
+    const seen = ((window as unknown as { seen: Set<string> }).seen = new Set());
+    const main = document.querySelector("main")!;
+    const look = () => seen.add([main.querySelector("h1")?.textContent, main.querySelectorAll("[role=alert]").length, main.querySelectorAll("tbody tr").length > 0, main.textContent!.includes("Loading…")].join());
+    new MutationObserver(look).observe(main, { childList: true, subtree: true, characterData: true });
+  });
+  const seen = () => page.evaluate(() => [...(window as unknown as { seen: Set<string> }).seen]);
+  const often = async (times: number) => {
+    const from = asked;
+    await expect.poll(async () => (await page.clock.runFor(1000), asked)).toBeGreaterThan(from + times);
+  };
+  await page.getByRole("button", { name: "6h" }).click();
+  await page.getByRole("alert").waitFor();
+  await often(9);
+  expect((await seen()).filter((one) => one.startsWith("Errors"))).toEqual(["Errors,0,true,false", "Errors,1,true,false"]);
+});
+
 it("says inside of the page that a server is away where something has to come from it, and shows it when it is back", async () => {
   const page = await lab.page("/runs");
   await page.getByRole("button", { name: "Live updates: live" }).waitFor();

@@ -6,6 +6,7 @@ import { api, ApiError, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
 import { handled, pace, total, what, which } from "../lib/bulk";
 import { counted } from "../lib/number";
+import { useShown } from "../lib/shown";
 import { isFinal, type State, STATES } from "../lib/state";
 import { duration } from "../lib/time";
 import { Ask, ReasonField } from "../parts/Ask";
@@ -61,7 +62,8 @@ export function BulksPage() {
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     refetchInterval: (query) => (query.state.data?.pages.some((page) => page.items.some((bulk) => !isFinal(bulk.status))) ? AGAIN : false),
   });
-  const items = bulks.data?.pages.flatMap((page) => page.items) ?? [];
+  const shown = useShown(bulks);
+  const items = shown.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
       <Head title="Bulk">
@@ -69,8 +71,8 @@ export function BulksPage() {
           <option value="">all</option>{Object.keys(GROUPS).map((one) => <option key={one}>{one}</option>)}
         </select></label>
       </Head>
-      <Problem error={bulks.error} />
-      {bulks.isPending ? <Loading /> : (
+      <Problem error={shown.error} />
+      {shown.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
             <thead><tr><th>What</th><th>Which</th><th>State</th><th>By</th><th>Created</th><th>Progress</th><th className={css.num}>Done</th><th className={css.num}>Skipped</th><th className={css.num}>Failed</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
@@ -89,7 +91,7 @@ export function BulksPage() {
               ))}
             </tbody>
           </table>
-          {!items.length && !bulks.error && <div className={css.empty}><h2>{status.length ? "No bulk is in this state" : "Nothing was done in bulk yet"}</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
+          {!items.length && !shown.error && <div className={css.empty}><h2>{status.length ? "No bulk is in this state" : "Nothing was done in bulk yet"}</h2><p>Narrow the <Link to={"/runs" as string}>runs</Link>, then choose “Act on all…”.</p></div>}
         </div>
       )}
       {bulks.hasNextPage && <p><button type="button" className={css.button} disabled={bulks.isFetchingNextPage} onClick={() => void bulks.fetchNextPage()}>More</button></p>}

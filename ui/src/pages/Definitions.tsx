@@ -11,6 +11,7 @@ import { useReach } from "../lib/me";
 import { counted } from "../lib/number";
 import { optionWords } from "../lib/options";
 import { useInput } from "../lib/payload";
+import { useShown } from "../lib/shown";
 import { EVERY } from "../lib/sums";
 import { duration } from "../lib/time";
 import { keepStartKey, startKey } from "../lib/kept";
@@ -56,7 +57,7 @@ export function DefinitionsPage() {
   const range = useRange();
   const [starting, setStarting] = useState<string | null>(null);
   // A node that comes up may bring others, or newer ones.
-  const definitions = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")), refetchInterval: EVERY });
+  const definitions = useShown(useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")), refetchInterval: EVERY }));
   const all = definitions.data?.items ?? [];
   const names = [...new Set(all.map((one) => one.name))];
   return (

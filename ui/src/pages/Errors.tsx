@@ -5,6 +5,7 @@ import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useTopics } from "../app/live";
 import { useMuted } from "../lib/kept";
+import { useShown } from "../lib/shown";
 import { css, Head, Loading, plain, Problem, Time } from "../parts/parts";
 import { SparkLine } from "../parts/Spark";
 import { RangeSwitch, useRange } from "./Overview";
@@ -17,7 +18,7 @@ export function ErrorsPage() {
   const [all, setAll] = useState(false);
   const { def } = useSearch({ strict: false }) as { def?: string };
   const navigate = useNavigate();
-  const errors = useQuery({ queryKey: ["errors", range, def], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range, def, limit: 500 } } })), refetchInterval: 5000 });
+  const errors = useShown(useQuery({ queryKey: ["errors", range, def], queryFn: () => data(api.GET("/api/v1/errors", { params: { query: { range, def, limit: 500 } } })), refetchInterval: 5000 }));
   const known = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
   const names = [...new Set([...(known.data?.items ?? []).map((one) => one.name).filter((name) => !name.startsWith("outlast.")), ...(def ? [def] : [])])].sort();
   const found = errors.data?.items ?? [];

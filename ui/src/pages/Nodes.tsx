@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { api, data, type Schemas } from "../api/client";
+import { useShown } from "../lib/shown";
 import { duration, millis } from "../lib/time";
 import { Copy, css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
@@ -17,7 +18,7 @@ function useLost() {
 
 export function NodesPage() {
   const { state } = useSearch({ strict: false }) as { state?: string };
-  const [nodes, lost] = [useNodes(), useLost()];
+  const [nodes, lost] = [useShown(useNodes()), useShown(useLost())];
   const isLost = state === "lost";
   return (
     <>

@@ -7,6 +7,7 @@ import { useTopics } from "../app/live";
 import { later, upTo } from "../lib/cards";
 import { ME, useReach } from "../lib/me";
 import { counted } from "../lib/number";
+import { useShown } from "../lib/shown";
 import { EVERY, RANGES, rangeOf, summaryOf } from "../lib/sums";
 import { between, coarse, millis } from "../lib/time";
 import { Charts } from "../parts/Chart";
@@ -40,7 +41,7 @@ export function RangeSwitch({ to, params }: { to: string; params?: Record<string
 
 export function OverviewPage() {
   const range = useRange();
-  const summary = useQuery(summaryOf(range));
+  const summary = useShown(useQuery(summaryOf(range)));
   const sums = summary.data;
   const me = useQuery(ME).data;
   return (
@@ -70,9 +71,9 @@ function Lately({ range }: { range: string }) {
   useTopics("queues");
   const reach = useReach();
   const query = { params: { query: { range } } };
-  const series = useQuery({ queryKey: ["stats", "series", range], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: EVERY, placeholderData: (before) => before });
-  const errors = useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), enabled: reach("errors") === true, refetchInterval: EVERY });
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), enabled: reach("queues") === true });
+  const series = useShown(useQuery({ queryKey: ["stats", "series", range], queryFn: () => data(api.GET("/api/v1/stats/series", query)), refetchInterval: EVERY, placeholderData: (before) => before }));
+  const errors = useShown(useQuery({ queryKey: ["errors", range], queryFn: () => data(api.GET("/api/v1/errors", query)), enabled: reach("errors") === true, refetchInterval: EVERY }));
+  const queues = useShown(useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), enabled: reach("queues") === true }));
   const busy = [...(queues.data?.items ?? [])].sort((a, b) => b.due + b.running - a.due - a.running).slice(0, FEW);
   return (
     <>

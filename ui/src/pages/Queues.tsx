@@ -7,6 +7,7 @@ import { useTopics } from "../app/live";
 import { useMay } from "../app/Shell";
 import { useReach } from "../lib/me";
 import { waiting } from "../lib/queue";
+import { useShown } from "../lib/shown";
 import { many, stopped } from "../lib/stopped";
 import { duration } from "../lib/time";
 import { Ask, ReasonField } from "../parts/Ask";
@@ -34,7 +35,7 @@ export function QueuesPage() {
   const may = useMay("operate");
   const range = useRange();
   const reach = useReach();
-  const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) });
+  const queues = useShown(useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")) }));
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), enabled: reach("nodes") === true, refetchInterval: 10_000, retry: false });
   const unserved = useQuery(stopped()).data?.unserved ?? new Map<string, number>();
   return (

@@ -38,7 +38,7 @@ export function RunsPage() {
   const columns = columnsOf(search.cols);
   const query = narrowed(search);
   const isHeld = asking !== null || isMenuOpen || chosen.size > 0;
-  const { runs, rows: items, newer, goesOn, showNew } = useList(search, isHeld);
+  const { runs, error, isPending, rows: items, newer, goesOn, showNew } = useList(search, isHeld);
   const count = useQuery({
     queryKey: ["runs", "count", query],
     queryFn: ({ signal }) => data(api.GET("/api/v1/runs/count", { params: { query: query as never }, signal })),
@@ -75,17 +75,17 @@ export function RunsPage() {
       </Head>
       <Shortcuts terms={terms} cols={search.cols} sort={sort} onSave={() => setAsking("view")} key={String(asking === "view")} />
       <FilterBar terms={terms} onChange={set} />
-      <Problem error={runs.error} />
+      <Problem error={error} />
       {newer > 0 && (
         <div className={css.pill}>
           <button type="button" className={`${parts.button} ${parts.small}`} onClick={() => (setChosen(NOBODY), showNew())}>↑ {newer < PAGE ? newer : `${PAGE}+`} new {newer === 1 ? "run" : "runs"}</button>
         </div>
       )}
-      {runs.isPending ? <Loading /> : items.length ? (
+      {isPending ? <Loading /> : items.length ? (
         <RunRows runs={items} columns={columns} chosen={may ? chosen : null} onChoose={setChosen} busy={runs.isFetchingNextPage} isAsking={runs.isFetching} isBroken={broken === listed || runs.isFetchNextPageError}
           more={runs.hasNextPage && goesOn ? () => void nextPage() : undefined}
           below={windowed && <>Runs of the last 24 hours. <button type="button" className={`${parts.button} ${parts.small}`} onClick={older}>Search older</button></>} />
-      ) : runs.error ? null : <Nothing terms={terms} onChange={set} onOlder={windowed ? older : undefined} />}
+      ) : error ? null : <Nothing terms={terms} onChange={set} onOlder={windowed ? older : undefined} />}
       {selected.length > 0 && (
         <div className={css.chosen} role="status">
           <strong>{selected.length} selected</strong>

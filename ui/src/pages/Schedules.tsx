@@ -4,6 +4,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
+import { useShown } from "../lib/shown";
 import { STATES, stateOf } from "../lib/state";
 import { LOOK } from "../lib/first";
 import { EVERY } from "../lib/sums";
@@ -29,7 +30,7 @@ export function SchedulesPage() {
   const { open } = useSearch({ strict: false }) as { open?: string };
   const navigate = useNavigate();
   const toggle = (name: string) => void navigate({ to: "/schedules" as string, search: { open: open === name ? undefined : name } as never, replace: true });
-  const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY });
+  const schedules = useShown(useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY }));
   return (
     <>
       <Head title="Schedules" />

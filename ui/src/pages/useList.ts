@@ -7,6 +7,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Schemas } from "../api/client";
 import { askAgain } from "../app/again";
 import { listWhile, pagesOf, seenPages } from "../lib/list";
+import { useShown } from "../lib/shown";
 import type { Run } from "../lib/state";
 import { renewed, steady } from "../lib/steady";
 
@@ -25,7 +26,8 @@ export function useList(search: Record<string, unknown>, isHeld: boolean) {
   const key = JSON.stringify(queryKey);
   const runs = useInfiniteQuery(list);
   // Those of another list stay on the screen until this one has come, and are none of its rows.
-  const pages = runs.isPlaceholderData ? [] : (runs.data?.pages ?? []);
+  const all = useShown(runs);
+  const pages = all.isOld ? [] : (all.data?.pages ?? []);
   const cursorOf = (page: number) => runs.data!.pageParams[page] as string;
   lengths.current = pages.map((page) => page.items.length);
 
@@ -37,11 +39,11 @@ export function useList(search: Record<string, unknown>, isHeld: boolean) {
   const again = new Map<number, Page>(first && [[0, first]]);
   there?.forEach((page, nth) => again.set(others[nth]!, page));
 
-  const found = runs.data?.pages.flatMap((page) => page.items) ?? [];
+  const found = all.data?.pages.flatMap((page) => page.items) ?? [];
   const held = useRef<{ key: string; rows: Run[] }>({ key, rows: [] });
-  const isFree = !isStill || runs.isPlaceholderData || held.current.key !== key || !held.current.rows.length;
+  const isFree = !isStill || all.isOld || held.current.key !== key || !held.current.rows.length;
   const shown = isFree ? { rows: found, newer: 0, goesOn: true } : steady(held.current.rows, renewed(latest(pages, held.current.rows), again));
-  held.current = { key: runs.isPlaceholderData ? "" : key, rows: shown.rows };
+  held.current = { key: all.isOld ? "" : key, rows: shown.rows };
 
   // Where more has come behind what was the last page, there is a next one.
   const end = again.get(pages.length - 1);
@@ -70,7 +72,7 @@ export function useList(search: Record<string, unknown>, isHeld: boolean) {
     held.current = { key, rows: first?.items ?? found };
     document.getElementById("main")?.scrollTo({ top: 0 });
   };
-  return { ...shown, runs, showNew };
+  return { ...shown, runs, error: all.error, isPending: all.isPending, showNew };
 }
 
 /// The same pages with runs as they were shown last: of those that have left the screen the list knows only how they were before.

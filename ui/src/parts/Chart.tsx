@@ -23,7 +23,7 @@ export interface Point {
 
 /// All charts of something. Their room is there before they are, so that nothing below them moves.
 export function Charts({ found, hasLine = false }: { found: { data?: { points: Point[]; step_ms: number }; error: unknown }; hasLine?: boolean }) {
-  if (found.error) return null;
+  if (found.error && !found.data) return null;
   const points = found.data?.points ?? [];
   return (
     <div className={css.charts}>

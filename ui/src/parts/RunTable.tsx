@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { fewRuns, type Keep } from "../lib/first";
+import { useShown } from "../lib/shown";
 import { type Run, stateOf } from "../lib/state";
 import { between, duration, millis } from "../lib/time";
 import { waiting } from "../lib/wait";
@@ -12,7 +13,7 @@ const FEW = 10;
 /// Narrowed as the list's address is; with `keep` it is asked for every so often, and not with everything that happens.
 export function RunTable({ title, search, keep }: { title: string; search: Record<string, string | string[]>; keep?: Keep }) {
   const now = useNow();
-  const runs = useQuery(fewRuns(search, FEW, keep));
+  const runs = useShown(useQuery(fewRuns(search, FEW, keep)));
   const items = runs.data?.found ?? [];
   return (
     <section className={`${css.card} ${css.scroll} ${css.section}`}>
