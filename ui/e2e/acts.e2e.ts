@@ -62,20 +62,6 @@ it("says what a cancel would revert, and how a promise is settled elsewhere", as
   await page.getByRole("dialog").getByText("hotel", { exact: true }).waitFor();
 });
 
-it("forks to a version that a node knows", async () => {
-  const id = await lab.order("another version");
-  const page = await lab.page(`/runs/${id}`);
-  await page.getByText("waiting for event approval").waitFor();
-  await more(page, "Fork from a step…");
-  const version = page.getByRole("combobox", { name: "Version" });
-  await expect.poll(() => version.locator("option").allInnerTexts()).toEqual(["that of this run (1)", "that of new runs (1)", "1, which 1 node knows"]);
-  await version.selectOption("1");
-  await page.getByRole("dialog").getByText("recorded results stay").waitFor();
-  const [asked] = await Promise.all([page.waitForRequest((request) => request.url().endsWith("/fork") && !request.postData()?.includes('"dry_run":true')), page.getByRole("button", { name: "Fork", exact: true }).click()]);
-  expect(asked.postDataJSON()).toMatchObject({ version: 1, latest: false });
-  await page.waitForURL((url) => url.pathname.startsWith("/runs/run_") && !url.pathname.endsWith(id));
-});
-
 it("offers the fields of the last event of a name, empty, and sends what is written into them", async () => {
   const before = await lab.order("desk");
   await lab.api(`/runs/${before}/events`, { name: "approval", data: { by: "ann", ok: true } });

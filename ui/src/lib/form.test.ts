@@ -10,6 +10,15 @@ describe("a form", () => {
     expect(found[1]).toMatchObject({ hint: "the price", whole: true });
     expect(fields({ type: "string" })).toMatchObject([{ name: "", kind: "text" }]);
   });
+  it("has what is needed first, in the order in which somebody wrote that", () => {
+    const properties = { a: { type: "string" }, cents: { type: "integer" }, item: { type: "string" }, z: { type: "string" } };
+    const order = (required?: unknown[]) => fields({ type: "object", properties, required })!.map((one) => one.name);
+    expect(order(["item", "cents"])).toEqual(["item", "cents", "a", "z"]);
+    expect(order(["item", "nothing", 3, "toString"])).toEqual(["item", "a", "cents", "z"]);
+    expect(order()).toEqual(["a", "cents", "item", "z"]);
+    // One that has an order of its own has that.
+    expect(fields({ type: "object", properties: { z: {}, a: { type: "string" } }, required: ["a"] })!.map((one) => one.name)).toEqual(["z", "a"]);
+  });
   it("is none where it would hide something", () => {
     expect(fields({ type: "object", properties: { lines: { type: "array" } } })).toBeNull();
     expect(fields({ type: "array" })).toBeNull();
@@ -18,13 +27,13 @@ describe("a form", () => {
   });
   it("takes what may be null for a plain value, however that is written", () => {
     const found = fields({ type: "object", required: ["a", "c"], properties: { a: { type: ["string", "null"] }, b: { anyOf: [{ type: "integer" }, { type: "null" }], description: "so many" }, c: { enum: ["S", null] } } })!;
-    expect(found.map(({ kind, required, nullable }) => [kind, required, nullable])).toEqual([["text", false, true], ["number", false, false], ["choice", false, true]]);
-    expect(found[1]).toMatchObject({ hint: "so many", whole: true });
+    expect(found.map(({ kind, required, nullable }) => [kind, required, nullable])).toEqual([["text", false, true], ["choice", false, true], ["number", false, false]]);
+    expect(found[2]).toMatchObject({ hint: "so many", whole: true });
     expect(JSON.parse(changed('{"a":"x","b":1}', found[0]!, ""))).toEqual({ a: null, b: 1 });
-    expect(JSON.parse(changed('{"a":"x","b":1}', found[1]!, ""))).toEqual({ a: "x" });
+    expect(JSON.parse(changed('{"a":"x","b":1}', found[2]!, ""))).toEqual({ a: "x" });
   });
   it("has a place for JSON where a part is more than a plain value", () => {
-    const [item, lines] = fields({ type: "object", required: ["lines"], properties: { item: { type: "string" }, lines: { type: "array" } } })!;
+    const [lines, item] = fields({ type: "object", required: ["lines"], properties: { item: { type: "string" }, lines: { type: "array" } } })!;
     expect([item!.kind, lines!.kind]).toEqual(["text", "json"]);
     const text = changed('{"item":"pen"}', lines!, '[{"n":9007199254740993}]');
     expect(text).toContain("9007199254740993");

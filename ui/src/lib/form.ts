@@ -67,10 +67,18 @@ export function fields(schema: unknown): Field[] | null {
   }
   if (!isObject(schema.properties)) return null;
   const required = Array.isArray(schema.required) ? schema.required : [];
-  const found = Object.entries(schema.properties).map(([name, one]) => field(name, one, required.includes(name)));
+  const { properties } = schema;
+  const found = inOrder(Object.keys(properties), required).map((name) => field(name, properties[name], required.includes(name)));
   if (!found.length || !found.every((one) => one !== null)) return null;
   // A form of nothing but JSON is no help.
   return found.some((one) => one.kind !== "json") ? found : null;
+}
+
+/// Names as the schema has them; what is in the order of the alphabet is in no order at all, because that is how most programs write what they
+/// have read. Then those that have to be there are first: they stand in a list, which is as somebody wrote it.
+function inOrder(names: string[], required: Json[]): string[] {
+  if (names.some((name, nth) => nth > 0 && names[nth - 1]! > name)) return names;
+  return [...new Set([...required.filter((name): name is string => typeof name === "string" && names.includes(name)), ...names])];
 }
 
 function read(text: string): Json {

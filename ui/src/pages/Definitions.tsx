@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useState } from "react";
 import { api, ApiError, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { fields } from "../lib/form";
+import { fields, isJson } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
 import { LOOK } from "../lib/first";
 import { useReach } from "../lib/me";
@@ -17,7 +17,7 @@ import { duration } from "../lib/time";
 import { keepStartKey, startKey } from "../lib/kept";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Charts } from "../parts/Chart";
-import { FormFields } from "../parts/FormField";
+import { FormFields, JsonText } from "../parts/FormField";
 import { css, Head, Hidden, Loading, Problem, Time, WhenSeen } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { ErrorTable } from "./Errors";
@@ -186,6 +186,16 @@ export function lastOf(name: string) {
   });
 }
 
+/// What its input looks like: also as it was then. A node that comes up may know another form of it, and what was written into the fields of the
+/// first stays where it is.
+export function cardsOf(name: string) {
+  return queryOptions({
+    queryKey: ["definitions", "start", name],
+    queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })),
+    staleTime: "static", gcTime: 0, placeholderData: undefined,
+  });
+}
+
 function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const navigate = useNavigate();
   const [input, setInput] = useState<string | null>(null);
@@ -194,8 +204,8 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const [reason, setReason] = useState("");
   const [there, setThere] = useState<string>();
   const last = useQuery(lastOf(name));
-  const cards = useQuery({ queryKey: ["definitions"], queryFn: () => data(api.GET("/api/v1/definitions")) });
-  const card = cards.data?.items.find((one) => one.name === name && one.active);
+  const cards = useQuery(cardsOf(name));
+  const card = cards.data?.items.find((one) => one.active);
   const form = fields((card?.options as { input_schema?: unknown } | undefined)?.input_schema);
   const [asJson, setAsJson] = useState(false);
   const before = useInput(last.data?.items[0]);
@@ -211,10 +221,10 @@ function StartDialog({ name, onClose }: { name: string; onClose: () => void }) {
     void navigate({ to: `/runs/${id}` as string });
   };
   return (
-    <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose} disabled={hides || isComing}>
+    <Ask title={`Start ${name}`} action="Start" onDo={start} onClose={onClose} disabled={hides || isComing || !isJson(text)}>
       {form && !asJson
         ? <FormFields form={form} whole="Input" text={text} onChange={setInput} />
-        : <Field label="Input" hint="JSON; that of the last run, if there was one"><textarea className={css.input} value={text} placeholder={isComing ? "That of the last run is on its way." : undefined} spellCheck={false} onChange={(event) => setInput(event.target.value)} /></Field>}
+        : <JsonText label="Input" hint="that of the last run, if there was one" text={text} placeholder={isComing ? "That of the last run is on its way." : undefined} onChange={setInput} />}
       <Problem error={last.error ?? before.error} />
       {hides && <Hidden />}
       {form && <label className={css.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON</label>}

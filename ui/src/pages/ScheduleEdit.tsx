@@ -3,9 +3,11 @@ import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { changes } from "../lib/changes";
+import { isJson } from "../lib/form";
 import { hasHidden, parse, write } from "../lib/json";
 import { hasFields, unlessDone } from "../lib/meanwhile";
 import { Ask, Field, ReasonField } from "../parts/Ask";
+import { JsonText } from "../parts/FormField";
 import { css, Hidden, Loading, Problem } from "../parts/parts";
 
 type Schedule = Schemas["Schedule"];
@@ -52,13 +54,13 @@ function Fields({ schedule, etag, onClose }: { schedule: Schedule; etag: string 
     <Field label={label}><select className={css.input} value={asked[name]} onChange={set(name)}>{all.map((one) => <option key={one}>{one}</option>)}</select></Field>
   );
   return (
-    <Ask title={`Edit ${schedule.name}`} action="Save" disabled={hides || !asked.expression.trim()} onDo={act} onClose={onClose}>
+    <Ask title={`Edit ${schedule.name}`} action="Save" disabled={hides || !isJson(asked.input) || !asked.expression.trim()} onDo={act} onClose={onClose}>
       <p className={css.muted}>It counts from its next time on. A schedule that code declares is as its code says again when that code is started.</p>
       <Field label="When" hint="30 2 * * *, @daily, every 15m, at 2027-03-14T01:30:00Z"><input className={css.input} value={asked.expression} required onChange={set("expression")} /></Field>
       <Field label="Zone" hint="in which that is meant"><input className={css.input} value={asked.zone} onChange={set("zone")} /></Field>
       {choice("overlap", "While the run before goes on", OVERLAPS)}
       {choice("catch_up", "Times that were missed", CATCH_UPS)}
-      <Field label="Input" hint="JSON"><textarea className={css.input} value={asked.input} spellCheck={false} onChange={set("input")} /></Field>
+      <JsonText label="Input" text={asked.input} onChange={(input) => setAsked({ ...asked, input })} />
       {hides && <Hidden />}
       <ReasonField value={reason} onChange={setReason} />
     </Ask>

@@ -20,6 +20,7 @@ afterEach(() => vi.unstubAllGlobals());
 const STILL: [string, () => Promise<unknown>][] = [
   ["a schedule that somebody edits", async () => (await import("./ScheduleEdit")).editOf("nightly")],
   ["the input of the last run, which somebody is about to send again", async () => (await import("./Definitions")).lastOf("order")],
+  ["the form of what somebody is about to start", async () => (await import("./Definitions")).cardsOf("order")],
   ["what doctor says", async () => (await import("./System")).CHECKS],
   ["how much room tables take", async () => (await import("./System")).TABLES],
 ];
@@ -33,6 +34,7 @@ it.each(STILL)("%s stays as it was, whatever comes live and also where no stream
   // What a stream tells of, what is asked every few seconds without one, and what follows a break.
   askAgain(client, ["schedules"]);
   askAgain(client, ["runs"]);
+  askAgain(client, ["definitions"]);
   askAgain(client);
   await client.invalidateQueries();
   expect(asked).toHaveLength(1);

@@ -36,3 +36,13 @@ function JsonField({ label, field, value, onChange }: { label: string; field: Fo
     </Field>
   );
 }
+
+/// A whole that is written as JSON. That it is none yet is said while it is typed, and not only when it is sent.
+export function JsonText({ label, hint, text, onChange, ...area }: { label: string; hint?: string; text: string; onChange: (text: string) => void; disabled?: boolean; placeholder?: string }) {
+  const isWrong = !area.disabled && !area.placeholder && !isJson(text);
+  return (
+    <Field label={label} hint={["JSON", hint, isWrong && "this is none yet"].filter(Boolean).join("; ")}>
+      <textarea className={css.input} value={text} spellCheck={false} aria-invalid={isWrong} {...area} onChange={(event) => onChange(event.target.value)} />
+    </Field>
+  );
+}

@@ -6,15 +6,17 @@ import { api, data, looks, type Once, type Schemas } from "../api/client";
 import { useKeys } from "../app/keys";
 import { useOffers } from "../app/offers";
 import { useMay } from "../app/Shell";
+import { isJson } from "../lib/form";
 import { hasHidden, parse } from "../lib/json";
 import { useInput } from "../lib/payload";
 import { isFinal, recordedName, type Run, type Step, stepKey } from "../lib/state";
 import { fieldTime, millis, serverNow, timeField } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import { Ask, Field, ReasonField } from "../parts/Ask";
+import { JsonText } from "../parts/FormField";
 import { Menu } from "../parts/Menu";
 import { css as parts, Hidden, Problem, Time } from "../parts/parts";
-import { type Action, actionsOf, type Due, dueOf, forkBody, type ForkVersion, meaning, MEANS, type Outlook, outlook, START, startsOf, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, type Choice, choicesOf, type Due, dueOf, forkBody, type ForkVersion, meaning, MEANS, type Outlook, outlook, START, startsOf, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
 import { ExplainDialog } from "./Explain";
 import { MessageDialog } from "./Message";
 import { useRefresh } from "./refresh";
@@ -176,22 +178,13 @@ function SkipDialog({ run, steps = [], onClose }: { run: Run; steps?: Step[]; on
 }
 
 /// With which version of the code: nodes say which there are.
-function VersionField({ run, value, onChange }: { run: Run; value: ForkVersion; onChange: (version: ForkVersion) => void }) {
+function useVersions(run: Run, chosen: ForkVersion): Choice[] {
   const name = run.definition;
   const cards = useQuery({ queryKey: ["definitions", name], queryFn: () => data(api.GET("/api/v1/definitions/{name}", { params: { path: { name } } })), retry: false });
   const nodes = useQuery({ queryKey: ["nodes"], queryFn: () => data(api.GET("/api/v1/nodes")), retry: false });
   // Nobody is offered a version before it is known whether a node has it.
   const known = nodes.isPending ? [] : versionsOf(name, cards.data?.items ?? [], nodes.data?.items);
-  const newest = cards.data?.items.find((card) => card.active)?.version;
-  return (
-    <Field label="Version">
-      <select className={parts.input} value={String(value)} onChange={(event) => onChange(event.target.value === "same" || event.target.value === "latest" ? event.target.value : Number(event.target.value))}>
-        <option value="same">that of this run ({run.version})</option>
-        <option value="latest">that of new runs{newest === undefined ? "" : ` (${newest})`}</option>
-        {known.map((one) => <option key={one.version} value={one.version}>{one.version}{one.nodes === undefined ? "" : `, which ${one.nodes} ${one.nodes === 1 ? "node knows" : "nodes know"}`}</option>)}
-      </select>
-    </Field>
-  );
+  return choicesOf(run.version, cards.data?.items.find((card) => card.active)?.version, known, chosen);
 }
 
 interface Forking {
@@ -210,7 +203,10 @@ export function ForkDialog({ run, steps, from: given, version: first = "same", o
   if (steps) usual.current ??= usualFrom(run, steps);
   const [chosen, setFrom] = useState<string>();
   const from = chosen ?? usual.current;
-  const [version, setVersion] = useState<ForkVersion>(first);
+  const [chosenVersion, setVersion] = useState<ForkVersion>(first);
+  const versions = useVersions(run, chosenVersion);
+  // The latest is that of the run where no other is newer.
+  const version = versions.some((one) => one.value === chosenVersion) ? chosenVersion : "same";
   const { text: before, error } = useInput(run);
   const [typed, setTyped] = useState<string | null>(null);
   const text = typed ?? before ?? "";
@@ -229,7 +225,7 @@ export function ForkDialog({ run, steps, from: given, version: first = "same", o
     void navigate({ to: `/runs/${made.id}` as string });
   };
   return (
-    <Ask title={given === START ? "Rerun: another run from the beginning" : "Fork: another run that goes on from here"} action={given === START ? "Rerun" : "Fork"} onDo={act} onClose={onClose} disabled={!plan.data || hides}>
+    <Ask title={given === START ? "Rerun: another run from the beginning" : "Fork: another run that goes on from here"} action={given === START ? "Rerun" : "Fork"} onDo={act} onClose={onClose} disabled={!plan.data || hides || (isChanged && !isJson(text))}>
       <Field label="From">
         <select className={parts.input} value={from ?? START} disabled={from === undefined} onChange={(event) => setFrom(event.target.value)}>
           <option value={START}>the beginning</option>
@@ -237,10 +233,14 @@ export function ForkDialog({ run, steps, from: given, version: first = "same", o
           {startsOf(steps ?? [], from ?? START).map((step) => <option key={stepKey(step)} value={recordedName(step)}>{step.op} {step.name}</option>)}
         </select>
       </Field>
-      <Field label="Input" hint="JSON"><textarea className={parts.input} value={text} disabled={before === undefined} spellCheck={false} onChange={(event) => setTyped(event.target.value)} /></Field>
+      <JsonText label="Input" text={text} disabled={before === undefined} onChange={setTyped} />
       {isChanged && from !== START && <p className={parts.muted}>What is recorded stays, and has to fit this input: where it does not, the fork is blocked, and says why.</p>}
       {hides && <Hidden />}
-      <VersionField run={run} value={version} onChange={setVersion} />
+      <Field label="Version">
+        <select className={parts.input} value={String(version)} onChange={(event) => setVersion(versions.find((one) => String(one.value) === event.target.value)!.value)}>
+          {versions.map(({ value, says }) => <option key={value} value={String(value)}>{says}</option>)}
+        </select>
+      </Field>
       <Problem error={plan.error ?? error} />
       {plan.data && <Plan plan={plan.data} />}
       <ReasonField value={reason} onChange={setReason} />

@@ -9,7 +9,7 @@ import { BRIEF } from "../lib/payload";
 import { emptied, lastOf, schemaOf } from "../lib/shape";
 import type { Run, Step } from "../lib/state";
 import { Ask, Field, ReasonField } from "../parts/Ask";
-import { FormFields } from "../parts/FormField";
+import { FormFields, JsonText } from "../parts/FormField";
 import { css as parts, Hidden } from "../parts/parts";
 import { arrival } from "./acts";
 import { useRefresh } from "./refresh";
@@ -58,7 +58,6 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
     await data(kind === "event" ? once.POST("/api/v1/runs/{id}/events", { params, body }) : once.POST("/api/v1/runs/{id}/promises", { params, body }));
     await refresh();
   };
-  const hint = ["JSON", last && `with the fields of the last ${OPS[kind]} of this name`, isWrong && "this is none yet"].filter(Boolean).join("; ");
   return (
     <Ask title={kind === "event" ? "Send an event" : "Settle a promise"} action={kind === "event" ? "Send" : "Settle"} onDo={send} onClose={onClose} disabled={!name || isWrong || hides}>
       <p className={parts.muted}>{arrival(kind, names.includes(name))}</p>
@@ -67,7 +66,7 @@ export function MessageDialog({ run, steps, kind, names, onClose }: { run: Run; 
         {names.length > 1 && <datalist id="awaited">{names.map((one) => <option key={one} value={one} />)}</datalist>}
       </Field>
       {form ? <FormFields form={form} whole="Data" text={text} onChange={setTyped} />
-        : <Field label="Data" hint={hint}><textarea className={parts.input} value={text} spellCheck={false} aria-invalid={isWrong} onChange={(event) => (setTyped(event.target.value), setAsJson(true))} /></Field>}
+        : <JsonText label="Data" hint={last ? `with the fields of the last ${OPS[kind]} of this name` : undefined} text={text} onChange={(typed) => (setTyped(typed), setAsJson(true))} />}
       {hides && <Hidden />}
       {last && fields(schemaOf(last.value)) && <label className={parts.check}><input type="checkbox" checked={asJson} onChange={(event) => setAsJson(event.target.checked)} /> as JSON <small className={parts.muted}>These are the fields of the last {OPS[kind]} of this name: nobody declares others.</small></label>}
       <ReasonField value={reason} onChange={setReason} />

@@ -4,7 +4,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, vi } from "vitest";
 import { STATUSES } from "../lib/filter";
 import { recordedName, type Run, type Step, stepKey, stepOf } from "../lib/state";
-import { type Action, actionsOf, arrival, dueOf, forkable, forkBody, meaning, MEANS, outlook, pauseOf, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
+import { type Action, actionsOf, arrival, choicesOf, dueOf, forkable, forkBody, type ForkVersion, meaning, MEANS, outlook, pauseOf, START, startsOf, stopping, usualFrom, versionsOf, WORDS, wordOf, WRONG } from "./acts";
 import { command, crowd, type Explained, reason, remedy, type Wait } from "./remedy";
 
 vi.mock("@tanstack/react-router", () => ({ Link: ({ children }: { children: unknown }) => children }));
@@ -166,6 +166,20 @@ describe("the version of a fork", () => {
     expect(versionsOf("order", cards, nodes)).toEqual([{ version: 3, nodes: 2 }, { version: 1, nodes: 1 }]);
     expect(versionsOf("order", cards, undefined).map((one) => one.version)).toEqual([3, 2, 1]);
     expect(versionsOf("order", cards, [])).toEqual([]);
+  });
+});
+
+describe("the versions that a fork is offered", () => {
+  const told = (own: number, newest: number | undefined, versions: number[], chosen: ForkVersion = "same") => choicesOf(own, newest, versions.map((version) => ({ version, nodes: 1 })), chosen);
+  it("are one where there is one", () => {
+    expect(told(1, 1, [1])).toEqual([{ value: "same", says: "that of this run and of new runs (1)" }]);
+    expect(told(1, undefined, []).map((one) => one.value)).toEqual(["same", "latest"]);
+  });
+  it("are each there once, with what somebody has chosen", () => {
+    expect(told(2, 3, [3, 2, 1])).toEqual([{ value: "same", says: "that of this run (2)" }, { value: "latest", says: "that of new runs (3)" }, { value: 1, says: "1, which 1 node knows" }]);
+    expect(told(3, 3, [3, 2]).map((one) => one.value)).toEqual(["same", 2]);
+    // Another node came up meanwhile, and new runs have what somebody has chosen.
+    expect(told(1, 2, [2, 1], 2).map((one) => one.value)).toEqual(["same", "latest", 2]);
   });
 });
 

@@ -149,6 +149,24 @@ export function versionsOf(name: string, cards: { version: number }[], nodes: { 
   return known.filter((one) => one.nodes !== 0).sort((a, b) => b.version - a.version);
 }
 
+/// One version that a fork can have.
+export interface Choice {
+  value: ForkVersion;
+  says: string;
+}
+
+/// The versions that a fork can have, each once: that of its run, that of new runs where it is another or not known, and what else there is. What
+/// somebody has chosen stays among them.
+export function choicesOf(own: number, newest: number | undefined, known: { version: number; nodes?: number }[], chosen: ForkVersion): Choice[] {
+  const told = (nodes: number | undefined) => (nodes === undefined ? "" : `, which ${nodes} ${nodes === 1 ? "node knows" : "nodes know"}`);
+  const others = known.filter(({ version }) => version === chosen || (version !== own && version !== newest));
+  return [
+    { value: "same", says: own === newest ? `that of this run and of new runs (${own})` : `that of this run (${own})` },
+    ...(own === newest ? [] : [{ value: "latest", says: `that of new runs${newest === undefined ? "" : ` (${newest})`}` } as const]),
+    ...others.map(({ version, nodes }) => ({ value: version, says: `${version}${told(nodes)}` })),
+  ];
+}
+
 /// What a run that is asked to stop has to revert and to stop with it, as far as its journal tells: which steps its code knows how to
 /// undo stands in no journal.
 export function stopping(steps: Step[]): { steps: string[]; children: string[] } {
