@@ -27,6 +27,7 @@ it("tries an undo that gave up again, and then kills the run", async () => {
   await confirm(page, "Retry undo");
   // Nobody takes that seat back this time either.
   await page.getByRole("link", { name: "History" }).click();
+  await page.getByRole("row").filter({ hasText: "from here on the run undoes what it did" }).waitFor();
   await page.getByRole("row").filter({ hasText: "operator" }).filter({ hasText: "a test wants it" }).waitFor();
   await expect.poll(() => page.getByRole("row").filter({ hasText: "it was the last" }).count()).toBe(2);
   await lab.until(id, "undo_failed");

@@ -12,7 +12,7 @@ import { useUtc } from "../lib/zone";
 import { Payload } from "../parts/Payload";
 import { css as parts, Loading, Problem } from "../parts/parts";
 import { type Known, laterEntries, PAGE } from "./entries";
-import { type Line, linesOf, noteOf, OPERATOR } from "./told";
+import { beginsUndo, type Line, linesOf, noteOf, OPERATOR } from "./told";
 import css from "./run.module.css";
 
 /// What people asked of it, the last first.
@@ -116,7 +116,7 @@ export function HistoryTable({ run, entries, actions = NONE, more: rest, kind, o
                   <td>{absolute(millis(line.at) ?? 0, utc)}</td>
                   <td>{line.kind}</td>
                   <td>{line.phase}</td>
-                  <td><strong>{line.name}</strong></td>
+                  <td><strong>{beginsUndo(line) ? "" : line.name}</strong></td>
                   <td><Body run={run} line={line} isOpen={open === line.key} onOpen={() => setOpen(open === line.key ? null : line.key)} /></td>
                 </tr>
               );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { linesOf, noteOf, OPERATOR, told } from "./told";
+import { beginsUndo, linesOf, noteOf, OPERATOR, told } from "./told";
 
 const entry = (pos: number, second: number) => ({ pos, at: `2027-01-01T00:00:0${second}Z`, op: "step", phase: "done", name: `s${pos}`, body: null });
 const action = (name: string, second: number, status = 200) => ({ at: `2027-01-01T00:00:0${second}Z`, actor: "ann", action: `run.${name}`, reason: "why not", status });
@@ -26,7 +26,7 @@ describe("the history", () => {
 
 describe("what the engine noted with an entry", () => {
   const say = (time: number) => `at ${time}`;
-  const said = (kind: string, phase: string, body: unknown) => noteOf({ kind, phase, body }, say);
+  const said = (kind: string, phase: string, body: unknown) => noteOf({ kind, phase, name: "one", body }, say);
   it("is said in words, with times that people read", () => {
     expect(said("sleep", "opened", { until: 1794960862348437 })).toEqual({ text: "until at 1794960862348.437", run: undefined });
     expect(said("event", "opened", { event: "approval", until: 2000 })?.text).toBe("for event approval, until at 2");
@@ -37,6 +37,11 @@ describe("what the engine noted with an entry", () => {
     expect(said("revise", "done", { by: "ann", reason: "why not" })?.text).toBe("tried again by ann: why not");
     expect(said("revise", "done", { result: { of: { op: "undo", name: "flight" }, body: null } })?.text).toBe("the result of undo flight was replaced");
     expect(said("revise", "void", { fork_of: "run_2" })).toEqual({ text: "forked from another run", run: "run_2" });
+  });
+  it("tells that a run begins to undo from what it could undo", () => {
+    const opened = (name: string) => noteOf({ kind: "undo", phase: "opened", name, body: null }, say)?.text;
+    expect([opened("*"), opened("hotel")]).toEqual(["from here on the run undoes what it did, the last first", "can be undone from here on"]);
+    expect([beginsUndo({ kind: "undo", name: "*" }), beginsUndo({ kind: "step", name: "*" }), beginsUndo({ kind: "undo", name: "hotel" })]).toEqual([true, false, false]);
   });
   it("is nothing of what the code of a run recorded", () => {
     for (const body of [{ until: 5 }, "shelf 7", null, undefined, [1]]) expect(said("step", "done", body)).toBeNull();

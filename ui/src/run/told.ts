@@ -44,6 +44,11 @@ export function linesOf(entries: Schemas["Entry"][], actions: Schemas["Action"][
   return kind ? lines.filter((line) => line.kind === kind) : lines;
 }
 
+/// Whether an entry notes that a run begins to undo: it is of no step. (`BEGUN` in crates/core/src/repair/plan.rs)
+export function beginsUndo({ kind, name }: Pick<Line, "kind" | "name">): boolean {
+  return kind === "undo" && name === "*";
+}
+
 export interface Said {
   text: string;
   /// A run that it names.
@@ -54,7 +59,8 @@ type Fields = Record<string, unknown>;
 
 /// What the engine itself noted with an entry, in words: until when something waits, why an attempt failed, what a repair was. Nothing of
 /// what the code of a run recorded, which is shown as it is.
-export function noteOf({ kind, phase, body }: Pick<Line, "kind" | "phase" | "body">, say: (time: number) => string): Said | null {
+export function noteOf({ kind, phase, name, body }: Pick<Line, "kind" | "phase" | "name" | "body">, say: (time: number) => string): Said | null {
+  if (kind === "undo" && phase === "opened") return { text: beginsUndo({ kind, name }) ? "from here on the run undoes what it did, the last first" : "can be undone from here on" };
   const note = fieldsOf(body);
   if (!note) return null;
   if (kind === "revise") return repair(note);
