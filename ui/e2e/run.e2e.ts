@@ -57,7 +57,18 @@ it("does not count as time in line what a run waited for its own time", async ()
   const id = await lab.run({ definition: "ship", input: "shelf 3", delay_ms: 200 }, "completed");
   const page = await lab.page(`/runs/${id}`);
   await page.getByText(/^was due (now|\d+ s ago)$/).waitFor();
-  expect(await page.getByRole("img", { name: /^Time:/ }).getAttribute("aria-label")).toMatch(/^Time: 2\d\d ms not due yet, /);
+  expect(await page.getByRole("img", { name: /^Time:/ }).getAttribute("aria-label")).toMatch(/^Time: 2\d\d ms before it was due, /);
+});
+
+it("calls what a run was before it was tried again what it was", async () => {
+  const id = await lab.run({ definition: "check_stock", input: 1, delay_ms: 3_600_000 }, "ready");
+  await lab.api(`/runs/${id}/cancel`, { reason: "not now" });
+  await lab.until(id, "cancelled");
+  await lab.api(`/runs/${id}/retry`, { reason: "now" });
+  await lab.until(id, "completed");
+  const page = await lab.page(`/runs/${id}`);
+  await page.getByText(/^tried again (now|\d+ s ago)$/).waitFor();
+  await expect.poll(() => page.getByRole("img", { name: /^Time:/ }).getAttribute("aria-label")).toMatch(/^Time: [\d.]+ m?s before it was tried again, /);
 });
 
 it("counts as paused what a run waited while it was", async () => {

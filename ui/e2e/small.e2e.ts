@@ -123,6 +123,9 @@ it("does not count as time in line what a run did before it continued as new", a
   await spent.waitFor();
   await expect.poll(() => spent.getAttribute("aria-label")).toContain("waiting");
   await expect.poll(() => spent.getAttribute("aria-label")).not.toMatch(/\bh\b.*in line/);
+  // Nor as time that it took since then.
+  await page.getByText(/^continued as new (now|\d+ s ago)$/).waitFor();
+  await expect.poll(() => page.locator("main").innerText()).toMatch(/\bfor [\d.]+ m?s since then/);
 });
 
 it("says how long those of a queue stood in line, and the first of them at most", async () => {
