@@ -175,6 +175,19 @@ it("makes a form of what a definition says of its input", async () => {
   await page.getByText('"form"').first().waitFor();
 });
 
+it("says once which runs it acts on", async () => {
+  const alike = await lab.run({ definition: "pay_invoice", input: "once" }, "failed");
+  const page = await lab.page(`/runs/${alike}`);
+  await page.getByRole("link", { name: "others like it" }).first().click();
+  await page.getByRole("button", { name: "Retry all like this…" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect.poll(() => dialog.getByText(/^Which:/).innerText()).toMatch(/^Which: (def:pay_invoice )?those that failed alike$/);
+  await page.goto(`${lab.url}/runs?since=all`);
+  await page.getByRole("button", { name: "Act on all…" }).click();
+  await dialog.getByRole("heading", { name: "Act on all runs", exact: true }).waitFor();
+  expect(await dialog.getByText(/^Which:/).count()).toBe(0);
+});
+
 it("retries all runs that failed alike, and none that failed otherwise", async () => {
   const alike = await lab.run({ definition: "pay_invoice", input: "alike" }, "failed");
   const page = await lab.page(`/runs/${alike}`);
@@ -185,7 +198,7 @@ it("retries all runs that failed alike, and none that failed otherwise", async (
   await lab.until(other, "failed");
   await page.getByRole("button", { name: "Retry all like this…" }).click();
   await page.getByText("that failed alike").waitFor();
-  await page.getByRole("button", { name: /^Retry \d+ runs$/ }).click();
+  await page.getByRole("button", { name: /^Retry \d+ runs?$/ }).click();
   await page.waitForURL("**/bulk/run_*");
   await page.locator("[data-state=completed]").waitFor();
   // It fails again, some seconds later, and its history says who wanted it.

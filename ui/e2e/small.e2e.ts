@@ -158,7 +158,7 @@ it("asks for nothing while live updates are paused, and for everything when they
   await expect.poll(async () => (await page.clock.runFor(20_000), asked.some((url) => url.includes("/queues")))).toBe(true);
 });
 
-it("shows how far a bulk is while it goes on, and aborts it", async () => {
+it("shows how far a bulk is while it goes on, and says so where it had ended before it was aborted", async () => {
   const id = await lab.order("half way");
   const page = await lab.page("/bulk");
   const { id: bulk } = await lab.api<{ id: string }>("/bulk", { op: "pause", filter: "key:nobody", reason: "a test wants it" });
@@ -171,7 +171,10 @@ it("shows how far a bulk is while it goes on, and aborts it", async () => {
   await page.getByText(/^1 done, 0 skipped, 1 failed/).waitFor();
   await page.getByRole("row", { name: /it was gone/ }).waitFor();
   await page.getByRole("button", { name: "Abort…" }).click();
-  await page.getByRole("dialog").waitFor();
+  // It has ended, which the page does not know: whoever aborts it is told.
+  await lab.until(bulk, "completed");
+  await page.getByRole("dialog").getByRole("button", { name: "Abort", exact: true }).click();
+  await page.getByRole("dialog").getByRole("alert").getByText("Nothing was aborted: it had ended before that.").waitFor();
 });
 
 it("draws how long runs stood in line beside how long they took", async () => {

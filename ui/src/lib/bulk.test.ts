@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { pace, total, what, which } from "./bulk";
+import { tooLate, pace, total, what, which } from "./bulk";
 
 describe("a bulk", () => {
   it("says what it does", () => {
@@ -15,6 +15,12 @@ describe("a bulk", () => {
     expect(of({ filter: {}, runs: ["run_1", "run_2"] })).toBe("2 chosen runs");
     expect(of({ filter: { definition: "pay" }, failure: "f7" })).toBe("def:pay failed like f7");
   });
+});
+
+it("is said of an abort that came too late, and of no other", () => {
+  expect(tooLate({ status: "completed" })).toBe("Nothing was aborted: it had ended before that.");
+  expect(tooLate({ status: "failed" })).toBe("Nothing was aborted: it had failed before that.");
+  for (const status of ["running", "ready", "cancelled"]) expect(tooLate({ status }), status).toBeUndefined();
 });
 
 describe("how far a bulk is", () => {

@@ -53,6 +53,11 @@ export function handled(bulk: Counted): number {
   return bulk.done + bulk.skipped + bulk.failed;
 }
 
+/// What is said to whoever aborts a bulk, where that came too late: nothing where it stops, or stands still by now.
+export function tooLate({ status }: Pick<Counted, "status">): string | undefined {
+  return isFinal(status) && status !== "cancelled" ? `Nothing was aborted: it had ${status === "failed" ? "failed" : "ended"} before that.` : undefined;
+}
+
 /// How many runs it is for, as far as it has counted them: `~40`, `10000 or more`. One that has ended has come to all that it will.
 export function total(bulk: Counted): string | null {
   if (isFinal(bulk.status)) return counted(handled(bulk));

@@ -60,11 +60,13 @@ export function BulkDialog({ terms, failure = terms.find((term) => term.field ==
     const made = (await data(once.POST("/api/v1/bulk", { body: { ...ask, dry_run: false, reason: reason || undefined } as never }))) as Schemas["Bulk"];
     void navigate({ to: `/bulk/${made.id}` as string });
   };
+  // What failed alike has failed.
+  const which = failure ? bulkWords(terms.filter((term) => term.field !== "status" || term.value !== "failed")) : filter;
   const found = preview.data;
   const count = found ? found.acts.toLocaleString("en") + (found.is_all ? "" : "+") : "…";
   return (
-    <Ask title="Act on all runs that fit" action={found ? `${op[0]!.toUpperCase()}${op.slice(1)} ${count} runs` : "…"} danger={DANGER.includes(op)} disabled={!found?.acts} onDo={start} onClose={onClose}>
-      <p>Which: <code>{terms.length ? (filter ?? "") : "all runs"}</code>{failure && " that failed alike"}</p>
+    <Ask title={terms.length ? "Act on all runs that fit" : "Act on all runs"} action={found ? `${op[0]!.toUpperCase()}${op.slice(1)} ${count} ${count === "1" ? "run" : "runs"}` : "…"} danger={DANGER.includes(op)} disabled={!found?.acts} onDo={start} onClose={onClose}>
+      {terms.length > 0 && <p>Which: {which && <code>{which}</code>}{failure && " those that failed alike"}</p>}
       {filter === null && <Problem error={new Error("A bulk cannot be narrowed by an id: leave that away.")} />}
       <Field label="What">
         <select className={css.input} value={op} onChange={(event) => setOp(event.target.value as BulkOp)}>

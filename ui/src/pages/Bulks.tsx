@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useState } from "react";
 import { api, ApiError, data, type Once, type Schemas } from "../api/client";
 import { useMay } from "../app/Shell";
-import { handled, pace, total, what, which } from "../lib/bulk";
+import { handled, pace, tooLate, total, what, which } from "../lib/bulk";
 import { counted } from "../lib/number";
 import { useShown } from "../lib/shown";
 import { isFinal, type State, STATES } from "../lib/state";
@@ -40,8 +40,10 @@ function AbortDialog({ bulk, onClose }: { bulk: Bulk; onClose: () => void }) {
   const client = useQueryClient();
   const [reason, setReason] = useState("");
   const abort = async (once: Once) => {
-    await data(once.POST("/api/v1/bulk/{id}/abort", { params: { path: { id: bulk.id } }, body: { reason: reason || undefined } }));
+    const now = (await data(once.POST("/api/v1/bulk/{id}/abort", { params: { path: { id: bulk.id } }, body: { reason: reason || undefined } }))) as Bulk;
     await client.invalidateQueries({ queryKey: ["bulk"] });
+    const late = tooLate(now);
+    if (late) throw new Error(late);
   };
   return <Ask title="Abort this bulk?" action="Abort" danger onDo={abort} onClose={onClose}><p>It stops after the runs in hand. What it did stays.</p><ReasonField value={reason} onChange={setReason} /></Ask>;
 }
