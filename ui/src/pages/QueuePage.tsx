@@ -8,7 +8,7 @@ import { useMay } from "../app/Shell";
 import { bulkWords } from "../lib/filter";
 import { useReach } from "../lib/me";
 import { hasRules, unlessDone } from "../lib/meanwhile";
-import { waiting } from "../lib/queue";
+import { held, waiting } from "../lib/queue";
 import { many, stopped } from "../lib/stopped";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Asked, HeldBy } from "../parts/Asked";
@@ -67,11 +67,11 @@ export function QueuePage() {
 
 const ACTS = ["queue.pause", "queue.drain", "queue.resume"];
 
-/// Who paused or drained it, and why.
+/// Who paused or drained it and why, and what becomes of what comes.
 function Held({ queue }: { queue: Queue }) {
   if (queue.state === "open") return null;
   const [word, act] = queue.state === "paused" ? ["Paused", "queue.pause"] : ["Drained", "queue.drain"];
-  return <div className={css.held}><HeldBy of="queues" name={queue.name} word={word} act={act} others={ACTS.filter((one) => one !== act)} since={queue.since} /></div>;
+  return <div className={css.held}><HeldBy of="queues" name={queue.name} word={word} act={act} others={ACTS.filter((one) => one !== act)} since={queue.since} means={held(queue)} /></div>;
 }
 
 /// That nobody takes from it, where that is so.

@@ -29,14 +29,15 @@ interface Held extends Of {
   act: string;
   others: string[];
   since?: string | null;
+  means?: string;
 }
 
-/// Who holds it back, and why; nothing where nobody noted that.
-export function HeldBy({ of, name, word, act, others, since }: Held) {
+/// Who holds it back, and why, as far as somebody noted that; and what it means.
+export function HeldBy({ of, name, word, act, others, since, means }: Held) {
   const asked = useQuery(askedOf({ of, name }));
   const by = asked.data && holder(asked.data.items, act, others, since);
-  if (!by) return null;
-  return <Note tone="amber"><span>{word} by <strong>{by.actor}</strong> <Time at={by.at} />{by.reason ? <>: {by.reason}</> : ", who gave no reason"}</span></Note>;
+  if (!by && !means) return null;
+  return <Note tone="amber">{by && <span>{word} by <strong>{by.actor}</strong> <Time at={by.at} />{by.reason ? <>: {by.reason}</> : ", who gave no reason"}</span>}{means && <span>{means}</span>}</Note>;
 }
 
 export function Asked({ of, name }: Of) {

@@ -103,13 +103,15 @@ function Latency({ points }: { points: Point[] }) {
 }
 
 /// What was in line.
-function Depth({ points }: { points: Point[] }) {
+export function Depth({ points }: { points: Point[] }) {
   const when = useWhen();
   const top = ceiling(Math.max(0, ...points.map((point) => point.queued ?? 0)));
+  const isEmpty = !points.some((point) => point.queued);
   const width = 100 / Math.max(1, points.length);
   return (
-    <Frame title="In line" of="due and not taken, at most" top={counted(top)} points={points} legend={[["p50", "due runs"]]} isEmpty={!points.some((point) => point.queued)} told={`${points.at(-1)?.queued ?? 0} at last`}>
-      <path className={css.p50} d={line(points.map((point) => point.queued ?? null), top)} />
+    <Frame title="In line" of="due and not taken, at most" top={counted(top)} points={points} legend={[["p50", "due runs"]]} isEmpty={isEmpty} told={`${points.at(-1)?.queued ?? 0} at last`}>
+      {/* That there is nothing is said already: a line along the bottom would say it twice. */}
+      {!isEmpty && <path className={css.p50} d={line(points.map((point) => point.queued ?? null), top)} />}
       {points.map((point, at) => (
         <g key={point.at}>
           <title>{`${when(point)}: ${point.queued == null ? "nobody looked" : `${point.queued} in line, the first for ${duration(point.queue_wait_ms ?? 0)}`}`}</title>
