@@ -138,7 +138,7 @@ it("says how long those of a queue stood in line, and the first of them at most"
     await route.fulfill({ response: answer, json: series });
   });
   await page.goto(`${lab.url}/queues`);
-  await page.getByRole("row", { name: /^stock/ }).getByText("p95 700 ms, at most 1 min 30 s").waitFor();
+  await page.getByRole("row", { name: /^stock/ }).getByText("p95 ≈ 700 ms, at most 1 min 30 s").waitFor();
   // Nothing of it is beyond the edge.
   await expect.poll(() => page.getByRole("table").evaluate((one) => one.scrollWidth <= one.parentElement!.clientWidth)).toBe(true);
 });
@@ -188,7 +188,7 @@ it("draws how long runs stood in line beside how long they took", async () => {
   await page.goto(`${lab.url}/`);
   const chart = page.locator("figure", { hasText: "From start to end" });
   for (const line of ["in line p50", "in line p95"]) await chart.getByText(line, { exact: true }).waitFor();
-  expect(await chart.locator("title").first().textContent()).toMatch(/half stood in line for less than 30 ms, 95 % for less than 400 ms/);
+  expect(await chart.locator("title").first().textContent()).toMatch(/half stood in line for less than ≈ 30 ms, 95 % for less than ≈ 400 ms/);
 });
 
 it("shows its keys from the first one on, with one way out", async () => {

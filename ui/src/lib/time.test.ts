@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { absolute, between, clock, coarse, duration, fieldTime, inZone, isSame, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
+import { about, absolute, between, clock, coarse, duration, fieldTime, inZone, isSame, noteServerDate, readable, relative, serverNow, skewNow, timeField } from "./time";
 
 describe("durations", () => {
   it("are never negative", () => {
@@ -13,6 +13,9 @@ describe("durations", () => {
       [200_000, "3 min 20 s"], [3_600_000, "1 h"], [7_500_000, "2 h 5 min"], [345_600_000, "4 d"],
     ];
     for (const [span, text] of cases) expect(duration(span)).toBe(text);
+  });
+  it("say that they are known about, where sums know them", () => {
+    expect([about(4200), about(0.4), about(0)]).toEqual(["≈ 4.2 s", "<1 ms", "0 ms"]);
   });
   it("say which side of now a time is", () => {
     expect(relative(0, 5000)).toBe("5 s ago");

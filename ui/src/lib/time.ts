@@ -40,6 +40,11 @@ export function between(from: number, to: number): number {
   return Math.max(0, to - from);
 }
 
+/// How long something took that is known from sums alone: within a factor of two.
+export function about(span: number): string {
+  return span < 1 ? duration(span) : `≈ ${duration(span)}`;
+}
+
 /// How long, in at most two units: 350 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 4 d.
 export function duration(span: number): string {
   const ms = Math.max(0, span);

@@ -13,7 +13,7 @@ import { optionWords } from "../lib/options";
 import { useInput } from "../lib/payload";
 import { useShown } from "../lib/shown";
 import { EVERY } from "../lib/sums";
-import { duration } from "../lib/time";
+import { about } from "../lib/time";
 import { keepStartKey, startKey } from "../lib/kept";
 import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Charts } from "../parts/Chart";
@@ -48,8 +48,11 @@ function many(count: number | undefined): string {
   return count === undefined ? "–" : counted(count);
 }
 
+/// How well sums know how long something took.
+const WITHIN = "Known within a factor of two.";
+
 function took(ms: number | null | undefined): string {
-  return ms == null ? "–" : duration(ms);
+  return ms == null ? "–" : about(ms);
 }
 
 export function DefinitionsPage() {
@@ -67,7 +70,7 @@ export function DefinitionsPage() {
       {definitions.isPending ? <Loading /> : (
         <div className={`${css.card} ${css.scroll}`}>
           <table className={css.table}>
-            <thead><tr><th>Name</th><th>Kind</th><th>Versions</th><th>Queue</th><th className={css.num}>Success in {range}</th><th className={css.num}>p50</th><th className={css.num}>p95</th><th>Last run</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
+            <thead><tr><th>Name</th><th>Kind</th><th>Versions</th><th>Queue</th><th className={css.num}>Success in {range}</th><th className={css.num} title={`Half of those that ended took less. ${WITHIN}`}>p50</th><th className={css.num} title={`95 of 100 that ended took less. ${WITHIN}`}>p95</th><th>Last run</th><th>Options</th>{may && <th className={css.num}>Actions</th>}</tr></thead>
             <tbody>{names.map((name) => <Row key={name} versions={all.filter((one) => one.name === name)} range={range} onStart={may ? () => setStarting(name) : undefined} />)}</tbody>
           </table>
           {!names.length && !definitions.error && <div className={css.empty}>No node has told of any workflow or job yet.</div>}

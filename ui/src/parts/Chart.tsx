@@ -2,7 +2,7 @@
 // do not see it.
 import { line, ceiling, type Span, stacks } from "../lib/chart";
 import { counted } from "../lib/number";
-import { clock, duration, millis, serverNow } from "../lib/time";
+import { about, clock, duration, millis, serverNow } from "../lib/time";
 import { useUtc } from "../lib/zone";
 import css from "./chart.module.css";
 
@@ -94,7 +94,7 @@ function Latency({ points }: { points: Point[] }) {
       <path className={css.p50} d={line(points.map((point) => point.p50_ms ?? null), top)} />
       {points.map((point, at) => (
         <g key={point.at}>
-          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${duration(point.p50_ms ?? 0)}, 95 % less than ${duration(point.p95_ms)}`}${point.wait_p95_ms == null ? "" : `; before a node took them, half stood in line for less than ${duration(point.wait_p50_ms ?? 0)}, 95 % for less than ${duration(point.wait_p95_ms)}`}`}</title>
+          <title>{`${when(point)}: ${point.p95_ms == null ? "nothing ended" : `half took less than ${about(point.p50_ms ?? 0)}, 95 % less than ${about(point.p95_ms)}`}${point.wait_p95_ms == null ? "" : `; before a node took them, half stood in line for less than ${about(point.wait_p50_ms ?? 0)}, 95 % for less than ${about(point.wait_p95_ms)}`}`}</title>
           <rect className={css.whole} x={at * width} y={0} width={width} height={100} />
         </g>
       ))}

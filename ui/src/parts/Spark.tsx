@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import { ceiling, fold, line } from "../lib/chart";
 import { counted } from "../lib/number";
-import { duration } from "../lib/time";
+import { about, duration } from "../lib/time";
 import { css } from "./parts";
 
 /// Spans of a line this small.
@@ -31,9 +31,9 @@ export function WaitInLine({ queue, range, none = null }: { queue: string; range
   const longest = Math.max(0, ...(found?.points ?? []).flatMap((point) => point.queue_wait_ms ?? []));
   const most = found?.wait_p95_ms ?? null;
   if (most === null && !(longest > 0)) return none;
-  const said = [most !== null && `p95 ${duration(most)}`, longest > 0 && `at most ${duration(longest)}`].filter(Boolean).join(", ");
+  const said = [most !== null && `p95 ${about(most)}`, longest > 0 && `at most ${duration(longest)}`].filter(Boolean).join(", ");
   return (
-    <div className={css.muted} title={`How long runs stood in line before a node took them, of those that ended within ${range}: 95 of 100 for less than ${most === null ? "nobody knows" : duration(most)} (within a factor of two). The first in line was seen there for ${duration(longest)} at most, looked at once a minute`}>
+    <div className={css.muted} title={`How long runs stood in line before a node took them, of those that ended within ${range}: 95 of 100 for less than ${most === null ? "nobody knows" : about(most)} (within a factor of two). The first in line was seen there for ${duration(longest)} at most, looked at once a minute`}>
       {said}
     </div>
   );
