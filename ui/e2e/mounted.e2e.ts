@@ -70,6 +70,32 @@ it("scrolls through 10,000 steps at 50 frames a second, with only what is seen i
   await page.getByRole("complementary", { name: `Step add ${STEPS - 1}` }).waitFor();
 });
 
+it("shows the history of a run that goes on in its order, each entry once, and leaves whoever reads it where they are", async () => {
+  const { id } = await lab.api<{ id: string }>("/runs", { definition: "count", input: 50_000 });
+  const page = await lab.page(`/runs/${id}?tab=history`);
+  const box = page.getByRole("group", { name: "Entries" });
+  const count = async () => Number(/([\d,]+) entries/.exec(await page.locator("main").innerText())?.[1]?.replaceAll(",", "") ?? 0);
+  await expect.poll(count).toBeGreaterThan(100);
+  // Those on the screen, the first of them and where it stands.
+  const seen = () => box.evaluate((one) => {
+    const rows = [...one.querySelectorAll("tr[data-index]")].map((row) => ({ pos: Number(row.querySelector("td")!.textContent), top: Math.round(row.getBoundingClientRect().top - one.getBoundingClientRect().top) }));
+    return { all: rows.flatMap(({ pos }) => (pos ? [pos] : [])), first: rows.find(({ top }) => top > 60) };
+  });
+  await box.evaluate((one) => one.scrollTo({ top: 2000 }));
+  await expect.poll(async () => (await seen()).first?.pos).toBeGreaterThan(30);
+  const [from, { first }] = [await count(), await seen()];
+  const inOrder = async () => {
+    const { all } = await seen();
+    expect(all).toEqual(all.map((_, nth) => all[0]! + nth));
+  };
+  await expect.poll(async () => (await inOrder(), await count())).toBeGreaterThan(from + 300);
+  expect((await seen()).first).toEqual(first);
+  // What has come meanwhile is behind that.
+  await expect.poll(async () => (await box.evaluate((one) => one.scrollTo({ top: one.scrollHeight })), await inOrder(), (await seen()).all.at(-1))).toBeGreaterThan(from);
+  await lab.api(`/runs/${id}/cancel`, { reason: "seen enough" });
+  await lab.until(id, "cancelled", "failed", "completed");
+});
+
 it("shows every line that a run logged, however many", async () => {
   let [lines, after] = [0, 0];
   for (;;) {
