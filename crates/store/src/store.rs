@@ -164,7 +164,7 @@ impl SqlStore {
         let notes = Arc::new(Gather::on(runtime.clone()));
         let queues = Arc::new(QueueMemory::new(slow_looks));
         let lines = Arc::new(LineMemory::new(slow_looks));
-        let (sweeps, renewals) = (Begins::new(slow_looks), Begins::new(slow_looks));
+        let (sweeps, renewals) = (Begins::seldom(slow_looks), Begins::new(slow_looks));
         SqlStore { database, read_only, slow_looks, starts, notes, queues, lines, sweeps, renewals }
     }
 

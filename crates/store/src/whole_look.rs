@@ -14,9 +14,12 @@ use tokio::time::Instant;
 
 /// How long nobody looks at everything again.
 const SOON: Duration = Duration::from_millis(500);
-/// The same where a look takes long, which must not take more than a part of the time.
+/// The same where a look takes long, which must not take more than a part of the time: each node looks in several ways, at
+/// each shard, and several queues.
 const LATEST: Duration = Duration::from_secs(15);
-pub(crate) const PART: u32 = 60;
+pub(crate) const PART: u32 = 300;
+/// The latest of looks for what nobody waits for: housekeeping, which is late anyway.
+const SELDOM: Duration = Duration::from_secs(120);
 /// How long a look takes that is worth avoiding.
 const SLOW: Duration = Duration::from_millis(2);
 /// How long transactions take at most that make runs due, but for a few: so far before the last look one begins, now and then.
@@ -45,13 +48,19 @@ pub struct WholeLook {
     took: Duration,
     /// When a look went further back than most.
     back_at: Instant,
+    latest: Duration,
 }
 
 impl WholeLook {
     /// One that is over now.
     pub fn over(took: Duration) -> WholeLook {
         let at = Instant::now();
-        WholeLook { at, took, back_at: at }
+        WholeLook { at, took, back_at: at, latest: LATEST }
+    }
+
+    /// The same of one for which nobody waits.
+    fn seldom(self) -> WholeLook {
+        WholeLook { latest: SELDOM, ..self }
     }
 
     /// As if it had taken so long that the next comes as late as it may.
@@ -76,7 +85,7 @@ impl WholeLook {
 
     /// For how long the next one may wait.
     pub fn left(&self) -> Duration {
-        (self.took * PART).clamp(SOON, LATEST).saturating_sub(self.at.elapsed())
+        (self.took * PART).clamp(SOON, self.latest).saturating_sub(self.at.elapsed())
     }
 
     /// Where a look may begin that follows one at `now` which left nothing: some transactions that are under way make
@@ -102,11 +111,17 @@ pub(crate) struct Begins<K, T> {
     kept: Mutex<HashMap<K, (WholeLook, T)>>,
     /// Every look counts as slow.
     slow_looks: bool,
+    is_seldom: bool,
 }
 
 impl<K: Eq + Hash, T: Copy> Begins<K, T> {
     pub(crate) fn new(slow_looks: bool) -> Begins<K, T> {
-        Begins { kept: Mutex::default(), slow_looks }
+        Begins { kept: Mutex::default(), slow_looks, is_seldom: false }
+    }
+
+    /// Of looks for which nobody waits.
+    pub(crate) fn seldom(slow_looks: bool) -> Begins<K, T> {
+        Begins { is_seldom: true, ..Begins::new(slow_looks) }
     }
 
     /// From where a look is worth it; `None` for everything.
@@ -122,7 +137,7 @@ impl<K: Eq + Hash, T: Copy> Begins<K, T> {
             Some((_, kept)) if from.is_some() => *kept = next,
             _ => {
                 let whole = if self.slow_looks { WholeLook::endless() } else { WholeLook::over(took) };
-                all.insert(of, (whole, next));
+                all.insert(of, (if self.is_seldom { whole.seldom() } else { whole }, next));
             }
         }
     }
@@ -148,7 +163,9 @@ mod tests {
         tokio::time::advance(SOON).await;
         assert!(!slow.is_recent() && endless.is_recent());
         tokio::time::advance(LATEST).await;
-        assert!(!endless.is_recent());
+        assert!(!endless.is_recent() && endless.seldom().is_recent());
+        tokio::time::advance(SELDOM).await;
+        assert!(!endless.seldom().is_recent());
     }
 
     #[tokio::test(start_paused = true)]

@@ -31,7 +31,7 @@ const COUNTS: i64 = 100_000_000_000_000;
 /// More than so many are not asked for one by one.
 const MOST: usize = 1000;
 /// For so long nobody looks at all who run: each look at those who ran and those who were taken since knows all who do.
-const RARELY: Duration = Duration::from_secs(30);
+const RARELY: Duration = Duration::from_secs(120);
 
 /// What is remembered of every queue that this process claims from.
 #[derive(Debug, Default)]
