@@ -201,6 +201,24 @@ it("trap 11: whoever deletes many is told how many, and what is lost", async () 
   for (const id of ids) expect((await lab.ask(`/runs/${id}`)).status).toBe(404);
 });
 
+it("trap 13: a tab that is opened behind another has no stream before somebody sees it", async () => {
+  const context = await lab.somebody();
+  await context.addInitScript(() => Object.defineProperty(document, "hidden", { value: true, configurable: true }));
+  let asked = 0;
+  context.on("request", (request) => (asked += request.url().includes("/api/v1/live") ? 1 : 0));
+  const page = await context.newPage();
+  await page.goto(`${lab.url}/queues`);
+  await page.getByRole("heading", { name: "Queues" }).waitFor();
+  await page.getByRole("link", { name: "default" }).first().waitFor();
+  expect(asked).toBe(0);
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { value: false, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await expect.poll(() => asked).toBe(1);
+  await context.close();
+});
+
 it("trap 13: seven tabs work at once, because a hidden one lets its stream go", async () => {
   const context: BrowserContext = await lab.somebody();
   const hide = () => {

@@ -1,8 +1,8 @@
 // Live updates: one stream of server-sent events for this tab. Messages say what changed; queries that show it are asked
 // again, gathered for 300 ms. It is read with fetch, because an EventSource tells nobody why it was refused.
 //
-// The stream is closed half a minute after the tab is hidden: browsers allow six connections to one server, and the
-// seventh tab would hang.
+// The stream is closed half a minute after the tab is hidden, and not opened before it is seen: browsers allow six connections
+// to one server, and the seventh tab would hang.
 import { focusManager, type QueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { askAgain } from "./again";
@@ -36,6 +36,8 @@ export class Live {
 
   start(client: QueryClient) {
     this.client = client;
+    // A tab that somebody opens behind this one is never told that it is hidden.
+    this.isAway = document.hidden;
     document.addEventListener("visibilitychange", () => {
       if (this.hiding) clearTimeout(this.hiding);
       if (document.hidden) {

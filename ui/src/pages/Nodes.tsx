@@ -4,7 +4,7 @@ import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { api, data, type Schemas } from "../api/client";
 import { useShown } from "../lib/shown";
 import { duration, millis } from "../lib/time";
-import { Copy, css, Head, Loading, Problem, Time, useNow } from "../parts/parts";
+import { Copy, css, Head, Loading, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import list from "./runs.module.css";
 
@@ -18,7 +18,8 @@ function useLost() {
 
 export function NodesPage() {
   const { state } = useSearch({ strict: false }) as { state?: string };
-  const [nodes, lost] = [useShown(useNodes()), useShown(useLost())];
+  const asked = useNodes();
+  const [nodes, lost] = [useShown(asked), useShown(useLost())];
   const isLost = state === "lost";
   return (
     <>
@@ -29,14 +30,14 @@ export function NodesPage() {
       </nav>
       <Problem error={nodes.error ?? lost.error} />
       {(isLost ? lost : nodes).isPending ? <Loading /> : (
-        (isLost ? lost : nodes).data && <div className={`${css.card} ${css.scroll}`}>{isLost ? <Lost nodes={lost.data?.items ?? []} /> : <Up nodes={nodes.data?.items ?? []} />}</div>
+        (isLost ? lost : nodes).data && <div className={`${css.card} ${css.scroll}`}>{isLost ? <Lost nodes={lost.data?.items ?? []} /> : <Up nodes={nodes.data?.items ?? []} at={asked.dataUpdatedAt} />}</div>
       )}
     </>
   );
 }
 
-function Up({ nodes }: { nodes: Schemas["Node"][] }) {
-  const now = useNow();
+/// The nodes that were up when the server said so: nobody is lost because no newer answer came.
+function Up({ nodes, at }: { nodes: Schemas["Node"][]; at: number }) {
   if (!nodes.length) return <div className={css.empty}><h2>No node is up</h2><p>Nothing runs until one is: start your program, or <code>outlast dev</code>.</p></div>;
   return (
     <table className={css.table}>
@@ -45,7 +46,7 @@ function Up({ nodes }: { nodes: Schemas["Node"][] }) {
         {nodes.map((node) => (
           <tr key={node.id}>
             <td className={css.nowrap}><Link to={"/nodes/$id" as string} params={{ id: node.id } as never}>{node.name}</Link></td>
-            <td><NodeState up={(millis(node.lease_until) ?? 0) > now} /></td>
+            <td><NodeState up={(millis(node.lease_until) ?? 0) > at} /></td>
             <td>{node.host}</td>
             <td className={css.num}>{node.pid}</td>
             <td><Time at={node.joined_at} /></td>
@@ -125,7 +126,6 @@ function NodeState({ up }: { up: boolean }) {
 /// One node: where it runs, and what it has in hand.
 export function NodePage() {
   const { id } = useParams({ strict: false }) as { id: string };
-  const now = useNow();
   const [nodes, lost] = [useNodes(), useLost()];
   const node = nodes.data?.items.find((one) => one.id === id);
   const gone = lost.data?.items.find((one) => one.id === id);
@@ -135,7 +135,7 @@ export function NodePage() {
   if (!known) return refused ? <Problem error={refused} /> : <div className={css.empty}><h2>This node is not up</h2><p>It has left, or was lost more than a day ago. <Link to={"/nodes" as string}>To the nodes</Link></p></div>;
   return (
     <>
-      <Head title={<><Back to="/nodes" name="Nodes" /> {known.name} <NodeState up={!!node && (millis(node.lease_until) ?? 0) > now} /></>} name={`${known.name}, node`} />
+      <Head title={<><Back to="/nodes" name="Nodes" /> {known.name} <NodeState up={!!node && (millis(node.lease_until) ?? 0) > nodes.dataUpdatedAt} /></>} name={`${known.name}, node`} />
       <Facts facts={[
         ["Id", <span key="i" className={css.mono}>{known.id} <Copy text={known.id} name="id" /></span>], ["Host", known.host], ["Process", known.pid], ["Up since", <Time key="u" at={known.joined_at} />],
         ["Lease until", node && <Time key="l" at={node.lease_until} />], ["Slots used", node && <Slots key="s" node={node} />], ["Queues", node && queues(node)],

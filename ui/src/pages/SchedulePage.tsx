@@ -11,7 +11,7 @@ import { Ask, Field, ReasonField } from "../parts/Ask";
 import { Asked, HeldBy } from "../parts/Asked";
 import { JsonView } from "../parts/JsonView";
 import { Notices } from "../parts/Notices";
-import { css, Head, Loading, Note, Problem, Time, useNow } from "../parts/parts";
+import { css, Head, Loading, Note, Problem, Time } from "../parts/parts";
 import { Back, Facts, RunTable } from "../parts/RunTable";
 import { EditDialog } from "./ScheduleEdit";
 import { isLate, Next, ScheduleActs, startedBy, Strip } from "./Schedules";
@@ -24,14 +24,13 @@ export function SchedulePage() {
   const [asking, setAsking] = useState<"edit" | "backfill" | "delete" | null>(null);
   const [started, setStarted] = useState<number | null>(null);
   const found = useQuery({ queryKey: ["schedules", name], queryFn: () => data(api.GET("/api/v1/schedules/{name}", { params: { path: { name } } })), refetchInterval: 5000 });
-  const now = useNow();
   const one = found.data;
   if (!one) {
     if (found.error instanceof ApiError && found.error.status === 404) return <div className={css.empty}><h2>There is no schedule {name}</h2></div>;
     return found.error ? <Problem error={found.error} /> : <Loading />;
   }
   const close = () => setAsking(null);
-  const late = isLate(one, now);
+  const late = isLate(one, found.dataUpdatedAt);
   return (
     <>
       <Head title={<><Back to="/schedules" name="Schedules" /> {one.name} {late && <span className={`${css.chip} ${css.amber}`}>late</span>}</>} name={`${one.name}, schedule`}>

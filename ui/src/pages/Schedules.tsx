@@ -30,7 +30,8 @@ export function SchedulesPage() {
   const { open } = useSearch({ strict: false }) as { open?: string };
   const navigate = useNavigate();
   const toggle = (name: string) => void navigate({ to: "/schedules" as string, search: { open: open === name ? undefined : name } as never, replace: true });
-  const schedules = useShown(useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY }));
+  const asked = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), refetchInterval: EVERY });
+  const schedules = useShown(asked);
   return (
     <>
       <Head title="Schedules" />
@@ -43,7 +44,7 @@ export function SchedulesPage() {
             </thead>
             <tbody>
               {schedules.data?.items.map((one) => (
-                <Row key={one.name} schedule={one} may={may} isOpen={open === one.name} onOpen={() => toggle(one.name)} />
+                <Row key={one.name} schedule={one} late={isLate(one, asked.dataUpdatedAt)} may={may} isOpen={open === one.name} onOpen={() => toggle(one.name)} />
               ))}
             </tbody>
           </table>
@@ -54,10 +55,10 @@ export function SchedulesPage() {
   );
 }
 
-/// Whether it should have fired a while ago.
-export function isLate(schedule: Schedule, now: number): boolean {
+/// Whether it should have fired a while before the server told of it: an old answer makes nothing late.
+export function isLate(schedule: Schedule, told: number): boolean {
   const next = millis(schedule.next_at);
-  return !schedule.paused && next !== null && now - next > LATE;
+  return !schedule.paused && next !== null && told - next > LATE;
 }
 
 /// Trigger, pause and resume, each with what it means.
@@ -85,8 +86,7 @@ export function ScheduleActs({ schedule, small = false }: { schedule: Schedule; 
   );
 }
 
-function Row({ schedule, may, isOpen, onOpen }: { schedule: Schedule; may: boolean; isOpen: boolean; onOpen: () => void }) {
-  const late = isLate(schedule, useNow());
+function Row({ schedule, late, may, isOpen, onOpen }: { schedule: Schedule; late: boolean; may: boolean; isOpen: boolean; onOpen: () => void }) {
   return (
     <>
       <tr>

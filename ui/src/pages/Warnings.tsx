@@ -9,7 +9,7 @@ import { useReach } from "../lib/me";
 import { many, stopped } from "../lib/stopped";
 import { duration, skewNow } from "../lib/time";
 import { Notices } from "../parts/Notices";
-import { css, Icon, Note, useNow } from "../parts/parts";
+import { css, Icon, Note } from "../parts/parts";
 import { serving, Unserved } from "./Queues";
 import { isLate } from "./Schedules";
 import page from "./overview.module.css";
@@ -25,7 +25,6 @@ interface Warning {
 }
 
 function useWarnings(): Warning[] {
-  const now = useNow();
   const reach = useReach();
   const queues = useQuery({ queryKey: ["queues"], queryFn: () => data(api.GET("/api/v1/queues")), enabled: reach("queues") === true }).data?.items ?? [];
   const schedules = useQuery({ queryKey: ["schedules"], queryFn: () => data(api.GET("/api/v1/schedules")), enabled: reach("schedules") === true, refetchInterval: EVERY });
@@ -35,8 +34,8 @@ function useWarnings(): Warning[] {
   // To look is much to ask of the database: what the server found for anybody in the last minutes is good enough.
   const may = useMay("operate") && reach("system") === true;
   const checks = useQuery({ queryKey: ["system", "checks"], queryFn: () => data(api.GET("/api/v1/system/checks", { params: { query: { max_age: FOUND_WITHIN } } })), enabled: may, staleTime: LOOK_EVERY, refetchInterval: LOOK_EVERY, retry: false });
-  const behind = backlog(system.data?.next_purge_at, now);
-  const late = (schedules.data?.items ?? []).filter((one) => isLate(one, now));
+  const behind = backlog(system.data?.next_purge_at, system.dataUpdatedAt);
+  const late = (schedules.data?.items ?? []).filter((one) => isLate(one, schedules.dataUpdatedAt));
   const still = useQuery(stopped()).data;
   const held = queues.filter((queue) => queue.state !== "open" && queue.due > 0);
   const found: Warning[] = [];

@@ -151,7 +151,7 @@ function RetryDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   return (
     <Ask title={run.status === "undo_failed" ? "Try to undo it again?" : "Retry from where it went wrong?"} action={wordOf("retry", run.status)} onDo={act} onClose={onClose} disabled={!plan.data}>
       <Problem error={plan.error} />
-      {plan.data && <Plan plan={plan.data} />}
+      {plan.data && (run.status === "undo_failed" ? <p>What is undone stays so; the undo that failed runs again, and those that were to follow.</p> : <Plan plan={plan.data} />)}
       <ReasonField value={reason} onChange={setReason} />
     </Ask>
   );

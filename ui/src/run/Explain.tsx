@@ -40,7 +40,7 @@ export function Explain({ explained, run }: { explained: Explained; run: Run }) 
     // It counts seconds: whoever listens is not told each of them.
     <div role="status" aria-live="off">
       <Note tone={tone}>
-        <strong>{explained.kind === "held" ? "Running" : "Why is it not running?"}</strong>
+        <strong>{explained.kind !== "held" ? "Why is it not running?" : run.status === "undoing" ? "Undoing" : "Running"}</strong>
         <span>{pause ? <>Paused by <b>{pause.actor}</b> <Time at={pause.at} />{pause.reason ? `: ${pause.reason}` : "."}</> : said(explained, now, utc)}</span>
         {next !== null && next > now && explained.kind !== "held" && <span>({duration(next - now)} left)</span>}
         {explained.asked_to_stop && <span>It was asked to stop: {explained.asked_to_stop}</span>}

@@ -92,9 +92,11 @@ function queueLink(queue: string | undefined): ReactNode {
 }
 
 /// Every reason has something that helps, if only to know that nobody has to do anything.
-export function remedy(explained: Explained, run: Pick<Run, "id">): ReactNode {
-  const { kind, queue, unserved, code, head, by = [] } = explained;
+export function remedy(explained: Explained, run: Pick<Run, "id"> & Partial<Pick<Run, "status">>): ReactNode {
+  const { queue, unserved, code, head, by = [] } = explained;
   const before = by.length > 0 && <> Before it: {runLinks(by)}</>;
+  // Also while a node works on that.
+  const kind = explained.kind === "held" && run.status === "undoing" ? "undoing" : explained.kind;
   switch (kind) {
     case "waiting":
       return awaited(explained, run.id);
