@@ -250,17 +250,17 @@ it("sends no mark of what is hidden as if it were the value", async () => {
   const rerun = page.getByRole("button", { name: "Rerun", exact: true });
   // What was not touched is not sent: the run has it.
   await expect.poll(() => rerun.isEnabled()).toBe(true);
-  await page.getByRole("textbox", { name: "Input" }).fill('{"to":"[redacted]","more":1}');
+  await lab.writeInput(page, '{"to":"[redacted]","more":1}');
   await page.getByText("hidden from you").waitFor();
   expect(await rerun.isDisabled()).toBe(true);
-  await page.getByRole("textbox", { name: "Input" }).fill('{"to":"Bern","more":1}');
+  await lab.writeInput(page, '{"to":"Bern","more":1}');
   await expect.poll(() => rerun.isEnabled()).toBe(true);
 
   await page.goto(`${lab.url}/definitions/trip`);
   await page.getByRole("button", { name: "Start…" }).click();
   await page.getByText("hidden from you").waitFor();
   expect(await page.getByRole("button", { name: "Start", exact: true }).isDisabled()).toBe(true);
-  await page.getByRole("textbox", { name: "Input" }).fill('"Bern"');
+  await lab.writeInput(page, '"Bern"');
   await expect.poll(() => page.getByRole("button", { name: "Start", exact: true }).isEnabled()).toBe(true);
 });
 

@@ -150,6 +150,14 @@ export class Lab {
     }
   }
 
+  /// Writes an input in place of the one that a dialog brings. That has to be there first: where it comes between the choice of what was there and
+  /// what replaces it, both stand there.
+  async writeInput(page: Page, json: string) {
+    const input = page.getByRole("textbox", { name: "Input" });
+    await page.waitForFunction((field) => (field as HTMLTextAreaElement).value !== "", await input.elementHandle(), { timeout: PATIENCE });
+    await input.fill(json);
+  }
+
   /// A page whose console, errors and violations are kept.
   async page(path: string, theme: Theme = "light", context?: BrowserContext): Promise<Page> {
     const page = await (context ?? (await this.somebody(theme))).newPage();

@@ -34,7 +34,7 @@ const keyOf = (request: Request | undefined) => request?.headers()["idempotency-
 
 async function startDialog(page: Page, input: string) {
   await page.getByRole("button", { name: "Start…" }).click();
-  await page.getByRole("textbox", { name: "Input" }).fill(JSON.stringify(input));
+  await lab.writeInput(page, JSON.stringify(input));
 }
 
 it("starts one run where the answer to the first click was lost, and another where the input was changed meanwhile", async () => {
@@ -57,7 +57,7 @@ it("starts one run where the answer to the first click was lost, and another whe
   await startDialog(page, "not what was meant");
   await press();
   await page.getByRole("alert").getByText("The server cannot be reached.").waitFor();
-  await page.getByRole("textbox", { name: "Input" }).fill('"what was meant"');
+  await lab.writeInput(page, '"what was meant"');
   await press();
   await page.waitForURL("**/runs/run_*");
   expect([await started("not what was meant"), await started("what was meant")]).toEqual([1, 1]);

@@ -257,7 +257,7 @@ it("warns on the first page of what is held back", async () => {
 it("starts a run, and sends it again with another input", async () => {
   const page = await lab.page("/definitions/remind");
   await page.getByRole("button", { name: "Start…" }).click();
-  await page.getByRole("textbox", { name: "Input" }).fill('"bo@example.com"');
+  await lab.writeInput(page, '"bo@example.com"');
   await page.getByRole("textbox", { name: "Key" }).fill("bo");
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.waitForURL("**/runs/run_*");
@@ -266,7 +266,7 @@ it("starts a run, and sends it again with another input", async () => {
   await page.goBack();
   await page.getByRole("button", { name: "Start…" }).click();
   expect(await page.getByRole("textbox", { name: "Key" }).inputValue()).toBe("bo");
-  await page.getByRole("textbox", { name: "Input" }).fill('"bo@example.com"');
+  await lab.writeInput(page, '"bo@example.com"');
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.getByRole("alert").getByText("Nothing was started").waitFor();
   await page.getByRole("dialog").getByRole("link").click();
@@ -274,7 +274,7 @@ it("starts a run, and sends it again with another input", async () => {
   const id = new URL(page.url()).pathname.split("/").at(-1)!;
   await lab.api(`/runs/${id}/kill`, { reason: "a test" });
   await page.getByRole("button", { name: "Rerun…" }).click();
-  await page.getByRole("textbox", { name: "Input" }).fill('"cy@example.com"');
+  await lab.writeInput(page, '"cy@example.com"');
   await page.getByRole("button", { name: "Rerun", exact: true }).click();
   await page.waitForURL((url) => url.pathname.startsWith("/runs/run_") && !url.pathname.endsWith(id));
   await page.getByText("cy@example.com").first().waitFor();

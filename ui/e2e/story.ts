@@ -66,7 +66,7 @@ export function story(database?: string) {
     const page = await lab.page(`/runs/${id}?step=step:charge`);
     await page.getByRole("button", { name: "Fork from here…" }).click();
     await page.getByText("recorded result stays").waitFor();
-    await page.getByRole("textbox", { name: "Input" }).fill('{"item":"rope","cents":77000}');
+    await lab.writeInput(page, '{"item":"rope","cents":77000}');
     await page.getByText("has to fit this input").waitFor();
     await page.getByRole("button", { name: "Fork", exact: true }).click();
     await page.waitForURL((url) => url.pathname.startsWith("/runs/run_") && !url.pathname.endsWith(id));
