@@ -35,13 +35,13 @@ it("says how many a bulk is for once, and not another number under somebody's fi
   await page.getByRole("button", { name: "Live updates: live" }).waitFor();
   const previews = asks(page, (url, body) => url.pathname.endsWith("/bulk") && !!body?.includes('"dry_run":true'));
   await page.getByRole("button", { name: "Act on all…" }).click();
-  await page.getByRole("button", { name: "Cancel 1 runs" }).waitFor();
+  await page.getByRole("button", { name: "Cancel 1 run" }).waitFor();
   const lists = asks(page, (url) => url.pathname.endsWith("/runs"));
   await lab.run({ definition: "order", input: { item: "bulk", cents: 50_000 }, tags: { test: "bulk" } }, "waiting");
   // What is told of that has come, and what it makes the page ask for is asked for at once.
   await expect.poll(() => lists.length).toBeGreaterThan(1);
   expect(previews).toHaveLength(1);
-  await page.getByRole("button", { name: "Cancel 1 runs" }).waitFor();
+  await page.getByRole("button", { name: "Cancel 1 run" }).waitFor();
   // Whoever opens it again is told anew.
   await page.getByRole("button", { name: "Not now" }).click();
   await page.getByRole("button", { name: "Act on all…" }).click();
