@@ -25,6 +25,8 @@ mod nodes;
 mod orphans;
 mod pause;
 mod purge;
+mod queue_memory;
+mod queue_states;
 mod queues;
 mod races;
 mod reads;

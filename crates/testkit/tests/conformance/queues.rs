@@ -4,13 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use outlast_core::{QueueRules, QueueState, Rate, RunId, Timestamp};
-use outlast_store::{Claim, Due, NewRun, NodeCard, Parent, QueueChange, QueueClaim, Value};
-use outlast_testkit::{LEASE, QUEUE, Turn, World, card, store_test};
+use outlast_core::{QueueRules, Rate, RunId};
+use outlast_testkit::{LEASE, QUEUE, Turn, World, store_test};
 
 use crate::{MINUTE, SECOND};
 
-fn limit(limit: u32) -> QueueRules {
+pub(crate) fn limit(limit: u32) -> QueueRules {
     QueueRules { limit: Some(limit), ..QueueRules::default() }
 }
 
@@ -22,11 +21,11 @@ fn ordered() -> QueueRules {
     QueueRules { ordered: true, ..QueueRules::default() }
 }
 
-fn fair() -> QueueRules {
+pub(crate) fn fair() -> QueueRules {
     QueueRules { fair: true, ..QueueRules::default() }
 }
 
-fn ids(turns: &[Turn]) -> Vec<RunId> {
+pub(crate) fn ids(turns: &[Turn]) -> Vec<RunId> {
     turns.iter().map(|turn| turn.run).collect()
 }
 
@@ -274,125 +273,6 @@ async fn a_group_is_forgotten_when_nothing_has_to_be_remembered_of_it(world: Wor
 }
 
 #[store_test]
-async fn a_paused_queue_gives_nothing_until_it_is_resumed(world: World) {
-    let run = world.start("greet").await;
-    let card = world.change_queue(QUEUE, QueueChange::Pause).await;
-    assert!(card.state == QueueState::Paused && card.since.is_some() && card.is_managed());
-    assert!(world.claim_queue("node", QUEUE, 10).await.runs.is_empty());
-    let again = world.change_queue(QUEUE, QueueChange::Pause).await;
-    assert_eq!(again, card, "nothing to do");
-    let card = world.change_queue(QUEUE, QueueChange::Resume).await;
-    assert!(card.state == QueueState::Open && card.since.is_none() && !card.is_managed());
-    assert_eq!(ids(&world.turns_of("node", QUEUE, 10).await), [run.id]);
-}
-
-#[store_test]
-async fn a_draining_queue_works_off_what_it_had_and_keeps_what_comes(world: World) {
-    for rules in [limit(10), fair()] {
-        world.rules(QUEUE, rules).await;
-        let (had, loose) = (world.start("greet").group("a").await, world.start("greet").await);
-        world.pass(SECOND).await;
-        world.change_queue(QUEUE, QueueChange::Drain).await;
-        world.pass(SECOND).await;
-        let late = world.start("greet").group("a").await;
-        let turns = world.turns_of("node", QUEUE, 10).await;
-        assert_eq!(ids(&turns).into_iter().collect::<HashSet<_>>(), HashSet::from([had.id, loose.id]));
-        // Tried again it still is what was there.
-        world.commit(turns[0].release()).await;
-        let again = world.turns_of("node", QUEUE, 10).await;
-        assert_eq!(again.len(), 1);
-        world.change_queue(QUEUE, QueueChange::Resume).await;
-        let rest = world.turns_of("node", QUEUE, 10).await;
-        assert_eq!(ids(&rest), [late.id]);
-        for turn in turns[1..].iter().chain(&again).chain(&rest) {
-            world.commit(turn.complete("done")).await;
-        }
-    }
-}
-
-#[store_test]
-async fn a_draining_queue_works_off_the_children_of_what_it_had(world: World) {
-    let parent = world.start("greet").await;
-    world.pass(SECOND).await;
-    world.change_queue(QUEUE, QueueChange::Drain).await;
-    world.pass(SECOND).await;
-    let turn = world.turns_of("node", QUEUE, 10).await.pop().unwrap();
-    let child = NewRun { parent: Some(Parent { run: parent.id, op: None }), ..world.start("greet").asked() };
-    world.store().start(std::slice::from_ref(&child), None).await.unwrap();
-    world.start("greet").await;
-    assert_eq!(ids(&world.turns_of("node", QUEUE, 10).await), [child.id], "the other came too late");
-    drop(turn);
-}
-
-#[store_test]
-async fn what_people_say_of_a_queue_holds_against_code_until_they_take_it_back(world: World) {
-    let declares = |rules: QueueRules| NodeCard { rules: vec![("mail".into(), rules)], ..card("n", &[]) };
-    world.store().join(&declares(limit(5))).await.unwrap();
-    let rules = async || world.store().queues().await.unwrap().pop().unwrap();
-    assert_eq!((rules().await.rules, rules().await.is_own), (limit(5), false));
-    world.rules("mail", limit(1)).await;
-    world.store().join(&declares(limit(7))).await.unwrap();
-    assert_eq!((rules().await.rules, rules().await.is_own), (limit(1), true));
-    world.change_queue("mail", QueueChange::Rules(None)).await;
-    assert_eq!((rules().await.rules, rules().await.is_own), (limit(7), false));
-}
-
-#[store_test]
-async fn a_renewal_tells_whether_rules_were_changed_whatever_the_clock_says(world: World) {
-    let renewal = world.renewal("node").await;
-    let changes = async || world.renew(&renewal).await.rules_changes;
-    assert_eq!(changes().await, 0);
-    world.rules("mail", limit(1)).await;
-    let first = changes().await;
-    assert!(first > 0);
-    world.rules("mail", limit(1)).await;
-    assert_eq!(changes().await, first, "the same rules again are no change");
-    world.rules("parcels", limit(2)).await;
-    let second = changes().await;
-    assert!(second > first);
-    // As if the clock had been a day ahead, and went back.
-    world.raw("update outlast.queues set changed_at = changed_at + 86400000000").await;
-    world.change_queue("mail", QueueChange::Pause).await;
-    assert!(changes().await > second);
-}
-
-#[store_test]
-async fn a_view_counts_what_stands_in_each_queue(world: World) {
-    world.rules("empty", limit(1)).await;
-    for _ in 0..3 {
-        world.start("greet").await;
-    }
-    world.start("greet").delayed(MINUTE).await;
-    world.start("greet").queue("mail").await;
-    let held = world.turns_of("node", QUEUE, 2).await;
-    world.commit(held[0].suspend()).await;
-    let views = world.store().queue_views().await.unwrap();
-    let told: Vec<_> = views
-        .iter()
-        .map(|view| (&*view.queue.name, view.due, view.later, view.running, view.waiting))
-        .collect();
-    assert_eq!(told, [("empty", 0, 0, 0, 0), ("mail", 1, 0, 0, 0), (QUEUE, 1, 1, 1, 1)]);
-    assert!(views[2].oldest.is_some() && views[0].oldest.is_none());
-}
-
-#[store_test]
-async fn a_view_tells_those_who_are_to_begin_from_those_whose_wait_ends(world: World) {
-    for delay in [Duration::ZERO, Duration::ZERO, Duration::ZERO, MINUTE, MINUTE, MINUTE] {
-        world.start("greet").delayed(delay).await;
-    }
-    let held = world.turns_of("node", QUEUE, 3).await;
-    let now = world.now().await;
-    world.commit(held[0].suspend_until(now + SECOND)).await;
-    world.commit(held[1].suspend_until(now + MINUTE * 10)).await;
-    world.pass(SECOND * 2).await;
-    world.start("greet").await;
-    let views = world.store().queue_views().await.unwrap();
-    let [view] = &views[..] else { panic!("{views:?}") };
-    assert_eq!((view.due, view.queued), (2, 1), "what one waited for has come");
-    assert_eq!((view.later, view.scheduled), (4, 3), "one waits for longer");
-}
-
-#[store_test]
 async fn eight_who_claim_at_once_never_have_more_than_the_limits(world: World) {
     world.rules(QUEUE, QueueRules { limit: Some(7), ..per_group(2) }).await;
     let groups = ["a", "b", "c", "d", "e"];
@@ -426,176 +306,4 @@ async fn eight_who_claim_at_once_never_have_more_than_the_limits(world: World) {
     };
     join_all((0..8).map(|n| worker(format!("node {n}")))).await;
     assert!(held.into_inner().is_empty());
-}
-
-// A claim has the queue's row until it commits, and one whose node was cut off in the middle has it for seconds.
-#[store_test(postgres)]
-async fn a_node_that_says_nothing_new_of_a_queue_joins_although_somebody_has_its_row(world: World) {
-    let node = |name| NodeCard { rules: vec![(QUEUE.to_owned(), limit(3))], ..card(name, &["greet@1"]) };
-    world.store().join(&node("one")).await.unwrap();
-    let mut claims = world.begin().await;
-    claims.query(&world.named("select name from outlast.queues for update"), &[]).await.unwrap();
-    world.store().join(&node("two")).await.expect("nobody waits for the row");
-    claims.rollback().await.unwrap();
-}
-
-// Where looks are slow, a claim asks for those who ran by the last look and for those who were taken since: by numbers of
-// claims that are times, and by those of older nodes, which count from one.
-#[store_test]
-async fn whoever_was_taken_by_another_process_counts_whatever_this_one_remembers(world: World) {
-    world.rules(QUEUE, limit(4)).await;
-    for _ in 0..10 {
-        world.start("greet").await;
-    }
-    let others = world.second_store().await;
-    let ours = world.turns_of("ours", QUEUE, 1).await;
-    let more = world.turns_of("ours", QUEUE, 1).await;
-    let theirs = world.ask("theirs", 0).await;
-    let counted = world.ask("older", 0).await;
-    let claim = async |ask: &Claim, number| {
-        let ask =
-            QueueClaim { node: ask.node, number, queue: QUEUE.into(), codes: ask.codes.clone(), limit: 1 };
-        others.claim_queue(&ask).await.unwrap()
-    };
-    assert_eq!(claim(&theirs, theirs.number).await.runs.len(), 1);
-    assert_eq!(claim(&counted, 7).await.runs.len(), 1);
-    let full = world.claim_queue("ours", QUEUE, 10).await;
-    assert_eq!((full.runs.len(), full.is_full), (0, true), "two of ours, and one of each of the others");
-
-    ours[0].completed("done").await;
-    assert_eq!(
-        world.claim_queue("ours", QUEUE, 10).await.runs.len(),
-        1,
-        "one of those it remembered has ended"
-    );
-    more[0].completed("done").await;
-    let stale = claim(&theirs, theirs.number - 60_000_000).await;
-    assert_eq!(
-        (stale.runs.len(), stale.is_full),
-        (0, true),
-        "others would not find what it took: it asks again"
-    );
-    let late = claim(&theirs, world.number() - 2_500_000).await;
-    assert_eq!(late.runs.len(), 1, "it says that it was late");
-    assert!(world.claim_queue("ours", QUEUE, 10).await.runs.is_empty());
-}
-
-#[store_test]
-async fn a_claim_from_a_queue_says_when_the_next_is_due_or_when_to_look_again(world: World) {
-    world.rules(QUEUE, limit(5)).await;
-    let due = world.now().await + MINUTE * 5;
-    world.start("greet").due(Due::At(due)).await;
-    for _ in 0..3 {
-        let claims = world.claim_queue("node", QUEUE, 10).await;
-        let looks_again = claims.look_again.is_some_and(|left| left < SECOND);
-        assert!(claims.runs.is_empty() && (claims.next_due == Some(due) || looks_again), "{claims:?}");
-    }
-}
-
-// A program of the schema before takes as late, and says nothing.
-#[store_test(postgres)]
-async fn whoever_was_taken_late_by_a_program_that_does_not_say_so_counts(world: World) {
-    world.rules(QUEUE, limit(2)).await;
-    for _ in 0..4 {
-        world.start("greet").await;
-    }
-    let others = world.second_store().await;
-    let theirs = world.ask("theirs", 0).await;
-    assert_eq!(world.turns_of("ours", QUEUE, 1).await.len(), 1);
-    // What "ours" remembers is looked at anew, so that the next look only asks for those who were taken since.
-    assert!(world.claim_queue("ours", QUEUE, 0).await.runs.is_empty());
-    let late = async || {
-        let mut look = world.begin().await;
-        let late = world.named(
-            "select count(*) from outlast.leases as l join outlast.nodes as n on n.shard = l.shard and n.id = l.node
-              where n.name = 'theirs' and l.late_at > 0",
-        );
-        let found = look.query(&late, &[]).await.unwrap()[0][0].clone();
-        look.rollback().await.unwrap();
-        found
-    };
-    assert_eq!(late().await, Value::Int(0), "they took nobody yet");
-    let number = world.number() - 2_500_000;
-    let ask =
-        QueueClaim { node: theirs.node, number, queue: QUEUE.into(), codes: theirs.codes.clone(), limit: 1 };
-    assert_eq!(others.claim_queue(&ask).await.unwrap().runs.len(), 1);
-    assert_eq!(late().await, Value::Int(1));
-    let mut earlier = world.begin().await;
-    earlier.query(&world.named("update outlast.leases set late_at = null"), &[]).await.unwrap();
-    earlier.commit().await.unwrap();
-    let full = world.claim_queue("ours", QUEUE, 10).await;
-    assert_eq!((full.runs.len(), full.is_full), (0, true));
-}
-
-#[store_test]
-async fn a_line_is_looked_at_from_its_first_whatever_was_taken_before(world: World) {
-    world.rules(QUEUE, limit(100)).await;
-    let first = world.start("greet").await;
-    assert_eq!(world.turns_of("node", QUEUE, 1).await[0].run, first.id);
-    let behind = world.start("greet").priority(9).await;
-    let urgent = world.start("greet").priority(0).await;
-    let second = world.start("greet").await;
-    for expected in [urgent, second, behind] {
-        assert_eq!(world.turns_of("node", QUEUE, 1).await[0].run, expected.id);
-        world.pass(SECOND).await;
-    }
-}
-
-fn before(time: Timestamp, by: Duration) -> Timestamp {
-    Timestamp::from_micros(time.micros() - by.as_micros() as i64)
-}
-
-#[store_test]
-async fn an_ordered_group_goes_from_its_first_however_late_that_came(world: World) {
-    world.rules(QUEUE, QueueRules { ordered: true, ..QueueRules::default() }).await;
-    // What a process remembers of a line it remembers after some looks.
-    for _ in 0..4 {
-        world.start("greet").group("books").await;
-        world.turns_of("node", QUEUE, 1).await[0].completed("done").await;
-    }
-    let now = world.now().await;
-    let second = world.start("greet").group("books").await;
-    // As if its transaction had begun long before it could commit.
-    let first = world.start("greet").group("books").due(Due::At(before(now, MINUTE))).await;
-    for expected in [first, second] {
-        let turn = &world.turns_of("node", QUEUE, 2).await[0];
-        assert_eq!(turn.run, expected.id);
-        turn.completed("done").await;
-    }
-}
-
-#[store_test]
-async fn one_look_tells_in_which_queues_somebody_is_or_will_be_due(world: World) {
-    let queues = ["busy", "later", "empty"].map(str::to_owned);
-    // A look at a part of the lines does not see far ahead, and says when to look again.
-    let tells = async |told: &[(&str, Timestamp)]| {
-        let mut lines = world.store().lines(&queues).await.unwrap();
-        let short = lines.look_again.map(|left| left < SECOND);
-        assert_ne!(short, Some(false));
-        let horizon = world.now().await + if short.is_some() { SECOND } else { MINUTE * 60 };
-        lines.due.sort();
-        let told =
-            told.iter().filter(|(_, due)| *due <= horizon).map(|(queue, due)| ((*queue).to_owned(), *due));
-        assert_eq!(lines.due, told.collect::<Vec<_>>());
-    };
-    tells(&[]).await;
-    let now = world.now().await;
-    for _ in 0..3 {
-        world.start("greet").queue("busy").due(Due::At(now)).await;
-    }
-    let due = before(now, SECOND / 5);
-    let urgent = world.start("greet").queue("busy").priority(0).due(Due::At(due)).await;
-    world.start("greet").queue("later").due(Due::At(now + MINUTE)).await;
-    world.start("greet").queue("elsewhere").await;
-    for _ in 0..2 {
-        tells(&[("busy", due), ("later", now + MINUTE)]).await;
-    }
-
-    // Whoever runs stands in no line.
-    let turns = world.turns_of("node", "busy", 1).await;
-    assert_eq!(turns[0].run, urgent.id);
-    tells(&[("busy", now), ("later", now + MINUTE)]).await;
-    world.pass(MINUTE).await;
-    world.turns_of("node", "busy", 3).await;
-    tells(&[("later", now + MINUTE)]).await;
 }
